@@ -1,0 +1,52 @@
+# Everything a fresh machine needs is Python 3.11 and make; the rest comes from PyPI into .venv.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: install demo test check format lint types layers test-fast test-s3 test-slow test-crash bench clean
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $(STAMP)
+
+test: install
+	$(BIN)/python -m pytest -m 'not slow'
+
+test-fast: install
+	$(BIN)/python -m pytest -m 'not slow and not s3'
+
+test-slow: install
+	$(BIN)/python -m pytest -m slow --timeout 3600
+
+test-crash: install
+	$(BIN)/python -m pytest -m crash --timeout 3600
+
+check: format-check lint types layers test
+
+format: install
+	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+format-check: install
+	$(BIN)/ruff format --check .
+
+lint: install
+	$(BIN)/ruff check .
+
+types: install
+	$(BIN)/mypy
+
+layers: install
+	$(BIN)/lint-imports --no-cache
+
+demo: install
+	$(BIN)/python examples/demo.py
+
+bench: install
+	$(BIN)/python benchmarks/publish.py
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .demo

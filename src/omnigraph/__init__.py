@@ -1,0 +1,1 @@
+"""OmniGraph: a lakehouse graph database on Lance and Spark."""

@@ -1,0 +1,451 @@
+"""Every error a user can meet: one tree, stable codes.
+
+    OmniGraphError
+    ├── InvalidInput                 what was passed in is wrong; nothing was read or written
+    │   ├── InvalidUri
+    │   ├── InvalidBranchName
+    │   ├── SchemaError              .pg text, with places
+    │   ├── SchemaChangeRefused      a migration plan that cannot be applied
+    │   ├── QueryError               .gq text, with places
+    │   └── ConstraintViolation      a row that breaks the schema's rules
+    ├── GraphUnavailable             there is no graph here that this program may open
+    │   ├── NotAGraph
+    │   ├── IncompleteGraph
+    │   ├── FormatTooNew
+    │   ├── FormatTooOld
+    │   ├── CorruptStamp
+    │   ├── ManifestCorrupt
+    │   └── SchemaContractDrift
+    ├── AlreadyInitialized
+    ├── InitializationClaimed
+    ├── BranchError
+    │   ├── BranchNotFound
+    │   ├── BranchExists
+    │   ├── BranchInUse
+    │   └── BranchReplaced
+    ├── NotFound                     a commit, snapshot, table or object that is not there
+    ├── CommitFailed                 nothing became visible
+    │   ├── CommitConflict           somebody else was first: read again, try again
+    │   │   ├── ExpectedVersionMismatch
+    │   │   ├── HeadMismatch
+    │   │   └── Contention
+    │   └── CommitRejected           trying again cannot help
+    ├── CommitOutcomeUnknown         it may or may not have landed: look before doing anything
+    ├── RecoveryRequired             an unfinished operation is in the way
+    ├── MigrationFailed
+    └── StoreError                   the disk or the object store
+        ├── StorePermissionDenied
+        ├── StoreUnavailable
+        ├── StoreUnsafe              the store breaks the rules that commits stand on
+        ├── ObjectNotFound
+        ├── ObjectExists
+        └── ObjectChanged
+
+`code` is stable and meant for programs; the message is meant for people and says what to do next. `retryable` says
+whether the same call can succeed when it is simply made again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One finding about a text: what, and where. Line and column count from 1; offsets are in characters."""
+
+    message: str
+    code: str
+    start: int = 0
+    end: int = 0
+    line: int = 1
+    column: int = 1
+    source_name: str = "<text>"
+    excerpt: str = ""
+
+    def __str__(self) -> str:
+        return self.excerpt or f"{self.source_name}:{self.line}:{self.column}: {self.message}"
+
+
+class OmniGraphError(Exception):
+    """The root of the tree."""
+
+    code: ClassVar[str] = "error"
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _revive, (type(self), self.message, self.__dict__)
+
+
+def _revive(kind: type[OmniGraphError], message: str, fields: dict[str, object]) -> OmniGraphError:
+    """Unpickle without calling a subclass's own constructor."""
+    error = kind.__new__(kind, message)
+    Exception.__init__(error, message)
+    error.__dict__.update(fields)
+    return error
+
+
+# -- what was passed in ------------------------------------------------------------------------------------------------
+
+
+class InvalidInput(OmniGraphError):
+    """What was passed in is wrong; nothing was read or written."""
+
+    code = "invalid_input"
+
+
+class InvalidUri(InvalidInput):
+    """A location this program cannot hold a graph at."""
+
+    code = "invalid_uri"
+
+    def __init__(self, uri: str, reason: str) -> None:
+        super().__init__(f"{uri!r} cannot hold a graph: {reason}")
+        self.uri = uri
+
+
+class InvalidBranchName(InvalidInput):
+    """A name no branch can have."""
+
+    code = "invalid_branch_name"
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"{name!r} cannot name a branch: {reason}")
+        self.name = name
+
+
+class TextError(InvalidInput):
+    """Findings about a text, with their places."""
+
+    code = "text"
+
+    def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
+        super().__init__("\n".join(str(each) for each in diagnostics))
+        self.diagnostics = diagnostics
+
+
+class SchemaError(TextError):
+    """A `.pg` schema that cannot be accepted."""
+
+    code = "schema"
+
+
+class QueryError(TextError):
+    """A `.gq` query that cannot be accepted."""
+
+    code = "query"
+
+
+class SchemaChangeRefused(InvalidInput):
+    """A schema change that would lose or break data."""
+
+    code = "schema_change_refused"
+
+    def __init__(self, message: str, *, change_code: str | None = None, entity: str = "schema") -> None:
+        super().__init__(message)
+        self.change_code = change_code
+        self.entity = entity
+
+
+class ConstraintViolation(InvalidInput):
+    """A row that breaks a rule of the schema."""
+
+    code = "constraint"
+
+    def __init__(
+        self, message: str, *, type_name: str, property_name: str | None = None, row_id: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.type_name = type_name
+        self.property_name = property_name
+        self.row_id = row_id
+
+
+# -- opening a graph ---------------------------------------------------------------------------------------------------
+
+
+class GraphUnavailable(OmniGraphError):
+    """There is no graph here that this program may open."""
+
+    code = "graph_unavailable"
+
+    def __init__(self, uri: str, message: str) -> None:
+        super().__init__(message)
+        self.uri = uri
+
+
+class NotAGraph(GraphUnavailable):
+    """The location holds no graph."""
+
+    code = "not_a_graph"
+
+
+class IncompleteGraph(GraphUnavailable):
+    """An initialisation began here and did not finish."""
+
+    code = "incomplete_graph"
+
+
+class FormatTooNew(GraphUnavailable):
+    """The graph was written by a newer release."""
+
+    code = "format_too_new"
+
+    def __init__(self, uri: str, *, stamp: int, supported: int) -> None:
+        super().__init__(
+            uri,
+            f"{uri} has internal schema v{stamp}; this release reads up to v{supported}. Upgrade omnigraph first.",
+        )
+        self.stamp = stamp
+        self.supported = supported
+
+
+class FormatTooOld(GraphUnavailable):
+    """The graph is older than the oldest format this release migrates."""
+
+    code = "format_too_old"
+
+    def __init__(self, uri: str, *, stamp: int, minimum: int) -> None:
+        super().__init__(
+            uri,
+            f"{uri} has internal schema v{stamp}; this release migrates v{minimum} and later. "
+            "Open it once with an older release, or export and load it again.",
+        )
+        self.stamp = stamp
+        self.minimum = minimum
+
+
+class CorruptStamp(GraphUnavailable):
+    """The internal schema stamp is not a number."""
+
+    code = "corrupt_stamp"
+
+    def __init__(self, uri: str, value: str) -> None:
+        super().__init__(
+            uri,
+            f"{uri} carries the internal schema stamp {value!r}, which is not a version number. "
+            "The manifest was damaged or written by another program; restore it from a copy.",
+        )
+        self.value = value
+
+
+class ManifestCorrupt(GraphUnavailable):
+    """Rows of `__manifest` that contradict each other or the format."""
+
+    code = "manifest_corrupt"
+
+
+class SchemaContractDrift(GraphUnavailable):
+    """The schema files disagree with each other."""
+
+    code = "schema_contract_drift"
+
+
+class AlreadyInitialized(OmniGraphError):
+    """`init` found a graph."""
+
+    code = "already_initialized"
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(f"{uri} already holds a graph: open it, or choose another location.")
+        self.uri = uri
+
+
+class InitializationClaimed(OmniGraphError):
+    """Another process is initialising this location."""
+
+    code = "initialization_claimed"
+    retryable = True
+
+    def __init__(self, uri: str, *, attempt_id: str, owner: str) -> None:
+        super().__init__(
+            f"{uri} is being initialised by {owner} (attempt {attempt_id}). Wait for it, then open the graph."
+        )
+        self.uri = uri
+        self.attempt_id = attempt_id
+        self.owner = owner
+
+
+# -- branches ----------------------------------------------------------------------------------------------------------
+
+
+class BranchError(OmniGraphError):
+    """Something about one branch."""
+
+    code = "branch"
+
+    def __init__(self, branch: str, message: str) -> None:
+        super().__init__(message)
+        self.branch = branch
+
+
+class BranchNotFound(BranchError):
+    """No branch of that name."""
+
+    code = "branch_not_found"
+
+
+class BranchExists(BranchError):
+    """The name is taken, or stands in the path of one that is."""
+
+    code = "branch_exists"
+
+
+class BranchInUse(BranchError):
+    """Something still stands on the branch."""
+
+    code = "branch_in_use"
+
+
+class BranchReplaced(BranchError):
+    """The branch was deleted and made anew since it was read."""
+
+    code = "branch_replaced"
+
+
+class NotFound(OmniGraphError):
+    """A commit, snapshot or table that is not there."""
+
+    code = "not_found"
+
+
+# -- commits: conflict, rejected, unknown are three different things ---------------------------------------------------
+
+
+class CommitFailed(OmniGraphError):
+    """Nothing became visible."""
+
+    code = "commit_failed"
+
+
+class CommitConflict(CommitFailed):
+    """Somebody else was first: read again, try again."""
+
+    code = "conflict"
+    retryable = True
+
+
+class ExpectedVersionMismatch(CommitConflict):
+    """A table moved since the caller looked at it."""
+
+    code = "expected_version_mismatch"
+
+    def __init__(self, table_key: str, *, expected: int, actual: int | None) -> None:
+        now = "gone" if actual is None else f"at version {actual}"
+        super().__init__(f"{table_key} was expected at version {expected} and is {now}: read it again, then retry.")
+        self.table_key = table_key
+        self.expected = expected
+        self.actual = actual
+
+
+class HeadMismatch(CommitConflict):
+    """The branch head is not the one the caller required."""
+
+    code = "head_mismatch"
+
+    def __init__(self, branch: str, *, expected: str | None, actual: str | None) -> None:
+        super().__init__(
+            f"branch {branch!r} was expected at commit {expected} and is at {actual}: read it again, then decide."
+        )
+        self.branch = branch
+        self.expected = expected
+        self.actual = actual
+
+
+class Contention(CommitConflict):
+    """Other writers won every attempt of the retry budget."""
+
+    code = "contention"
+
+    def __init__(self, what: str, *, attempts: int) -> None:
+        super().__init__(f"{what}: other writers were first {attempts} times; try again.")
+        self.attempts = attempts
+
+
+class CommitRejected(CommitFailed):
+    """Trying again cannot help."""
+
+    code = "rejected"
+
+
+class CommitOutcomeUnknown(OmniGraphError):
+    """The commit may or may not have landed. Look for its transaction before doing anything else."""
+
+    code = "outcome_unknown"
+
+    def __init__(self, message: str, *, transaction: str | None = None) -> None:
+        super().__init__(message)
+        self.transaction = transaction
+
+
+class RecoveryRequired(OmniGraphError):
+    """An unfinished operation is in the way."""
+
+    code = "recovery_required"
+
+    def __init__(self, message: str, *, operation_id: str, branch: str | None = None) -> None:
+        super().__init__(message)
+        self.operation_id = operation_id
+        self.branch = branch
+
+
+class MigrationFailed(OmniGraphError):
+    """A migration step stopped; the graph is as readable as before and the step can run again."""
+
+    code = "migration_failed"
+
+
+# -- the disk or the object store --------------------------------------------------------------------------------------
+
+
+class StoreError(OmniGraphError):
+    """The disk or the object store."""
+
+    code = "store"
+
+    def __init__(self, message: str, *, location: str = "") -> None:
+        super().__init__(message)
+        self.location = location
+
+
+class StorePermissionDenied(StoreError):
+    """The credentials or the file mode do not allow it."""
+
+    code = "store_permission_denied"
+
+
+class StoreUnavailable(StoreError):
+    """The store did not answer, or the bucket is not there."""
+
+    code = "store_unavailable"
+    retryable = True
+
+
+class StoreUnsafe(StoreError):
+    """The store breaks the rules that commits stand on; writing here would lose data."""
+
+    code = "store_unsafe"
+
+
+class ObjectNotFound(StoreError):
+    """No object of that name."""
+
+    code = "object_not_found"
+
+
+class ObjectExists(StoreError):
+    """Create-if-absent found an object."""
+
+    code = "object_exists"
+
+
+class ObjectChanged(StoreError):
+    """Replace-if-unchanged found another content."""
+
+    code = "object_changed"
+    retryable = True

@@ -1,0 +1,1 @@
+"""Text in, typed trees out. Knows nothing of storage."""

@@ -1,0 +1,1 @@
+"""The `.pg` schema language."""

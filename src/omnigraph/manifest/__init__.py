@@ -1,0 +1,1 @@
+"""Which versions make up the graph."""

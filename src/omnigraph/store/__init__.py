@@ -1,0 +1,1 @@
+"""Bytes: small control objects through obstore, tables through Lance. Staged writes only."""

@@ -1,0 +1,57 @@
+"""Counts what an operation asks of the store, so that tests can hold its cost.
+
+with counting() as counts:
+    graph.query(...)
+assert counts.table_opens == 0
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass
+class Counts:
+    """Operations since the counting began. `requests` names each control-object operation, in order."""
+
+    object_reads: int = 0
+    object_writes: int = 0
+    object_lists: int = 0
+    object_deletes: int = 0
+    table_opens: int = 0
+    table_scans: int = 0
+    table_probes: int = 0
+    table_commits: int = 0
+    requests: list[str] = field(default_factory=list)
+
+    @property
+    def objects(self) -> int:
+        """All operations on control objects."""
+        return self.object_reads + self.object_writes + self.object_lists + self.object_deletes
+
+
+_active: ContextVar[tuple[Counts, ...]] = ContextVar("omnigraph_counts", default=())
+
+
+@contextmanager
+def counting() -> Iterator[Counts]:
+    """Count every store operation made inside the block, in this thread or task. Blocks may nest."""
+    counts = Counts()
+    token = _active.set((*_active.get(), counts))
+    try:
+        yield counts
+    finally:
+        _active.reset(token)
+
+
+def count(what: str, detail: str = "") -> None:
+    """Note one operation; `what` names a counter of `Counts`."""
+    for counts in _active.get():
+        setattr(counts, what, getattr(counts, what) + 1)
+        counts.requests.append(f"{what} {detail}".rstrip())

@@ -1,0 +1,88 @@
+"""Clock, randomness, process identity and environment: the only module that asks the outside world for them.
+
+Everything else takes a `World`, so that a test can replay a run exactly.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+@dataclass(frozen=True)
+class World:
+    """The real clock, randomness and environment of this process."""
+
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+    def now_us(self) -> int:
+        """Microseconds since the epoch."""
+        return time.time_ns() // 1_000
+
+    def monotonic(self) -> float:
+        """Seconds on a clock that never goes back; only differences mean anything."""
+        return time.monotonic()
+
+    def random_bits(self, bits: int) -> int:
+        """An unpredictable integer of at most `bits` bits."""
+        return random.SystemRandom().getrandbits(bits)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+    def ulid(self) -> str:
+        """A new ULID: 48 bits of milliseconds, then 80 random bits, in Crockford base 32."""
+        return encode_ulid(self.now_us() // 1_000, self.random_bits(80))
+
+    def pid(self) -> int:
+        """This process."""
+        return os.getpid()
+
+    def host(self) -> str:
+        """This machine's name."""
+        return socket.gethostname()
+
+
+@dataclass(frozen=True)
+class SeededWorld(World):
+    """A world that a test can replay: the clock ticks one millisecond per question, randomness comes from a seed."""
+
+    seed: int = 0
+    start_us: int = 1_782_650_000_000_000
+    _ticks: list[int] = field(default_factory=lambda: [0])
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def now_us(self) -> int:
+        """One millisecond later than the last time it was asked."""
+        with self._lock:
+            self._ticks[0] += 1
+            return self.start_us + self._ticks[0] * 1_000
+
+    def random_bits(self, bits: int) -> int:
+        """Bits that depend only on the seed and on how often they were asked for."""
+        with self._lock:
+            self._ticks[0] += 1
+            return random.Random(self.seed * 1_000_003 + self._ticks[0]).getrandbits(bits)  # noqa: S311
+
+    def sleep(self, seconds: float) -> None:
+        """Return at once."""
+
+
+def encode_ulid(milliseconds: int, randomness: int) -> str:
+    """The 26 characters of a ULID."""
+    value = (milliseconds << 80) | randomness
+    return "".join(_CROCKFORD[(value >> shift) & 31] for shift in range(125, -1, -5))
+
+
+REAL = World()
