@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,9 +46,14 @@ class World:
         """A new ULID: 48 bits of milliseconds, then 80 random bits, in Crockford base 32."""
         return encode_ulid(self.now_us() // 1_000, self.random_bits(80))
 
-    def pid(self) -> int:
-        """This process."""
-        return os.getpid()
+    def process(self) -> str:
+        """This process, told apart from a later one of the same number."""
+        return f"{os.getpid()}:{_started(os.getpid())}"
+
+    def is_running(self, process: str) -> bool:
+        """Whether a process of this machine, as `process` named it, still runs."""
+        number, _, started = process.partition(":")
+        return number.isdigit() and _is_alive(int(number)) and _started(int(number)) == started
 
     def host(self) -> str:
         """This machine's name."""
@@ -77,6 +83,24 @@ class SeededWorld(World):
 
     def sleep(self, seconds: float) -> None:
         """Return at once."""
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _started(pid: int) -> str:
+    """When a process started, in ticks since the machine did; empty where the system does not tell."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:
+        return ""
 
 
 def encode_ulid(milliseconds: int, randomness: int) -> str:

@@ -12,6 +12,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from omnigraph.failpoints import reach
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -50,8 +52,16 @@ def counting() -> Iterator[Counts]:
         _active.reset(token)
 
 
+_WRITES = frozenset({"object_writes", "object_deletes", "table_commits"})
+
+
 def count(what: str, detail: str = "") -> None:
-    """Note one operation; `what` names a counter of `Counts`."""
+    """Note one operation that is about to happen; `what` names a counter of `Counts`.
+
+    Every durable step passes here, so a test can kill the process before any one of them.
+    """
+    if what in _WRITES:
+        reach("store.write")
     for counts in _active.get():
         setattr(counts, what, getattr(counts, what) + 1)
         counts.requests.append(f"{what} {detail}".rstrip())

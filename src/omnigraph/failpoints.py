@@ -1,0 +1,88 @@
+"""Named places where a test can make a real process die, fail, lose an acknowledgement or wait.
+
+    OMNIGRAPH_FAILPOINTS="store.write=kill@3"            die before the third durable step
+    OMNIGRAPH_FAILPOINTS="table.committed=lost,init.claimed=delay:0.5"
+
+Off unless armed: `reach` then costs one look at an empty dictionary.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from omnigraph.errors import InvalidInput
+from omnigraph.world import REAL
+
+ENVIRONMENT = "OMNIGRAPH_FAILPOINTS"
+
+# Every name that `reach` is called with, and what has happened when it is reached.
+CATALOGUE = {
+    "store.write": "a durable step is about to be taken: a control object, a table commit, a branch",
+    "table.committed": "a table's next version is there, and nobody has been told",
+    "init.claimed": "the location is claimed, and nothing else is there",
+    "init.before_manifest": "everything of a new graph but its manifest is there",
+    "publish.before_write": "the rows of a publish are decided",
+    "migration.legacy_open": "the lineage of an old graph is about to be read",
+    "migration.before_stamp": "a migration step has done its work, and its stamp is not written",
+    "branch.before_reference": "the branch claim is held, and the branch is about to be made or removed",
+}  # fmt: skip
+
+Action = Literal["kill", "raise", "lost", "delay"]
+
+
+class InjectedFaultError(OSError):
+    """A failure that a test asked for. An OSError, as the real ones are."""
+
+
+@dataclass
+class _Armed:
+    action: Action
+    argument: float
+    skip: int
+
+
+_armed: dict[str, _Armed] = {}
+
+
+def arm(specification: str) -> None:
+    """Arm failpoints: `name=action[:seconds][@nth]`, separated by commas. Replaces what was armed before."""
+    _armed.clear()
+    for part in filter(None, specification.split(",")):
+        name, _, rest = part.strip().partition("=")
+        what, _, nth = rest.partition("@")
+        action, _, argument = what.partition(":")
+        if name not in CATALOGUE or action not in get_args(Action):
+            raise InvalidInput(f"{part!r} is not a failpoint; the names are {', '.join(CATALOGUE)}")
+        _armed[name] = _Armed(action, float(argument or 0), int(nth or 1) - 1)  # type: ignore[arg-type]
+
+
+def reach(name: str) -> None:
+    """The program has come to this place."""
+    if not _armed:
+        return
+    point = _armed.get(name)
+    if point is None:
+        return
+    if point.skip > 0:
+        point.skip -= 1
+        return
+    _act(name, point)
+
+
+def _act(name: str, point: _Armed) -> None:
+    if point.action == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if point.action == "delay":
+        REAL.sleep(point.argument)
+        return
+    del _armed[name]
+    if point.action == "lost":
+        raise InjectedFaultError(f"error sending request: the answer was lost at {name}")
+    raise InjectedFaultError(f"injected failure at {name}")
+
+
+if REAL.environ.get(ENVIRONMENT):
+    arm(REAL.environ[ENVIRONMENT])

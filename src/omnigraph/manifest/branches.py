@@ -1,0 +1,222 @@
+"""Graph branches: native branches of `__manifest`, made and removed one at a time under a claim.
+
+A branch costs nothing until it is written to: its tables are those of its parent until a first write forks them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.errors import BranchExists, BranchInUse, CommitRejected, InvalidBranchName, NotFound
+from omnigraph.failpoints import reach
+from omnigraph.manifest.layout import BRANCH_CLAIM, MAIN, MANIFEST, branch_tree, physical_branch
+from omnigraph.manifest.line import ManifestLine, Stores, no_such_branch, unfinished_branch
+from omnigraph.manifest.rows import KEY
+from omnigraph.store.filters import one_of
+from omnigraph.store.lance_errors import lance_errors
+from omnigraph.store.lease import acquire
+from omnigraph.store.residual import create_branch, delete_branch, drop_files
+from omnigraph.store.staging import commit_staged, stage_delete
+from omnigraph.store.tables import Pin
+
+if TYPE_CHECKING:
+    from omnigraph.manifest.rows import GraphCommit
+    from omnigraph.store.lease import Lease
+    from omnigraph.store.tables import Table
+    from omnigraph.world import World
+
+SCHEMA_LOCK = "__schema_apply_lock__"
+References = dict[str, dict[str, Any]]
+
+CLAIM_SECONDS = 60.0
+CLAIM_WAIT_SECONDS = 30.0
+_SEGMENT = re.compile(r"[A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A branch, and where it was made from. `incarnation` tells it from an earlier branch of the same name."""
+
+    name: str
+    parent: str | None
+    parent_version: int | None
+    incarnation: str | None
+
+
+def check_branch_name(name: str) -> str:
+    """The name, if a branch can have it."""
+    if not name.strip() or name != name.strip():
+        raise InvalidBranchName(name, "it is empty, or begins or ends with white space")
+    if name in (MAIN, SCHEMA_LOCK):
+        raise InvalidBranchName(name, "the name is reserved")
+    for segment in name.split("/"):
+        if not _SEGMENT.fullmatch(segment) or ".." in segment or segment.endswith(".lock") or segment == ".":
+            raise InvalidBranchName(
+                name, "use letters, digits, '.', '_' and '-' in parts joined by '/'; no '..', no part ending in .lock"
+            )
+    return name
+
+
+def list_branches(stores: Stores) -> list[Branch]:
+    """All branches that people made, after main."""
+    hidden = {SCHEMA_LOCK, unfinished_branch(stores)}
+    found = [Branch(MAIN, None, None, None)]
+    for name, details in sorted(_references(_main(stores)).items()):
+        if name not in hidden:
+            parent, version = details["parent_branch"] or MAIN, details["parent_version"]
+            found.append(Branch(name, parent, version, str(details["branch_identifier"])))
+    return found
+
+
+def make_branch(stores: Stores, name: str, *, source: ManifestLine, commit: GraphCommit | None, world: World) -> None:
+    """Make a branch from the newest state of `source`, or from one of its commits."""
+    check_branch_name(name)
+    with _claim(stores, f"creating branch {name!r}", world) as claim:
+        _require_free(name, _references(_main(stores)))
+        _reclaim_orphan(stores, name)
+        source.refresh()
+        start = _handle_of(stores, source, commit)
+        if start is not None:
+            _about_to_change(claim)
+            create_branch(start, name)
+            return
+        claim.mark_unfinished(name)
+        _about_to_change(claim)
+        create_branch(source.table, name)
+        _forget_later_rows(stores, name, source, commit)
+
+
+def remove_branch(stores: Stores, name: str, *, world: World) -> None:
+    """Delete a branch and its own table forks. Refused while anything stands on it."""
+    if name == MAIN:
+        raise BranchInUse(MAIN, "main cannot be deleted.")
+    check_branch_name(name)
+    with _claim(stores, f"deleting branch {name!r}", world) as claim:
+        main = _main(stores)
+        references = _references(main)
+        if name not in references:
+            raise no_such_branch(name)
+        _require_unused(stores, name, references)
+        forks = _own_forks(stores, name)
+        _about_to_change(claim)
+        delete_branch(main, name)
+        stores.tables.forget(MANIFEST, name)
+        for path in forks:
+            drop_fork(stores, path, name)
+
+
+def drop_fork(stores: Stores, path: str, branch: str) -> None:
+    """Remove a table's fork that no manifest refers to, whether its reference file is there or only its files."""
+    stores.tables.forget(path, branch)
+    main = stores.tables.open_newest(path)
+    if branch in _references(main):
+        delete_branch(main, branch)
+    else:
+        _drop_tree(stores, path, branch)
+
+
+def fork_table(stores: Stores, path: str, branch: str, *, parent: Table) -> Table:
+    """Give a branch its own line of a table, from the state it has inherited.
+
+    A fork of the same name that is there already belongs to nobody that the manifest knows: the caller has made sure,
+    and it is removed first.
+    """
+    main = stores.tables.open_newest(path)
+    if branch in _references(main) or stores.objects.exists(branch_tree(path, branch)):
+        drop_fork(stores, path, branch)
+    create_branch(parent, branch)
+    stores.tables.forget(path, branch)
+    return stores.tables.open_newest(path, branch)
+
+
+def _main(stores: Stores) -> Table:
+    return stores.tables.open_newest(MANIFEST)
+
+
+def _references(main: Table) -> References:
+    with lance_errors(f"listing branches of {main.path}"):
+        return dict(main.dataset.branches.list())
+
+
+def _claim(stores: Stores, purpose: str, world: World) -> Lease:
+    """One branch is made or removed at a time; what a dead process left half-made is removed first."""
+    lease = acquire(
+        stores.objects, BRANCH_CLAIM, purpose=purpose, seconds=CLAIM_SECONDS, wait=CLAIM_WAIT_SECONDS, world=world
+    )
+    remains = lease.inherited.unfinished if lease.inherited is not None else None
+    if remains is not None:
+        lease.mark_unfinished(remains)
+        drop_fork(stores, MANIFEST, remains)
+        lease.mark_unfinished(None)
+    return lease
+
+
+def _about_to_change(claim: Lease) -> None:
+    reach("branch.before_reference")
+    if not claim.is_mine():
+        raise CommitRejected(f"{claim.claim.purpose}: the claim ran out and another process has it. Try again.")
+
+
+def _require_free(name: str, taken: References) -> None:
+    if name in taken:
+        raise BranchExists(name, f"branch {name!r} exists already.")
+    for other in taken:
+        if other.startswith(f"{name}/") or name.startswith(f"{other}/"):
+            raise BranchExists(name, f"branch {name!r} cannot stand beside {other!r}: one is a path below the other.")
+
+
+def _reclaim_orphan(stores: Stores, name: str) -> None:
+    """Files of a branch whose maker died before it became one: Lance can neither create nor delete over them."""
+    if stores.objects.exists(branch_tree(MANIFEST, name)):
+        _drop_tree(stores, MANIFEST, name)
+        stores.tables.forget(MANIFEST, name)
+
+
+def _handle_of(stores: Stores, source: ManifestLine, commit: GraphCommit | None) -> Table | None:
+    """A handle on the manifest at a commit, or at the newest state; None when that version has been collected."""
+    if commit is None:
+        return source.table
+    version = source.state.at(source.branch, commit).manifest_version
+    try:
+        return stores.tables.open(Pin(MANIFEST, version, physical_branch(source.branch)))
+    except NotFound:
+        return None
+
+
+def _forget_later_rows(stores: Stores, name: str, source: ManifestLine, commit: GraphCommit | None) -> None:
+    """Take a fresh branch back to a commit by removing the rows that came after it."""
+    if commit is None:
+        return
+    later = source.state.object_ids_after(commit)
+    staged = stage_delete(stores.tables.open_newest(MANIFEST, name), one_of(KEY, later))
+    if staged is not None:
+        commit_staged(staged)
+
+
+def _require_unused(stores: Stores, name: str, references: References) -> None:
+    below = sorted(each for each in references if each.startswith(f"{name}/"))
+    children = sorted(each for each, details in references.items() if details["parent_branch"] == name)
+    if below or children:
+        raise BranchInUse(
+            name, f"branch {name!r} has the branches {', '.join({*below, *children})} on it: delete them first."
+        )
+    for other in (MAIN, *references):
+        if other in (name, SCHEMA_LOCK):
+            continue
+        pinned = [entry.table_key for entry in ManifestLine(stores, other).snapshot() if entry.branch == name]
+        if pinned:
+            raise BranchInUse(name, f"branch {other!r} still reads {', '.join(pinned)} from branch {name!r}.")
+
+
+def _own_forks(stores: Stores, name: str) -> list[str]:
+    return [entry.path for entry in ManifestLine(stores, name).snapshot() if entry.branch == name]
+
+
+def _drop_tree(stores: Stores, path: str, branch: str) -> None:
+    options = stores.tables.location.storage_options
+    try:
+        drop_files(stores.tables.uri(path, branch), None if options is None else dict(options))
+    except NotFound:
+        return

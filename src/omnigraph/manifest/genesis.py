@@ -1,0 +1,166 @@
+"""Making a new graph. A graph is there when its manifest is, and the manifest appears in one atomic step.
+
+Whatever an initialiser that died has left behind, without a manifest it is no graph: the next one clears it away.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import AlreadyInitialized, IncompleteGraph, InitializationClaimed, NotAGraph, ObjectExists
+from omnigraph.failpoints import reach
+from omnigraph.manifest.layout import (
+    EDGES,
+    INIT_CLAIM,
+    MAIN,
+    MANIFEST,
+    NODES,
+    SCHEMA_FILES,
+    lance_manifest_file,
+    table_path,
+)
+from omnigraph.manifest.rows import SCHEMA, GraphCommit, GraphHead, Registration, Row, TableVersion, encode
+from omnigraph.manifest.stamp import CURRENT, STAMP_KEY
+from omnigraph.store.counting import count
+from omnigraph.store.lease import Lease, try_acquire
+from omnigraph.store.probe import probe_store, require_safe
+from omnigraph.store.residual import set_config
+from omnigraph.store.staging import create_table
+from omnigraph.store.tables import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from omnigraph.manifest.line import Stores
+    from omnigraph.world import World
+
+_TABLE_NAME = re.compile(r"[0-9a-f]{16}")
+CLAIM_SECONDS = 300.0
+# Written by every release up to 0.8 into a new manifest's configuration.
+CONFIGURATION = {"table_version_management": "true"}
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """What a new graph consists of: the schema files by name, and the Arrow schema of each table by its key."""
+
+    files: Mapping[str, bytes]
+    tables: Mapping[str, pa.Schema]
+
+
+def initialize(stores: Stores, blueprint: Blueprint, world: World) -> None:
+    """Make the graph, or raise and leave no graph. Of several processes at once, one succeeds."""
+    _refuse_existing(stores)
+    require_safe(probe_store(stores.tables.location, world))
+    lease = _claim(stores, world)
+    reach("init.claimed")
+    if lease.inherited is not None:
+        _clear_remains(stores)
+    try:
+        _refuse_existing(stores)
+        _refuse_foreign_content(stores)
+        _build(stores, blueprint, lease, world)
+    except BaseException:
+        # With a manifest there is a graph; without one there must be nothing. If that cannot be looked up, the claim
+        # stays, and whoever finds it later clears up.
+        if not stores.tables.exists(MANIFEST):
+            _clear_own(stores, blueprint)
+        lease.release()
+        raise
+    lease.release()
+
+
+def _build(stores: Stores, blueprint: Blueprint, lease: Lease, world: World) -> None:
+    for name, data in blueprint.files.items():
+        stores.objects.create(name, data)
+    for table_key, schema in blueprint.tables.items():
+        _create(stores, table_path(table_key), schema)
+    reach("init.before_manifest")
+    if not lease.is_mine():
+        raise InitializationClaimed(stores.uri, attempt_id=lease.claim.owner.id, owner="another process by now")
+    _create_manifest(stores, blueprint, world)
+
+
+def require_whole_graph(stores: Stores) -> None:
+    """Tell a graph from nothing, and from a graph that was never finished."""
+    if stores.tables.exists(MANIFEST):
+        return
+    remains = [name for name in (INIT_CLAIM, *SCHEMA_FILES) if stores.objects.exists(name)]
+    if remains:
+        raise IncompleteGraph(
+            stores.uri,
+            f"an initialisation of {stores.uri} did not finish: there is {', '.join(remains)} but no {MANIFEST}. "
+            "Run init again to start over.",
+        )
+    raise NotAGraph(stores.uri, f"there is no graph at {stores.uri}: make one with init, or check the location.")
+
+
+def _refuse_existing(stores: Stores) -> None:
+    if stores.tables.exists(MANIFEST):
+        raise AlreadyInitialized(stores.uri)
+
+
+def _claim(stores: Stores, world: World) -> Lease:
+    outcome = try_acquire(stores.objects, INIT_CLAIM, purpose="init", seconds=CLAIM_SECONDS, world=world)
+    if isinstance(outcome, Lease):
+        return outcome
+    owner = f"process {outcome.owner.process} on {outcome.owner.host}"
+    raise InitializationClaimed(stores.uri, attempt_id=outcome.owner.id, owner=owner)
+
+
+def _refuse_foreign_content(stores: Stores) -> None:
+    """Files that look like a graph's, where no initialiser has died: they belong to somebody."""
+    found = [name for name in (*SCHEMA_FILES, NODES, EDGES) if stores.objects.exists(name)]
+    if found:
+        raise IncompleteGraph(
+            stores.uri,
+            f"{stores.uri} holds {', '.join(found)} but no {MANIFEST}: parts of a graph that was damaged, or another "
+            "program's files. Choose another location, or move them away first.",
+        )
+
+
+def _clear_remains(stores: Stores) -> None:
+    """Remove what an initialiser that died has left: the schema files, and tables under names that only we give."""
+    if stores.tables.exists(MANIFEST):
+        return
+    for name in SCHEMA_FILES:
+        stores.objects.delete(name)
+    for prefix in (NODES, EDGES):
+        names = {path.split("/")[1] for path in stores.objects.list_names(prefix)}
+        for name in sorted(each for each in names if _TABLE_NAME.fullmatch(each)):
+            stores.objects.delete_prefix(f"{prefix}/{name}")
+
+
+def _clear_own(stores: Stores, blueprint: Blueprint) -> None:
+    for name in blueprint.files:
+        stores.objects.delete(name)
+    for table_key in blueprint.tables:
+        stores.objects.delete_prefix(table_path(table_key))
+
+
+def _create(stores: Stores, path: str, schema: pa.Schema, rows: pa.Table | None = None) -> Table:
+    count("table_commits", path)
+    options = stores.tables.location.storage_options
+    dataset = create_table(stores.tables.uri(path), schema, rows, None if options is None else dict(options))
+    return Table(dataset, path=path, branch=None)
+
+
+def _create_manifest(stores: Stores, blueprint: Blueprint, world: World) -> None:
+    commit = GraphCommit(world.ulid(), MAIN, manifest_version=1, created_at=world.now_us())
+    rows: list[Row] = []
+    for table_key in blueprint.tables:
+        path = table_path(table_key)
+        file = stores.tables.location.object_path(lance_manifest_file(path, None, 1))
+        rows += [Registration(table_key, path), TableVersion(table_key, 1, None, 0, file)]
+    rows += [commit, GraphHead(MAIN, commit.id)]
+    # The stamp is a part of the first commit: a manifest without one would be taken for a v1 graph.
+    stamped = SCHEMA.with_metadata({STAMP_KEY: str(CURRENT)})
+    try:
+        table = _create(stores, MANIFEST, stamped, encode(rows).cast(stamped))
+    except ObjectExists as error:
+        raise AlreadyInitialized(stores.uri) from error
+    set_config(table, CONFIGURATION)

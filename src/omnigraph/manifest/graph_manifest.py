@@ -1,0 +1,143 @@
+"""The manifest of a whole graph: its branches, their history, and the door to publish through."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import BranchReplaced, CommitRejected, NotFound
+from omnigraph.manifest.branches import Branch, list_branches, make_branch, remove_branch
+from omnigraph.manifest.genesis import Blueprint, initialize, require_whole_graph
+from omnigraph.manifest.layout import MAIN
+from omnigraph.manifest.line import ManifestLine, Stores
+from omnigraph.manifest.lineage import Lineage, merge_base
+from omnigraph.manifest.migrations import bring_up_to_date
+from omnigraph.manifest.publisher import Published, PublishRequest, publish
+from omnigraph.manifest.upkeep import DEFAULT_UPKEEP, UpkeepPolicy
+from omnigraph.store.objects import open_control_store
+from omnigraph.store.tables import TableStore
+from omnigraph.world import REAL, World
+
+if TYPE_CHECKING:
+    from omnigraph.manifest.rows import GraphCommit
+    from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.store.location import Location
+
+
+def open_stores(location: Location, world: World = REAL) -> Stores:
+    """Both halves of the store below one root. Nothing is asked of it yet."""
+    return Stores(TableStore(location), open_control_store(location, world))
+
+
+def create_manifest(location: Location, blueprint: Blueprint, world: World = REAL) -> GraphManifest:
+    """Make a new graph and open it."""
+    initialize(open_stores(location, world), blueprint, world)
+    return GraphManifest(location, world=world)
+
+
+class GraphManifest:
+    """An open graph's manifest. Safe to use from several threads.
+
+    A read-write open migrates main in place when an older release wrote the graph; a read-only one never writes.
+    """
+
+    def __init__(
+        self,
+        location: Location,
+        *,
+        read_only: bool = False,
+        world: World = REAL,
+        upkeep: UpkeepPolicy = DEFAULT_UPKEEP,
+    ) -> None:
+        self.stores = open_stores(location, world)
+        self.read_only = read_only
+        self.world = world
+        self.upkeep = upkeep
+        self._lines: dict[str, ManifestLine] = {}
+        self._lock = threading.Lock()
+        require_whole_graph(self.stores)
+        main = self.line(MAIN)
+        if not read_only:
+            bring_up_to_date(main)
+
+    def line(self, branch: str = MAIN) -> ManifestLine:
+        """The warm manifest of a branch, opened at its first use."""
+        with self._lock:
+            if branch not in self._lines:
+                self._lines[branch] = ManifestLine(self.stores, branch)
+            return self._lines[branch]
+
+    def fresh_line(self, branch: str = MAIN) -> ManifestLine:
+        """The manifest of a branch, caught up with the store; one that was deleted and made anew is opened anew."""
+        line = self.line(branch)
+        try:
+            line.refresh()
+        except BranchReplaced:
+            self.forget(branch)
+            line = self.line(branch)
+        return line
+
+    def forget(self, branch: str) -> None:
+        """Drop what is kept of a branch."""
+        with self._lock:
+            self._lines.pop(branch, None)
+
+    def snapshot(self, branch: str = MAIN) -> Snapshot:
+        """The newest state of a branch."""
+        return self.fresh_line(branch).snapshot()
+
+    def lineage(self, branch: str = MAIN) -> Lineage:
+        """The commits that a branch can see."""
+        line = self.fresh_line(branch)
+        with line.lock:
+            return Lineage(branch, dict(line.state.commits))
+
+    def snapshot_of(self, commit_id: str) -> Snapshot:
+        """The state that a commit published, whichever branch it was made on."""
+        line, commit = self._find(commit_id)
+        with line.lock:
+            return line.state.at(line.branch, commit)
+
+    def commit(self, commit_id: str) -> GraphCommit:
+        """One commit, whichever branch it was made on."""
+        return self._find(commit_id)[1]
+
+    def merge_base(self, source: str, target: str) -> GraphCommit | None:
+        """The commit that two branches last had in common."""
+        return merge_base(self.lineage(source), self.lineage(target))
+
+    def publish(self, request: PublishRequest, *, branch: str = MAIN) -> Published:
+        """Make changes visible on a branch, all at once or not at all."""
+        self._require_writable()
+        return publish(self.line(branch), request, self.world, self.upkeep)
+
+    def branches(self) -> list[Branch]:
+        """All branches, main first."""
+        return list_branches(self.stores)
+
+    def create_branch(self, name: str, *, source: str = MAIN, commit_id: str | None = None) -> None:
+        """Make a branch from the newest state of another, or from a commit."""
+        self._require_writable()
+        if commit_id is None:
+            line, commit = self.fresh_line(source), None
+        else:
+            line, commit = self._find(commit_id)
+        make_branch(self.stores, name, source=line, commit=commit, world=self.world)
+        self.forget(name)
+
+    def delete_branch(self, name: str) -> None:
+        """Remove a branch. Refused for main, and while anything stands on it."""
+        self._require_writable()
+        remove_branch(self.stores, name, world=self.world)
+        self.forget(name)
+
+    def _find(self, commit_id: str) -> tuple[ManifestLine, GraphCommit]:
+        for branch in (MAIN, *(each.name for each in self.branches() if each.name != MAIN)):
+            line = self.fresh_line(branch)
+            if commit_id in line.state.commits:
+                return line, line.state.commits[commit_id]
+        raise NotFound(f"the graph has no commit {commit_id!r}")
+
+    def _require_writable(self) -> None:
+        if self.read_only:
+            raise CommitRejected("the graph was opened read-only.")

@@ -1,0 +1,62 @@
+"""Where things lie below a graph's root."""
+
+from __future__ import annotations
+
+from omnigraph.errors import InvalidInput
+
+MANIFEST = "__manifest"
+NODES = "nodes"
+EDGES = "edges"
+
+SCHEMA_SOURCE = "_schema.pg"
+SCHEMA_IR = "_schema.ir.json"
+SCHEMA_STATE = "__schema_state.json"
+SCHEMA_FILES = (SCHEMA_SOURCE, SCHEMA_IR, SCHEMA_STATE)
+
+INIT_CLAIM = "__init_claim.json"
+BRANCH_CLAIM = "__branch_claim.json"
+
+LEGACY_COMMITS = "_graph_commits.lance"
+LEGACY_ACTORS = "_graph_commit_actors.lance"
+
+MAIN = "main"
+
+_FNV_OFFSET = 0xCBF29CE484222325
+_FNV_PRIME = 0x100000001B3
+_U64 = (1 << 64) - 1
+
+
+def table_path(table_key: str) -> str:
+    """The directory of a type's table: `node:Person` lies at `nodes/<hash of "Person">`."""
+    kind, _, name = table_key.partition(":")
+    if kind not in ("node", "edge") or not name:
+        raise InvalidInput(f"{table_key!r} is not a table key; expected node:<Type> or edge:<Type>")
+    return f"{NODES if kind == 'node' else EDGES}/{fnv1a64(name):016x}"
+
+
+def branch_tree(path: str, branch: str | None) -> str:
+    """The directory that holds a table's branch."""
+    return path if branch is None else f"{path}/tree/{branch}"
+
+
+def lance_manifest_file(path: str, branch: str | None, version: int) -> str:
+    """The file that describes one version of a table. Lance counts down, so that the newest sorts first."""
+    return f"{branch_tree(path, branch)}/_versions/{_U64 - version:020d}.manifest"
+
+
+def branch_reference_file(path: str, branch: str) -> str:
+    """The file that makes a directory a branch."""
+    return f"{path}/_refs/branches/{branch.replace('/', '%2F')}.json"
+
+
+def physical_branch(branch: str) -> str | None:
+    """The name Lance knows a graph branch by: main has none."""
+    return None if branch == MAIN else branch
+
+
+def fnv1a64(text: str) -> int:
+    """FNV-1a over the UTF-8 bytes, 64 bits."""
+    value = _FNV_OFFSET
+    for byte in text.encode():
+        value = ((value ^ byte) * _FNV_PRIME) & _U64
+    return value

@@ -1,0 +1,155 @@
+"""The manifest of one branch, kept warm: a handle, its folded rows, and where the head row lies."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import BranchNotFound, BranchReplaced, NotAGraph, NotFound, ObjectNotFound
+from omnigraph.manifest.layout import BRANCH_CLAIM, MAIN, MANIFEST, branch_reference_file, physical_branch
+from omnigraph.manifest.legacy import read_legacy_commits
+from omnigraph.manifest.row_ages import just_written, read_rows
+from omnigraph.manifest.rows import KEY, head_id
+from omnigraph.manifest.stamp import CURRENT, check_stamp
+from omnigraph.manifest.state import ManifestState
+from omnigraph.store.filters import equal
+from omnigraph.store.lease import read_claim
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.store.objects import ControlStore
+    from omnigraph.store.tables import Table, TableStore
+
+
+@dataclass(frozen=True)
+class Stores:
+    """The two halves of the store, below one root."""
+
+    tables: TableStore
+    objects: ControlStore
+
+    @property
+    def uri(self) -> str:
+        """The root, for messages."""
+        return self.tables.location.uri
+
+
+class ManifestLine:
+    """One branch's manifest. `refresh` costs one probe, and reads only fragments it has not seen."""
+
+    def __init__(self, stores: Stores, branch: str) -> None:
+        self.stores = stores
+        self.branch = branch
+        self.lock = threading.RLock()
+        self.incarnation = branch_incarnation(stores, branch)
+        if branch != MAIN and unfinished_branch(stores) == branch:
+            raise no_such_branch(branch)
+        self.table = _open(stores, branch)
+        self.stamp = check_stamp(self.table)
+        self.state = ManifestState(stores.uri)
+        self._seen: frozenset[int] = frozenset()
+        # Versions below this one were collected by this process, or were there before it and are not its business yet.
+        self.collected_below = 0
+        self._load(self.table)
+
+    def snapshot(self) -> Snapshot:
+        """The newest snapshot this line has read; it does not look for a newer one."""
+        with self.lock:
+            return self.state.current(self.branch)
+
+    def refresh(self) -> ManifestState:
+        """Catch up with what others have published."""
+        with self.lock:
+            self.require_same_incarnation()
+            if self.table.latest_version() != self.table.version:
+                self.adopt(self.stores.tables.open_newest(MANIFEST, physical_branch(self.branch)))
+            return self.state
+
+    def adopt(self, table: Table) -> None:
+        """Move to a newer version of the manifest, folding in the rows that are new."""
+        with self.lock:
+            if check_stamp(table) != self.stamp:
+                self._load(table)
+                return
+            fragments = frozenset(table.fragment_ids())
+            self.state.fold(read_rows(table, sorted(fragments - self._seen)), manifest_version=table.version)
+            self.table, self._seen = table, fragments
+
+    def advance(self, table: Table, rows: pa.Table) -> None:
+        """Move to the version that this process has just published, whose rows it need not read back.
+
+        The last row is the head row, which stands in the last fragment.
+        """
+        with self.lock:
+            last = table.fragment_ids()[-1]
+            self.state.fold(just_written(rows, version=table.version, fragment=last), manifest_version=table.version)
+            self.table, self._seen = table, frozenset(table.fragment_ids())
+
+    def head_fragment(self) -> int | None:
+        """The fragment that holds this branch's head row; None before the branch's first commit."""
+        if self.branch not in self.state.heads:
+            return None
+        known = self.state.head_fragments.get(self.branch)
+        return known if known in self._seen else self._find_head()
+
+    def require_same_incarnation(self) -> None:
+        """Refuse to go on when the branch was deleted and made anew since this line read it."""
+        if self.branch != MAIN and branch_incarnation(self.stores, self.branch) != self.incarnation:
+            raise BranchReplaced(
+                self.branch, f"branch {self.branch!r} was deleted and made anew: open it again to use the new one."
+            )
+
+    def _find_head(self) -> int | None:
+        mine = equal(KEY, head_id(self.branch))
+        for fragment in reversed(self.table.fragment_ids()):
+            if any(batch.num_rows for batch in self.table.scan([KEY], mine, fragments=[fragment])):
+                self.state.head_fragments[self.branch] = fragment
+                return fragment
+        return None
+
+    def _load(self, table: Table) -> None:
+        self.table = table
+        self.stamp = check_stamp(table)
+        self.state = ManifestState(self.stores.uri)
+        self.state.fold(read_rows(table), manifest_version=table.version)
+        self._seen = frozenset(table.fragment_ids())
+        if self.stamp < CURRENT and not self.state.commits:
+            for commit in read_legacy_commits(self.stores.tables, self.branch):
+                self.state.add_commit(commit, created=commit.manifest_version)
+
+
+def unfinished_branch(stores: Stores) -> str | None:
+    """A branch that is being made and not whole yet: nobody may see it."""
+    found = read_claim(stores.objects, BRANCH_CLAIM)
+    return None if found is None else found[0].unfinished
+
+
+def branch_incarnation(stores: Stores, branch: str) -> str | None:
+    """What tells a branch from an earlier one of the same name; None for main, which is never deleted."""
+    if branch == MAIN:
+        return None
+    try:
+        reference = json.loads(stores.objects.read(branch_reference_file(MANIFEST, branch)))
+    except ObjectNotFound as error:
+        raise no_such_branch(branch) from error
+    return json.dumps(reference["identifier"], sort_keys=True)
+
+
+def no_such_branch(branch: str) -> BranchNotFound:
+    """The error for a branch that is not there."""
+    return BranchNotFound(branch, f"there is no branch {branch!r}; `branches.list()` tells which there are.")
+
+
+def _open(stores: Stores, branch: str) -> Table:
+    try:
+        return stores.tables.open_newest(MANIFEST, physical_branch(branch))
+    except NotFound as error:
+        if branch != MAIN:
+            raise no_such_branch(branch) from error
+        raise NotAGraph(
+            stores.uri, f"there is no graph at {stores.uri}: make one with init, or check the location."
+        ) from error

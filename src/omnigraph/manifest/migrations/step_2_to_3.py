@@ -1,0 +1,29 @@
+"""v2 to v3: the staging branches of an abandoned write path, `__run__…`, are swept off `__manifest`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import NotFound, ObjectExists
+from omnigraph.manifest.layout import MANIFEST
+from omnigraph.store.residual import delete_branch
+
+if TYPE_CHECKING:
+    from omnigraph.manifest.line import ManifestLine
+
+PREFIX = "__run__"
+
+
+def apply(line: ManifestLine) -> None:
+    """Delete them all, children before parents; one that another migrator has deleted meanwhile is fine."""
+    main = line.stores.tables.open_newest(MANIFEST)
+    branches = main.dataset.branches.list()
+    doomed = [name for name in branches if name.lstrip("/").startswith(PREFIX)]
+    for name in sorted(doomed, key=lambda each: len(branches[each]["branch_identifier"]), reverse=True):
+        try:
+            delete_branch(main, name)
+        except NotFound:
+            continue
+        except ObjectExists:
+            # A branch that people made stands on this one: it keeps the files alive and is nobody's staging area.
+            continue

@@ -1,0 +1,254 @@
+"""The one door through which anything becomes visible: a single write to `__manifest`.
+
+A publish adds its rows and replaces the head row of its branch. The head row lies in a fragment of its own, so
+replacing it means removing that fragment: two publishers of one branch always remove the same one, and Lance lets one
+of them win.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from lance import LanceOperation, Transaction
+from lance.fragment import write_fragments
+
+from omnigraph.errors import (
+    CommitConflict,
+    CommitOutcomeUnknown,
+    Contention,
+    ExpectedVersionMismatch,
+    HeadMismatch,
+    ManifestCorrupt,
+    NotFound,
+)
+from omnigraph.failpoints import reach
+from omnigraph.manifest.layout import lance_manifest_file
+from omnigraph.manifest.migrations import bring_up_to_date
+from omnigraph.manifest.rows import (
+    KEY,
+    GraphCommit,
+    GraphHead,
+    Registration,
+    Row,
+    TableVersion,
+    Tombstone,
+    encode,
+    head_id,
+)
+from omnigraph.manifest.upkeep import DEFAULT_UPKEEP, UpkeepPolicy, tidy
+from omnigraph.store.filters import equal, render
+from omnigraph.store.lance_errors import lance_errors
+from omnigraph.store.residual import upsert_rows_by_key
+from omnigraph.store.row_metadata import with_row_ids_of
+from omnigraph.store.staging import Staged, commit_staged
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+    from lance import FragmentMetadata
+
+    from omnigraph.manifest.line import ManifestLine
+    from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.world import World
+
+RETRY_BUDGET: Final = 5
+
+
+class AnyHead:
+    """The caller does not mind which commit is the head."""
+
+
+ANY_HEAD: Final = AnyHead()
+
+
+@dataclass(frozen=True)
+class NewVersion:
+    """A table's new state. `path` is given for a table that the graph does not know yet."""
+
+    table_key: str
+    version: int
+    row_count: int
+    branch: str | None = None
+    path: str | None = None
+
+
+@dataclass(frozen=True)
+class PublishRequest:
+    """Everything that one publish makes visible at once.
+
+    `expected_versions`: each table's newest version must be exactly this; what is not named is not checked.
+    `expected_head`: the branch's newest commit must be exactly this (None: the branch has no commit).
+    `commit_id` and `created_at` are minted once by the caller, and survive retries.
+    """
+
+    commit_id: str
+    created_at: int
+    versions: Sequence[NewVersion] = ()
+    drops: Sequence[str] = ()
+    expected_versions: Mapping[str, int] = field(default_factory=dict)
+    expected_head: str | AnyHead | None = ANY_HEAD
+    actor: str | None = None
+    merged_parent: str | None = None
+
+
+@dataclass(frozen=True)
+class Published:
+    """What became visible."""
+
+    commit: GraphCommit
+    snapshot: Snapshot
+    attempts: int
+
+
+def publish(
+    line: ManifestLine, request: PublishRequest, world: World, policy: UpkeepPolicy = DEFAULT_UPKEEP
+) -> Published:
+    """Make the request visible on the line's branch, or raise and change nothing.
+
+    Each attempt checks the request against what is there and takes the head it finds as the parent. After a lost race
+    it reads again; a table or head that is no longer as expected is then the caller's conflict.
+    """
+    with line.lock:
+        bring_up_to_date(line)
+        for attempt in range(1, RETRY_BUDGET + 1):
+            landed = line.state.commits.get(request.commit_id)
+            if landed is not None:
+                return Published(landed, line.snapshot(), attempt)
+            _check(line, request)
+            commit = _next_commit(line, request)
+            reach("publish.before_write")
+            try:
+                _write(line, _rows(line, request, commit), commit)
+            except (CommitConflict, CommitOutcomeUnknown, NotFound):
+                # NotFound: this handle's version was collected meanwhile, so it is far behind. An unknown outcome is
+                # settled by the commit id, which is among the rows if the write did land.
+                world.sleep(_pause(attempt, world))
+                line.refresh()
+                continue
+            tidy(line, policy)
+            return Published(commit, line.snapshot(), attempt)
+        raise Contention(f"publishing on branch {line.branch!r}", attempts=RETRY_BUDGET)
+
+
+def _check(line: ManifestLine, request: PublishRequest) -> None:
+    """Compare with the warm rows first; only when they disagree look whether they are stale."""
+    mismatch = _mismatch(line, request)
+    if mismatch is None:
+        return
+    line.refresh()
+    mismatch = _mismatch(line, request)
+    if mismatch is not None:
+        raise mismatch
+
+
+def _mismatch(line: ManifestLine, request: PublishRequest) -> CommitConflict | None:
+    head = line.state.head.id if line.state.head else None
+    if not isinstance(request.expected_head, AnyHead) and request.expected_head != head:
+        return HeadMismatch(line.branch, expected=request.expected_head, actual=head)
+    for table_key, expected in request.expected_versions.items():
+        actual = line.state.current_version(table_key)
+        if actual != expected:
+            return ExpectedVersionMismatch(table_key, expected=expected, actual=actual)
+    return _occupied(line, request)
+
+
+def _occupied(line: ManifestLine, request: PublishRequest) -> ExpectedVersionMismatch | None:
+    """A version that is published already can only change hands: same rows, another branch of the table."""
+    for new in request.versions:
+        known = line.state.versions.get(new.table_key, {}).get(new.version)
+        if known is None:
+            newest = line.state.current_version(new.table_key)
+            if newest is not None and newest > new.version:
+                return ExpectedVersionMismatch(new.table_key, expected=new.version - 1, actual=newest)
+            continue
+        if known.row_count != new.row_count or known.branch == new.branch:
+            actual = line.state.current_version(new.table_key)
+            return ExpectedVersionMismatch(new.table_key, expected=new.version - 1, actual=actual)
+    return None
+
+
+def _next_commit(line: ManifestLine, request: PublishRequest) -> GraphCommit:
+    return GraphCommit(
+        id=request.commit_id,
+        branch=line.branch,
+        manifest_version=line.table.version + 1,
+        created_at=request.created_at,
+        parent=line.state.head.id if line.state.head else None,
+        merged_parent=request.merged_parent,
+        actor=request.actor,
+    )
+
+
+def _rows(line: ManifestLine, request: PublishRequest, commit: GraphCommit) -> list[Row]:
+    registrations: list[Row] = []
+    versions: list[Row] = []
+    for new in request.versions:
+        path = line.state.locations.get(new.table_key)
+        if path is None:
+            path = _path_of_new_table(line, new)
+            registrations.append(Registration(new.table_key, path))
+        file = line.stores.tables.location.object_path(lance_manifest_file(path, new.branch, new.version))
+        versions.append(TableVersion(new.table_key, new.version, new.branch, new.row_count, file))
+    tombstones = [Tombstone(key, line.state.next_tombstone(key)) for key in request.drops]
+    return [*registrations, *versions, *tombstones, commit]
+
+
+def _path_of_new_table(line: ManifestLine, new: NewVersion) -> str:
+    if new.path is None:
+        raise ManifestCorrupt(line.stores.uri, f"{new.table_key} is not registered and no path was given for it.")
+    return new.path
+
+
+def _write(line: ManifestLine, rows: list[Row], commit: GraphCommit) -> None:
+    """One commit: under the key filter when there is no head row yet, or when a row changes hands; else staged."""
+    line.require_same_incarnation()
+    head = GraphHead(line.branch, commit.id, commit.parent)
+    fragment = line.head_fragment()
+    if fragment is None or _replaces_rows(line, rows):
+        line.adopt(upsert_rows_by_key(line.table, encode([*rows, head]), key=KEY))
+        return
+    landed = commit_staged(_stage(line, encode(rows), encode([head]), fragment))
+    if landed.contiguous:
+        line.advance(landed.table, encode([*rows, head]))
+    else:
+        line.adopt(landed.table)
+
+
+def _replaces_rows(line: ManifestLine, rows: list[Row]) -> bool:
+    return any(
+        isinstance(row, TableVersion) and row.version in line.state.versions.get(row.table_key, {}) for row in rows
+    )
+
+
+def _stage(line: ManifestLine, rows: pa.Table, head: pa.Table, fragment: int) -> Staged:
+    dataset = line.table.dataset
+    with lance_errors("writing manifest rows"):
+        updated, removed = _without_head(line, fragment)
+        written = [*write_fragments(rows, dataset), *write_fragments(head, dataset)]
+        if removed:
+            written[-1] = with_row_ids_of(dataset.get_fragment(fragment).metadata, written[-1])
+    operation = LanceOperation.Update(
+        removed_fragment_ids=removed,
+        updated_fragments=updated,
+        new_fragments=written,
+        fields_modified=[],
+        fields_for_preserving_frag_bitmap=[],
+        update_mode="rewrite_rows",
+    )
+    return Staged(line.table, "change", Transaction(line.table.version, operation))
+
+
+def _without_head(line: ManifestLine, fragment: int) -> tuple[list[FragmentMetadata], list[int]]:
+    """The old head row's fragment without it: gone when the row was alone there, otherwise with the row deleted."""
+    piece = line.table.dataset.get_fragment(fragment)
+    if piece.metadata.num_rows == 1:
+        return [], [fragment]
+    remaining = piece.delete(render(equal(KEY, head_id(line.branch))))
+    return ([], [fragment]) if remaining is None else ([remaining], [])
+
+
+def _pause(attempt: int, world: World) -> float:
+    """Up to a few milliseconds, growing with each lost race, so that the winners get through."""
+    return float(world.random_bits(16) / 65_536 * 0.004 * 2**attempt)

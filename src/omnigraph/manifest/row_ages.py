@@ -1,0 +1,86 @@
+"""At which manifest version each row appeared, also for rows whose fragment no longer says so.
+
+Lance can say it per row, at eleven bytes a publish in every version file, for ever. But each publish writes its rows in
+one piece that ends with its commit row, and the commit row says which version it became. So a fragment made of whole
+publishes needs no row versions: a row appeared with the next commit row after it. Compaction strips them where that is
+so (`manifest/upkeep.py`), and here they are told from the order instead.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from omnigraph.manifest.rows import CREATED_AT, KEY, ROW_ADDRESS
+from omnigraph.store.row_metadata import has_row_versions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from lance import FragmentMetadata
+
+    from omnigraph.store.tables import Table
+
+COLUMNS = (
+    KEY,
+    "object_type",
+    "location",
+    "metadata",
+    "table_key",
+    "table_version",
+    "table_branch",
+    "row_count",
+    CREATED_AT,
+    ROW_ADDRESS,
+)
+_TYPE, _VERSION, _CREATED, _ADDRESS = (
+    COLUMNS.index(each) for each in ("object_type", "table_version", CREATED_AT, ROW_ADDRESS)
+)
+
+AgedRow = tuple[Any, ...]
+
+
+def read_rows(table: Table, fragments: Iterable[int] | None = None) -> Iterator[AgedRow]:
+    """The rows of a manifest, or of some of its fragments, in the order they were written, with their true ages."""
+    chosen = list(table.fragment_ids() if fragments is None else fragments)
+    undated = {each for each in chosen if not has_row_versions(table.dataset.get_fragment(each).metadata)}
+    rows = tuples(table.scan(COLUMNS, fragments=chosen)) if chosen else iter(())
+    for fragment, group in groupby(rows, key=lambda row: row[_ADDRESS] >> 32):
+        together = list(group)
+        yield from _dated_by_order(together) if fragment in undated else together
+
+
+def tells_ages_by_order(table: Table, fragment: FragmentMetadata) -> bool:
+    """Whether the row versions of a fragment can be dropped without forgetting anything."""
+    if not has_row_versions(fragment):
+        return True
+    rows = list(tuples(table.scan(COLUMNS, fragments=[fragment.id])))
+    if not rows or rows[-1][_TYPE] != "graph_commit":
+        return False
+    return all(row[_CREATED] == dated[_CREATED] for row, dated in zip(rows, _dated_by_order(rows), strict=True))
+
+
+def tuples(batches: Iterable[pa.RecordBatch]) -> Iterator[AgedRow]:
+    """Batches as tuples in the order of `COLUMNS`."""
+    for batch in batches:
+        yield from zip(*(batch.column(name).to_pylist() for name in COLUMNS), strict=True)
+
+
+def just_written(rows: pa.Table, *, version: int, fragment: int) -> Iterator[AgedRow]:
+    """Rows that this process has published itself, as if they had been read back."""
+    ages = pa.array([version] * rows.num_rows, pa.uint64())
+    addresses = pa.array([fragment << 32] * rows.num_rows, pa.uint64())
+    return tuples(rows.append_column(CREATED_AT, ages).append_column(ROW_ADDRESS, addresses).to_batches())
+
+
+def _dated_by_order(rows: list[AgedRow]) -> list[AgedRow]:
+    """Each row with the version of the first commit row at or after it."""
+    dated: list[AgedRow] = []
+    version: int | None = None
+    for row in reversed(rows):
+        if row[_TYPE] == "graph_commit":
+            version = row[_VERSION]
+        dated.append(row if version is None else (*row[:_CREATED], version, *row[_CREATED + 1 :]))
+    return dated[::-1]

@@ -1,0 +1,188 @@
+"""The rows of `__manifest`: what each object type looks like in Arrow, and as a value.
+
+Internal schema v4. Column types are strict: other readers accept Utf8 and UInt64 only.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from omnigraph.manifest.layout import MAIN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+KEY = "object_id"
+PRIMARY_KEY = {"lance-schema:unenforced-primary-key": "true"}
+CREATED_AT = "_row_created_at_version"
+ROW_ADDRESS = "_rowaddr"
+
+SCHEMA = pa.schema(
+    [
+        pa.field(KEY, pa.utf8(), nullable=False, metadata=PRIMARY_KEY),
+        pa.field("object_type", pa.utf8(), nullable=False),
+        pa.field("location", pa.utf8()),
+        pa.field("metadata", pa.utf8()),
+        pa.field("base_objects", pa.list_(pa.field("item", pa.utf8()))),
+        pa.field("table_key", pa.utf8(), nullable=False),
+        pa.field("table_version", pa.uint64()),
+        pa.field("table_branch", pa.utf8()),
+        pa.field("row_count", pa.uint64()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Registration:
+    """A table exists, at this place below the root."""
+
+    table_key: str
+    location: str
+
+    @property
+    def object_id(self) -> str:
+        """Its key in the manifest."""
+        return self.table_key
+
+
+@dataclass(frozen=True)
+class TableVersion:
+    """A version of a table that the graph has published. `branch` is the table's own branch; None is its main line."""
+
+    table_key: str
+    version: int
+    branch: str | None
+    row_count: int
+    manifest_path: str
+
+    @property
+    def object_id(self) -> str:
+        """Its key in the manifest."""
+        return f"{self.table_key}${self.version:020d}"
+
+
+@dataclass(frozen=True)
+class Tombstone:
+    """The table is gone as of this version."""
+
+    table_key: str
+    version: int
+
+    @property
+    def object_id(self) -> str:
+        """Its key in the manifest."""
+        return f"{self.table_key}$tombstone${self.version:020d}"
+
+
+@dataclass(frozen=True)
+class GraphCommit:
+    """One commit of the graph. `branch` is where it was made; `created_at` is in microseconds."""
+
+    id: str
+    branch: str
+    manifest_version: int
+    created_at: int
+    parent: str | None = None
+    merged_parent: str | None = None
+    actor: str | None = None
+
+    @property
+    def object_id(self) -> str:
+        """Its key in the manifest."""
+        return self.id
+
+
+@dataclass(frozen=True)
+class GraphHead:
+    """The newest commit of a branch. Every publish replaces this row, so two publishers always meet in it."""
+
+    branch: str
+    commit_id: str
+    parent: str | None = None
+
+    @property
+    def object_id(self) -> str:
+        """Its key in the manifest."""
+        return head_id(self.branch)
+
+
+Row = Registration | TableVersion | Tombstone | GraphCommit | GraphHead
+
+
+def head_id(branch: str) -> str:
+    """The key of a branch's head row."""
+    return f"graph_head:{branch}"
+
+
+def encode(rows: Iterable[Row]) -> pa.Table:
+    """The rows as Arrow, in the order given."""
+    return pa.Table.from_pylist([_columns(row) for row in rows], schema=SCHEMA)
+
+
+def _columns(row: Row) -> dict[str, object]:
+    match row:
+        case Registration(table_key, location):
+            rest: dict[str, object] = {"object_type": "table", "location": location, "table_key": table_key}
+        case TableVersion(table_key, version, branch, row_count, manifest_path):
+            metadata = {"manifest_path": manifest_path, "manifest_size": None, "e_tag": None, "naming_scheme": "V2"}
+            rest = {
+                "object_type": "table_version",
+                "metadata": _json(metadata),
+                "table_key": table_key,
+                "table_version": version,
+                "table_branch": branch,
+                "row_count": row_count,
+            }
+        case Tombstone(table_key, version):
+            rest = {"object_type": "table_tombstone", "table_key": table_key, "table_version": version}
+        case GraphCommit():
+            rest = {
+                "object_type": "graph_commit",
+                "metadata": _json(_commit_metadata(row)),
+                "table_key": "",
+                "table_version": row.manifest_version,
+                "table_branch": None if row.branch == MAIN else row.branch,
+            }
+        case GraphHead(_, commit_id, parent):
+            head: dict[str, object] = {"head_commit_id": commit_id}
+            if parent is not None:
+                head["parent_commit_id"] = parent
+            rest = {"object_type": "graph_head", "metadata": _json(head), "table_key": ""}
+    return {KEY: row.object_id, **rest}
+
+
+def decode_commit(object_id: str, metadata: str, version: int, branch: str | None) -> GraphCommit:
+    """A `graph_commit` row as a value."""
+    fields = json.loads(metadata)
+    return GraphCommit(
+        id=object_id,
+        branch=branch or MAIN,
+        manifest_version=version,
+        created_at=int(fields["created_at"]),
+        parent=fields.get("parent_commit_id"),
+        merged_parent=fields.get("merged_parent_commit_id"),
+        actor=fields.get("actor_id"),
+    )
+
+
+def decode_head(object_id: str, metadata: str) -> GraphHead:
+    """A `graph_head` row as a value."""
+    fields = json.loads(metadata)
+    return GraphHead(object_id.partition(":")[2], str(fields["head_commit_id"]), fields.get("parent_commit_id"))
+
+
+def _commit_metadata(commit: GraphCommit) -> dict[str, object]:
+    optional = {
+        "parent_commit_id": commit.parent,
+        "merged_parent_commit_id": commit.merged_parent,
+        "actor_id": commit.actor,
+    }
+    return {**{key: value for key, value in optional.items() if value is not None}, "created_at": commit.created_at}
+
+
+def _json(value: Mapping[str, object]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,47 @@
+"""One immutable view of the graph: which version of each table makes it up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import NotFound
+from omnigraph.store.tables import Pin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+@dataclass(frozen=True)
+class TableEntry:
+    """A table as the graph sees it."""
+
+    table_key: str
+    path: str
+    version: int
+    branch: str | None
+    row_count: int
+
+    @property
+    def pin(self) -> Pin:
+        """What to open to read it."""
+        return Pin(self.path, self.version, self.branch)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The graph at one moment of one branch. Holding it keeps nothing open; reading it never changes."""
+
+    branch: str
+    manifest_version: int
+    commit_id: str | None
+    tables: Mapping[str, TableEntry]
+
+    def __iter__(self) -> Iterator[TableEntry]:
+        return iter(self.tables.values())
+
+    def __getitem__(self, table_key: str) -> TableEntry:
+        try:
+            return self.tables[table_key]
+        except KeyError:
+            raise NotFound(f"the graph has no table {table_key!r} on branch {self.branch!r}") from None

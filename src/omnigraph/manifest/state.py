@@ -1,0 +1,181 @@
+"""The folded rows of one branch's manifest, kept up to date by folding in only what is new.
+
+Rows are never removed from a manifest except head rows, and each row knows the manifest version it appeared at. So the
+newest rows alone tell every earlier state of the graph: time travel opens no old manifest version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from omnigraph.errors import ManifestCorrupt
+from omnigraph.manifest.rows import GraphCommit, GraphHead, TableVersion, Tombstone, decode_commit, decode_head
+from omnigraph.manifest.snapshot import Snapshot, TableEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from omnigraph.manifest.row_ages import AgedRow
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Published:
+    """A table version or a tombstone, with the manifest version that made it visible."""
+
+    version: int
+    since: int
+    branch: str | None = None
+    row_count: int = 0
+
+
+@dataclass
+class ManifestState:
+    """What the manifest of one branch says. Mutable: `fold` adds rows; the owner guards it with a lock."""
+
+    uri: str
+    manifest_version: int = 0
+    locations: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, dict[int, _Published]] = field(default_factory=dict)
+    tombstones: dict[str, dict[int, _Published]] = field(default_factory=dict)
+    commits: dict[str, GraphCommit] = field(default_factory=dict)
+    heads: dict[str, GraphHead] = field(default_factory=dict)
+    # The fragment each head row was last seen in; a compaction by somebody else may have moved it since.
+    head_fragments: dict[str, int] = field(default_factory=dict)
+    newest: dict[str, _Published] = field(default_factory=dict)
+    head: GraphCommit | None = None
+    # The manifest version that each commit's row was created at, and how many rows that version created.
+    _created: dict[str, int] = field(default_factory=dict)
+    _created_together: dict[int, int] = field(default_factory=dict)
+
+    def fold(self, rows: Iterable[AgedRow], *, manifest_version: int) -> None:
+        """Add rows; one that is known already is replaced."""
+        for row in rows:
+            self._add(*row)
+        self.manifest_version = manifest_version
+
+    def current(self, branch: str) -> Snapshot:
+        """The newest snapshot."""
+        tables = {key: self._entry(key, self.newest[key]) for key in sorted(self.newest) if not self._gone(key)}
+        return Snapshot(branch, self.manifest_version, self.head.id if self.head else None, tables)
+
+    def at(self, branch: str, commit: GraphCommit) -> Snapshot:
+        """The snapshot that a commit published."""
+        version = self._visible_since(commit)
+        tables = {}
+        for key in sorted(self.versions):
+            seen = [each for each in self.versions[key].values() if each.since <= version]
+            dead = [each.version for each in self.tombstones.get(key, {}).values() if each.since <= version]
+            if seen and max(each.version for each in seen) > max(dead, default=-1):
+                tables[key] = self._entry(key, max(seen, key=lambda each: each.version))
+        return Snapshot(branch, version, commit.id, tables)
+
+    def object_ids_after(self, commit: GraphCommit) -> list[str]:
+        """The rows that a commit's own snapshot does not have: versions, tombstones and commits that came later."""
+        limit = self._visible_since(commit)
+        versions = (
+            TableVersion(key, each.version, None, 0, "").object_id
+            for key, published in self.versions.items()
+            for each in published.values()
+            if each.since > limit
+        )
+        tombstones = (
+            Tombstone(key, each.version).object_id
+            for key, dead in self.tombstones.items()
+            for each in dead.values()
+            if each.since > limit
+        )
+        commits = (each.id for each in self.commits.values() if self._visible_since(each) > limit)
+        return [*versions, *tombstones, *commits]
+
+    def current_version(self, table_key: str) -> int | None:
+        """The newest published version of a table that is not gone."""
+        newest = self.newest.get(table_key)
+        return None if newest is None or self._gone(table_key) else newest.version
+
+    def current_entry(self, table_key: str) -> TableEntry | None:
+        """The newest published state of a table that is not gone."""
+        newest = self.newest.get(table_key)
+        return None if newest is None or self._gone(table_key) else self._entry(table_key, newest)
+
+    def next_tombstone(self, table_key: str) -> int:
+        """The version a tombstone takes: one after the last that was published."""
+        return max(self.versions.get(table_key, {0: None})) + 1
+
+    def _add(
+        self,
+        object_id: str,
+        object_type: str,
+        location: str | None,
+        metadata: str | None,
+        table_key: str,
+        version: int | None,
+        branch: str | None,
+        row_count: int | None,
+        created: int,
+        address: int,
+    ) -> None:
+        match object_type:
+            case "table":
+                self.locations[table_key] = self._required(location, object_id)
+            case "table_version":
+                published = _Published(self._required(version, object_id), created, branch, row_count or 0)
+                self.versions.setdefault(table_key, {})[published.version] = published
+                if table_key not in self.newest or published.version >= self.newest[table_key].version:
+                    self.newest[table_key] = published
+            case "table_tombstone":
+                published = _Published(self._required(version, object_id), created)
+                self.tombstones.setdefault(table_key, {})[published.version] = published
+            case "graph_commit":
+                text, expected = self._required(metadata, object_id), self._required(version, object_id)
+                self.add_commit(decode_commit(object_id, text, expected, branch), created=created)
+            case "graph_head":
+                head = decode_head(object_id, self._required(metadata, object_id))
+                self.heads[head.branch] = head
+                self.head_fragments[head.branch] = address >> 32
+            case _:
+                pass  # a later release's rows; the format asks readers to pass over them
+
+    def add_commit(self, commit: GraphCommit, *, created: int) -> None:
+        """Add a commit whose row appeared at the manifest version `created`."""
+        if commit.id not in self.commits:
+            self._created[commit.id] = created
+            self._created_together[created] = self._created_together.get(created, 0) + 1
+        self.commits[commit.id] = commit
+        if self.head is None or _rank(commit) > _rank(self.head):
+            self.head = commit
+
+    def _visible_since(self, commit: GraphCommit) -> int:
+        """The manifest version at which a commit's rows appeared.
+
+        A commit says which version it expected to become. It is off when Lance slid the publish over a metadata commit;
+        then the row's own creation version is right. Commits that a migration carried over share one creation version
+        and are right themselves.
+        """
+        created = self._created.get(commit.id, 0)
+        alone = self._created_together.get(created) == 1
+        return max(created, commit.manifest_version) if alone else commit.manifest_version
+
+    def _gone(self, table_key: str) -> bool:
+        dead = self.tombstones.get(table_key)
+        return dead is not None and max(dead) >= self.newest[table_key].version
+
+    def _entry(self, table_key: str, published: _Published) -> TableEntry:
+        if table_key not in self.locations:
+            raise ManifestCorrupt(
+                self.uri, f"{self.uri}: {table_key} has versions but no `table` row saying where it is."
+            )
+        return TableEntry(
+            table_key, self.locations[table_key], published.version, published.branch, published.row_count
+        )
+
+    def _required(self, value: _T | None, object_id: str) -> _T:
+        if value is None:
+            raise ManifestCorrupt(self.uri, f"{self.uri}: the row {object_id!r} misses a value the format requires.")
+        return value
+
+
+def _rank(commit: GraphCommit) -> tuple[int, int, str]:
+    return commit.manifest_version, commit.created_at, commit.id

@@ -1,0 +1,127 @@
+"""Keeping `__manifest` small while it is published to, so that the cost of a publish does not grow with history.
+
+Each publish leaves a small fragment. After some of them they are rewritten into one, and after many of those the
+versions that nothing needs are collected. Both run after a publish has succeeded, never instead of one.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lance import LanceOperation, Transaction
+from lance.fragment import write_fragments
+from lance.optimize import Compaction
+
+from omnigraph.errors import CommitConflict, CommitRejected, OmniGraphError
+from omnigraph.manifest.row_ages import tells_ages_by_order
+from omnigraph.store.lance_errors import lance_errors
+from omnigraph.store.residual import collect_old_versions
+from omnigraph.store.row_metadata import with_row_ids_of, without_row_versions
+from omnigraph.store.staging import Staged, commit_staged
+
+if TYPE_CHECKING:
+    from lance import LanceFragment
+
+    from omnigraph.manifest.line import ManifestLine
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class UpkeepPolicy:
+    """When to tidy. `small_fragments` unmerged publishes are allowed; `versions` are listed before old ones go.
+
+    `keep_versions` of the newest stay in any case, for readers and writers that are a little behind.
+    """
+
+    small_fragments: int = 32
+    rows_per_fragment: int = 2_000
+    versions: int = 900
+    keep_versions: int = 200
+
+
+DEFAULT_UPKEEP = UpkeepPolicy()
+
+
+def tidy(line: ManifestLine, policy: UpkeepPolicy) -> None:
+    """Compact and collect when it is time. Losing to another process is fine: it is then its turn to tidy."""
+    try:
+        if compact(line, policy):
+            collect(line, policy)
+    except (CommitConflict, CommitRejected):
+        return
+    except OmniGraphError as error:
+        log.warning("the publish succeeded; tidying __manifest did not, and is tried again later: %s", error)
+
+
+def compact(line: ManifestLine, policy: UpkeepPolicy) -> bool:
+    """Rewrite small fragments into larger ones if there are enough of them; whether it did."""
+    with line.lock:
+        fragments = line.table.dataset.get_fragments()
+        small = [each for each in fragments if each.metadata.num_rows < policy.rows_per_fragment]
+        if len(small) <= policy.small_fragments:
+            return False
+        staged = _stage(line, small, policy)
+        if staged is None:
+            return False
+        line.adopt(commit_staged(staged).table)
+        return True
+
+
+def collect(line: ManifestLine, policy: UpkeepPolicy) -> int:
+    """Delete versions of the manifest that are old enough, and the files that only they need; how many.
+
+    Time travel does not need them: the newest rows tell every earlier state. Lance itself keeps the versions that
+    branches and tags stand on.
+    """
+    with line.lock:
+        oldest = line.table.dataset.version - policy.versions
+        if oldest <= line.collected_below:
+            return 0
+        line.collected_below = line.table.version - policy.keep_versions
+        return collect_old_versions(line.table, keep=policy.keep_versions)
+
+
+def _stage(line: ManifestLine, small: list[LanceFragment], policy: UpkeepPolicy) -> Staged | None:
+    """Whole publishes lose their row versions; rows of another origin keep theirs, and are merged apart from them.
+
+    The head row's own fragment is copied along. A publish that runs meanwhile removes that fragment, so that one of the
+    two loses: a publish that slid over a compaction would carry a wrong version number in its commit row.
+    """
+    head = line.head_fragment()
+    others = [each for each in small if each.fragment_id != head]
+    by_order = {each.fragment_id for each in others if tells_ages_by_order(line.table, each.metadata)}
+    rest = {each.fragment_id for each in others} - by_order
+    groups = _rewrite(line, by_order, policy, strip=True) + _rewrite(line, rest, policy, strip=False)
+    if not groups:
+        return None
+    if head is not None:
+        groups.append(_copy(line, head))
+    operation = LanceOperation.Rewrite(groups, [])
+    return Staged(line.table, "compact", Transaction(line.table.version, operation))
+
+
+def _rewrite(
+    line: ManifestLine, chosen: set[int], policy: UpkeepPolicy, *, strip: bool
+) -> list[LanceOperation.RewriteGroup]:
+    dataset = line.table.dataset
+    excluded = [each for each in line.table.fragment_ids() if each not in chosen]
+    options = {"target_rows_per_fragment": policy.rows_per_fragment, "excluded_fragment_ids": excluded}
+    with lance_errors("compacting __manifest"):
+        results = [task.execute(dataset) for task in Compaction.plan(dataset, options).tasks]
+    return [
+        LanceOperation.RewriteGroup(
+            each.original_fragments,
+            [without_row_versions(new) if strip else new for new in each.new_fragments],
+        )
+        for each in results
+    ]
+
+
+def _copy(line: ManifestLine, fragment: int) -> LanceOperation.RewriteGroup:
+    piece = line.table.dataset.get_fragment(fragment)
+    with lance_errors("copying the head row of __manifest"):
+        (copy,) = write_fragments(piece.to_table(), line.table.dataset)
+    return LanceOperation.RewriteGroup([piece.metadata], [with_row_ids_of(piece.metadata, copy)])

@@ -1,0 +1,79 @@
+"""Staged index builds and compaction: more files beside a table, the same rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from lance import LanceOperation, Transaction
+from lance.optimize import Compaction
+
+from omnigraph.store.lance_errors import lance_errors
+from omnigraph.store.staging import Staged
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import lance
+
+    from omnigraph.store.tables import Table
+
+IndexKind = Literal["btree", "inverted", "vector"]
+_LANCE_KIND = {"btree": "BTREE", "inverted": "INVERTED", "vector": "IVF_FLAT"}
+
+
+@dataclass(frozen=True)
+class IndexSpec:
+    """An index to build. A vector index has one partition, which searches exactly; `metric` is for vectors alone."""
+
+    column: str
+    kind: IndexKind
+    name: str
+    metric: Literal["L2", "cosine", "dot"] = "L2"
+
+
+def index_names(table: Table) -> frozenset[str]:
+    """The names of the indexes the table has."""
+    with lance_errors(f"listing the indexes of {table.path}"):
+        return frozenset(each.name for each in table.dataset.describe_indices())
+
+
+def stage_indexes(table: Table, specs: Sequence[IndexSpec]) -> Staged:
+    """Build indexes over all rows of the table as one transaction."""
+    with lance_errors(f"building indexes for {table.path}"):
+        built = [_build(table, spec) for spec in specs]
+    operation = LanceOperation.CreateIndex(built, [])
+    return Staged(table, "index", Transaction(table.version, operation))
+
+
+def stage_compaction(table: Table, *, rows_per_file: int, fragments: Sequence[int] | None = None) -> Staged | None:
+    """Rewrite small pieces into larger ones, in order; None when there is nothing to gain.
+
+    Rows, row ids and row versions stay. Indexes lose their coverage of the rewritten pieces until they are extended.
+    `fragments` limits the work to some pieces.
+    """
+    excluded = [] if fragments is None else sorted(set(table.fragment_ids()) - set(fragments))
+    with lance_errors(f"compacting {table.path}"):
+        options = {"target_rows_per_fragment": rows_per_file, "excluded_fragment_ids": excluded}
+        plan = Compaction.plan(table.dataset, options)
+        results = [task.execute(table.dataset) for task in plan.tasks]
+    if not results:
+        return None
+    groups = [LanceOperation.RewriteGroup(each.original_fragments, each.new_fragments) for each in results]
+    return Staged(table, "compact", Transaction(table.version, LanceOperation.Rewrite(groups, [])))
+
+
+def _build(table: Table, spec: IndexSpec) -> lance.Index:
+    dataset = table.dataset
+    options: dict[str, object] = {"num_partitions": 1, "metric": spec.metric} if spec.kind == "vector" else {}
+    segment = dataset.create_index_uncommitted(
+        spec.column,
+        _LANCE_KIND[spec.kind],
+        name=spec.name,
+        fragment_ids=list(table.fragment_ids()),
+        **options,
+    )
+    if spec.kind != "inverted":
+        return segment
+    # A text segment holds only staging files; committed as it is, every search fails on the missing token file.
+    return dataset.merge_existing_index_segments([segment])

@@ -1,0 +1,300 @@
+"""Control objects as files: atomic, durable, and with a real compare-and-swap between processes.
+
+A write goes to a temporary file beside its target, is synced, and only then gets its name: by rename, or by hard link
+where nothing may be there before. Whoever changes or removes an existing name holds the graph's lock file while doing
+so; the kernel lets go of it when the holder dies. Temporary files and the lock are called `name#digits`, the form that
+object stores over directories take for unfinished writes, and no listing shows them.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import (
+    ObjectChanged,
+    ObjectExists,
+    ObjectNotFound,
+    StoreError,
+    StorePermissionDenied,
+    StoreUnavailable,
+    StoreUnsafe,
+)
+from omnigraph.store.object_tag import ObjectInfo, Tag
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from omnigraph.world import World
+
+LOCK_NAME = "__lock#0"
+LOCK_PATIENCE_SECONDS = 30.0
+
+_HIDDEN = re.compile(r".*#[0-9]+", re.DOTALL)
+_ABSENT = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError)
+_FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK})
+_NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF, errno.EINVAL})
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a file of this name is an unfinished write or a lock, not an object."""
+    return _HIDDEN.fullmatch(name) is not None
+
+
+@dataclass(frozen=True)
+class LocalFiles:
+    """Files below `root`, which is made by the first write."""
+
+    root: str
+    world: World = field(repr=False)
+
+    def read(self, path: str) -> tuple[bytes, Tag]:
+        """The bytes and their tag, both of one file even while it is being replaced."""
+        with self._errors(path), self._file(path).open("rb") as file:
+            return file.read(), _tag(os.fstat(file.fileno()))
+
+    def write(self, path: str, data: bytes) -> Tag:
+        """Write, whatever is there."""
+        with self._write_errors(path), self._temporary(path, data) as temporary:
+            with self._locked():
+                tag = _put_in_place(temporary, self._file(path))
+            _sync_directory(temporary.parent)
+            return tag
+
+    def create(self, path: str, data: bytes) -> Tag:
+        """Write if nothing is there: the complete file gets its name by one hard link."""
+        with self._write_errors(path), self._temporary(path, data) as temporary:
+            self._link(temporary, self._file(path))
+            _sync_directory(temporary.parent)
+            return _tag(temporary.stat())
+
+    def replace(self, path: str, data: bytes, unchanged: Tag) -> Tag:
+        """Write if what is there still has this tag: compared and renamed under the lock."""
+        self._require_unchanged(path, unchanged)
+        with self._write_errors(path), self._temporary(path, data) as temporary:
+            with self._locked():
+                self._require_unchanged(path, unchanged)
+                tag = _put_in_place(temporary, self._file(path))
+            _sync_directory(temporary.parent)
+            return tag
+
+    def delete(self, path: str) -> None:
+        """Remove, under the lock, so that a replacement cannot bring the object back."""
+        with self._errors(path):
+            if not self.is_object(path):
+                return
+            with self._locked():
+                self._file(path).unlink(missing_ok=True)
+            _sync_directory(self._file(path).parent)
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Remove everything below a prefix, unfinished writes and empty directories too."""
+        with self._errors(prefix):
+            for folder, _, names in os.walk(self._file(prefix), topdown=False, onerror=_raise_unless_absent):
+                with self._locked():
+                    for name in names:
+                        Path(folder, name).unlink(missing_ok=True)
+                _remove_if_empty(folder)
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        """Everything below a prefix."""
+        with self._errors(prefix):
+            for folder, _, names in os.walk(self._file(prefix), onerror=_raise_unless_absent):
+                for name in names:
+                    facts = None if is_hidden(name) else _stat_if_there(Path(folder, name))
+                    if facts is not None:
+                        relative = Path(folder, name).relative_to(self.root).as_posix()
+                        yield ObjectInfo(relative, facts.st_size, facts.st_mtime_ns // 1_000)
+
+    def is_object(self, path: str) -> bool:
+        """Whether a file has this very name."""
+        with self._errors(path):
+            facts = _stat_if_there(self._file(path))
+            return facts is not None and not _is_directory(facts)
+
+    def has_any(self, prefix: str) -> bool:
+        """Whether any file is below a prefix."""
+        return next(self.list(prefix), None) is not None
+
+    def _file(self, path: str) -> Path:
+        return Path(self.root, path)
+
+    def _require_unchanged(self, path: str, unchanged: Tag) -> None:
+        with self._errors(path):
+            facts = _stat_if_there(self._file(path))
+        if facts is None or _tag(facts) != unchanged:
+            raise ObjectChanged(
+                f"{self._file(path)} changed since it was read: read it again, then decide.",
+                location=str(self._file(path)),
+            )
+
+    @contextmanager
+    def _temporary(self, path: str, data: bytes) -> Iterator[Path]:
+        """A synced file with these bytes beside the target. It is gone afterwards if it was not renamed."""
+        target = self._file(path)
+        temporary = target.with_name(f"{target.name}#{self.world.random_bits(60)}")
+        try:
+            _make_directory(target.parent)
+            _write_synced(temporary, data, self.world.now_us())
+            yield temporary
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        descriptor = os.open(Path(self.root, LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            self._acquire(descriptor)
+            yield
+            # A process forked meanwhile shares the descriptor: closing ours alone would leave the lock with it.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        finally:
+            os.close(descriptor)
+
+    def _acquire(self, descriptor: int) -> None:
+        deadline = self.world.monotonic() + LOCK_PATIENCE_SECONDS
+        pause = 0.0005
+        while not self._try_lock(descriptor):
+            if self.world.monotonic() > deadline:
+                raise StoreUnavailable(
+                    f"{self.root}/{LOCK_NAME} has been held by another process for {LOCK_PATIENCE_SECONDS:.0f} s. "
+                    "Look for a stopped process that works on this graph.",
+                    location=self.root,
+                )
+            self.world.sleep(pause)
+            pause = min(pause * 2, 0.02)
+
+    def _try_lock(self, descriptor: int) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            if error.errno in _NO_LOCKS:
+                raise StoreUnsafe(
+                    f"the file system of {self.root} has no file locks ({error.strerror}); choose another.",
+                    location=self.root,
+                ) from error
+            raise
+        return True
+
+    def _link(self, temporary: Path, target: Path) -> None:
+        try:
+            target.hardlink_to(temporary)
+        except FileExistsError as error:
+            # Over a network file system a link that was made can be reported as refused: the count of names tells.
+            if temporary.stat().st_nlink != 2:
+                raise ObjectExists(f"{target} is there already.", location=str(target)) from error
+        except OSError as error:
+            if error.errno in _NO_LINKS:
+                raise StoreUnsafe(
+                    f"the file system of {self.root} has no hard links ({error.strerror}), without which nothing can "
+                    "be created exactly once; choose another.",
+                    location=self.root,
+                ) from error
+            raise
+
+    @contextmanager
+    def _write_errors(self, path: str) -> Iterator[None]:
+        """As `_errors`; but what stands in the way of a write is not an absent object."""
+        try:
+            with self._errors(path):
+                yield
+        except ObjectNotFound as error:
+            raise StoreError(
+                f"{self._file(path)} cannot be written: a file stands where a directory is needed, or the other way "
+                "round, or the directory was removed meanwhile.",
+                location=str(self._file(path)),
+            ) from error
+
+    @contextmanager
+    def _errors(self, path: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise _translated(error, str(self._file(path))) from error
+
+
+def _translated(error: OSError, path: str) -> StoreError:
+    if isinstance(error, _ABSENT):
+        return ObjectNotFound(f"{path} is not there.", location=path)
+    if error.errno in _FORBIDDEN:
+        return StorePermissionDenied(
+            f"{path}: {error.strerror}. Give this user the right to it, or run as its owner.", location=path
+        )
+    return StoreUnavailable(f"{path}: {error.strerror or error}. Check the disk, then try again.", location=path)
+
+
+def _tag(facts: os.stat_result) -> Tag:
+    return Tag(f"{facts.st_ino:x}-{facts.st_mtime_ns // 1_000:x}-{facts.st_size:x}")
+
+
+def _stat_if_there(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _is_directory(facts: os.stat_result) -> bool:
+    return facts.st_mode & 0o170000 == 0o040000
+
+
+def _write_synced(path: Path, data: bytes, now_us: int) -> None:
+    with path.open("xb") as file:
+        file.write(data)
+        file.flush()
+        _set_modified(path, now_us)
+        os.fsync(file.fileno())
+
+
+def _set_modified(path: Path, microseconds: int) -> None:
+    """Set the time ourselves: the kernel's own has ticks of milliseconds, and inodes are used again at once."""
+    os.utime(path, ns=(microseconds * 1_000, microseconds * 1_000))
+
+
+def _put_in_place(temporary: Path, target: Path) -> Tag:
+    """Rename, and see to it that the tag is one this name never had before. The caller holds the lock."""
+    before = _stat_if_there(target)
+    if before is not None and temporary.stat().st_mtime_ns <= before.st_mtime_ns:
+        _set_modified(temporary, before.st_mtime_ns // 1_000 + 1)
+    tag = _tag(temporary.stat())
+    temporary.replace(target)
+    return tag
+
+
+def _make_directory(path: Path) -> None:
+    """Make a directory and its parents, each of them durable."""
+    if path.is_dir():
+        return
+    _make_directory(path.parent)
+    path.mkdir(exist_ok=True)
+    _sync_directory(path.parent)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove_if_empty(folder: str) -> None:
+    try:
+        Path(folder).rmdir()
+    except OSError as error:
+        if error.errno not in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT}:
+            raise
+
+
+def _raise_unless_absent(error: OSError) -> None:
+    if not isinstance(error, _ABSENT):
+        raise error

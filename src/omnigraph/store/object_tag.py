@@ -1,0 +1,60 @@
+"""What is known of a control object without its bytes, and what a place that keeps such objects can do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@dataclass(frozen=True)
+class Tag:
+    """The state in which an object was read or left; `replace` succeeds only while it is still in that state.
+
+    On a disk every write makes a new tag. An S3 ETag follows the content: writing the same bytes again is no change.
+    """
+
+    e_tag: str | None
+    version: str | None = None
+
+
+@dataclass(frozen=True)
+class ObjectInfo:
+    """One line of a listing. `path` is relative to the root of the graph."""
+
+    path: str
+    size: int
+    modified_us: int
+
+
+class Objects(Protocol):
+    """Control objects on one medium. Every failure is one of the store errors of `omnigraph.errors`."""
+
+    def read(self, path: str) -> tuple[bytes, Tag]:
+        """The bytes and their tag."""
+
+    def write(self, path: str, data: bytes) -> Tag:
+        """Write, whatever is there."""
+
+    def create(self, path: str, data: bytes) -> Tag:
+        """Write if nothing is there."""
+
+    def replace(self, path: str, data: bytes, unchanged: Tag) -> Tag:
+        """Write if what is there still has this tag."""
+
+    def delete(self, path: str) -> None:
+        """Remove; nothing there is fine."""
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Remove everything below a prefix."""
+
+    def list(self, prefix: str) -> Iterable[ObjectInfo]:
+        """Everything below a prefix, in any order."""
+
+    def is_object(self, path: str) -> bool:
+        """Whether an object has this very name."""
+
+    def has_any(self, prefix: str) -> bool:
+        """Whether anything is below a prefix."""

@@ -1,0 +1,106 @@
+"""Control objects: the small files beside the tables (schema, sidecars, claims), on a disk or in a bucket.
+
+Paths are relative to the root of the graph. A prefix counts whole path segments: `a/b` is a prefix of `a/b/c`, not of
+`a/bc`. What happens on each medium is in `local_files` and `remote_objects`; here operations are named and counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import InvalidInput
+from omnigraph.store.counting import count
+from omnigraph.store.local_files import LocalFiles, is_hidden
+from omnigraph.store.object_tag import ObjectInfo, Objects, Tag
+from omnigraph.store.remote_objects import open_remote_objects
+from omnigraph.world import REAL, World
+
+if TYPE_CHECKING:
+    import builtins
+
+    from omnigraph.store.location import Location
+
+__all__ = ["ControlStore", "ObjectInfo", "Tag", "open_control_store"]
+
+
+def open_control_store(location: Location, world: World = REAL) -> ControlStore:
+    """The control objects of one graph. Nothing is asked of the store yet, and nothing need be there."""
+    if location.is_local:
+        return ControlStore(location, LocalFiles(location.uri, world))
+    return ControlStore(location, open_remote_objects(location, world))
+
+
+@dataclass(frozen=True)
+class ControlStore:
+    """Reads and writes control objects. Safe to use from several threads."""
+
+    location: Location
+    _objects: Objects
+
+    def read(self, path: str) -> bytes:
+        """The bytes of an object, or `ObjectNotFound`."""
+        return self.read_versioned(path)[0]
+
+    def read_versioned(self, path: str) -> tuple[bytes, Tag]:
+        """The bytes and the tag that `replace` needs, or `ObjectNotFound`."""
+        _check(path)
+        count("object_reads", path)
+        return self._objects.read(path)
+
+    def write(self, path: str, data: bytes) -> Tag:
+        """Write whole and atomically, whatever was there before."""
+        _check(path)
+        count("object_writes", path)
+        return self._objects.write(path, data)
+
+    def create(self, path: str, data: bytes) -> Tag:
+        """Write only if nothing is there, else `ObjectExists`. Of several at once, one succeeds."""
+        _check(path)
+        count("object_writes", path)
+        return self._objects.create(path, data)
+
+    def replace(self, path: str, data: bytes, unchanged: Tag) -> Tag:
+        """Write only if the object is as `unchanged` says, else `ObjectChanged`. Of several at once, one succeeds."""
+        _check(path)
+        count("object_writes", path)
+        return self._objects.replace(path, data, unchanged)
+
+    def delete(self, path: str) -> None:
+        """Remove an object; one that is not there is fine."""
+        _check(path)
+        count("object_deletes", path)
+        self._objects.delete(path)
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Remove every object below a prefix."""
+        _check(prefix)
+        count("object_deletes", prefix)
+        self._objects.delete_prefix(prefix)
+
+    def list(self, prefix: str = "") -> builtins.list[ObjectInfo]:
+        """Every object below a prefix, at any depth, sorted by path. Unfinished writes are not objects."""
+        if prefix:
+            _check(prefix)
+        count("object_lists", prefix)
+        return sorted(self._objects.list(prefix), key=lambda each: each.path)
+
+    def list_names(self, prefix: str = "") -> builtins.list[str]:
+        """The paths of `list`."""
+        return [each.path for each in self.list(prefix)]
+
+    def exists(self, path: str) -> bool:
+        """Whether an object has this name or anything is below it. Being forbidden to look is an error, not no."""
+        _check(path)
+        count("object_reads", path)
+        if self._objects.is_object(path):
+            return True
+        count("object_lists", path)
+        return self._objects.has_any(path)
+
+
+def _check(path: str) -> None:
+    """Names that mean the same on every medium."""
+    parts = path.split("/")
+    if any(part in {"", ".", ".."} for part in parts) or is_hidden(parts[-1]) or "\0" in path:
+        raise InvalidInput(f"{path!r} cannot name a control object: use a relative path without empty or dot parts")

@@ -1,0 +1,102 @@
+"""What Lance can only do by committing at once. Each function says why it stands here.
+
+Everything else is staged (`store/staging.py`) and landed by the commit protocol.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import lance
+from lance import LanceDataset
+
+from omnigraph.store.counting import count
+from omnigraph.store.lance_errors import lance_errors
+from omnigraph.store.tables import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+
+def upsert_rows_by_key(table: Table, rows: pa.Table, *, key: str) -> Table:
+    """Insert or replace rows under the primary-key filter, as one commit without retries.
+
+    Stands here because only the committing call carries the filter of inserted keys: two racing inserts of one new key
+    conflict in it, and both land when they are staged.
+    """
+    count("table_commits", table.path)
+    with lance_errors(f"writing rows of {table.path}"):
+        dataset = LanceDataset(table.dataset.uri, version=table.version, storage_options=_options(table))
+        builder = dataset.merge_insert(key).when_matched_update_all().when_not_matched_insert_all()
+        builder.conflict_retries(0).use_index(False).execute(rows)
+    return Table(dataset, path=table.path, branch=table.branch)
+
+
+def set_schema_metadata(table: Table, entries: Mapping[str, str]) -> Table:
+    """Set schema-level metadata. Lance makes a commit of it that conflicts with any other such commit."""
+    count("table_commits", table.path)
+    with lance_errors(f"setting metadata of {table.path}"):
+        dataset = _own_handle(table)
+        dataset.update_schema_metadata(dict(entries))
+    return Table(dataset, path=table.path, branch=table.branch)
+
+
+def set_field_metadata(table: Table, field: str, entries: Mapping[str, str]) -> Table:
+    """Set the metadata of one column."""
+    count("table_commits", table.path)
+    with lance_errors(f"setting metadata of {table.path}.{field}"):
+        dataset = _own_handle(table)
+        dataset.update_field_metadata({field: dict(entries)})
+    return Table(dataset, path=table.path, branch=table.branch)
+
+
+def set_config(table: Table, entries: Mapping[str, str]) -> Table:
+    """Set dataset configuration."""
+    count("table_commits", table.path)
+    with lance_errors(f"setting configuration of {table.path}"):
+        dataset = _own_handle(table)
+        dataset.update_config(dict(entries))
+    return Table(dataset, path=table.path, branch=table.branch)
+
+
+def create_branch(table: Table, name: str) -> None:
+    """Make a branch of this table from the version and branch of the handle. References have no staged form."""
+    count("table_commits", table.path)
+    with lance_errors(f"creating branch {name!r} of {table.path}"):
+        _own_handle(table).create_branch(name)
+
+
+def delete_branch(main: Table, name: str) -> None:
+    """Remove a branch and its files; `main` is a handle on the table's main line."""
+    count("table_commits", main.path)
+    with lance_errors(f"deleting branch {name!r} of {main.path}"):
+        _own_handle(main).branches.delete(name)
+
+
+def drop_files(uri: str, storage_options: dict[str, str] | None) -> None:
+    """Delete a whole table or branch tree, including whatever lies below it."""
+    count("object_deletes", uri)
+    with lance_errors(f"deleting {uri}"):
+        LanceDataset.drop(uri, storage_options=storage_options)
+
+
+def collect_old_versions(table: Table, *, keep: int) -> int:
+    """Delete all but the newest `keep` versions, and the files that only those needed; how many versions went.
+
+    Versions that branches or tags stand on stay. Files of writes that are not committed yet stay for seven days.
+    """
+    count("object_deletes", table.path)
+    with lance_errors(f"collecting old versions of {table.path}"):
+        stats = _own_handle(table).cleanup_old_versions(retain_versions=keep, error_if_tagged_old_versions=False)
+    return int(stats.old_versions)
+
+
+def _own_handle(table: Table) -> LanceDataset:
+    """A second handle on the same version: Lance moves the one it is given, and ours are shared."""
+    return lance.dataset(table.dataset.uri, version=table.version, storage_options=_options(table))
+
+
+def _options(table: Table) -> dict[str, str] | None:
+    return getattr(table.dataset, "_storage_options", None)

@@ -1,0 +1,285 @@
+"""Staged changes to Lance tables: each function writes files and returns a transaction that nobody has committed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import lance
+from lance import LanceDataset, LanceOperation, Transaction
+from lance.fragment import write_fragments
+
+from omnigraph.errors import CommitOutcomeUnknown, InvalidInput, ObjectExists, OmniGraphError
+from omnigraph.failpoints import reach
+from omnigraph.store.counting import count
+from omnigraph.store.filters import Filter, one_of, render
+from omnigraph.store.lance_errors import Trouble, classify, lance_errors, translate
+from omnigraph.store.tables import FILE_FORMAT, ID, ROWS_PER_FILE, Table, as_reader
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from lance import FragmentMetadata
+
+Change = Literal["append", "overwrite", "upsert", "insert", "delete", "change", "index", "compact", "restore"]
+
+# The operation that staged a transaction writes its id here, so that recovery can tell whose commit a version is.
+OPERATION_PROPERTY = "omnigraph.operation"
+
+
+@dataclass(frozen=True)
+class Staged:
+    """Files on the store and a transaction that would make them the table's next version."""
+
+    table: Table
+    change: Change
+    transaction: Transaction
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+    @property
+    def uuid(self) -> str:
+        """The identity that the transaction keeps through rebases; recovery looks for it."""
+        return str(self.transaction.uuid)
+
+    @property
+    def read_version(self) -> int:
+        """The version that the change was computed from."""
+        return int(self.transaction.read_version)
+
+
+@dataclass(frozen=True)
+class Committed:
+    """A landed change. `contiguous` is false when somebody else's commit lies between it and what it was staged on."""
+
+    table: Table
+    version: int
+    contiguous: bool
+
+
+def stage_append(table: Table, rows: pa.Table | pa.RecordBatchReader) -> Staged:
+    """Add rows. Lance rebases an append over any other writer's rows: see `Committed.contiguous`."""
+    fragments = _write(table, rows)
+    return _staged(table, "append", LanceOperation.Append(fragments), inserted=_rows_of(fragments))
+
+
+def stage_fragments(table: Table, fragments: Sequence[FragmentMetadata]) -> Staged:
+    """Add rows that other processes, such as Spark executors, have already written as fragments of this table."""
+    return _staged(table, "append", LanceOperation.Append(list(fragments)), inserted=_rows_of(fragments))
+
+
+def stage_overwrite(table: Table, rows: pa.Table | pa.RecordBatchReader) -> Staged:
+    """Replace all rows, and the schema with them. No rows at all is a legal content."""
+    reader = as_reader(rows)
+    with lance_errors(f"staging new content for {table.path}"):
+        transaction = write_fragments(
+            reader,
+            table.dataset,
+            schema=reader.schema,
+            mode="overwrite",
+            return_transaction=True,
+            data_storage_version=FILE_FORMAT,
+            max_rows_per_file=ROWS_PER_FILE,
+        )
+    operation = LanceOperation.Overwrite(reader.schema, transaction.operation.fragments)
+    return _staged(table, "overwrite", operation, inserted=_rows_of(operation.fragments))
+
+
+def stage_upsert(table: Table, rows: pa.Table) -> Staged:
+    """Replace rows whose id is there, add the others. Ids must not repeat within `rows`."""
+    _refuse_repeated_ids(table, rows)
+    builder = table.dataset.merge_insert(ID).when_matched_update_all().when_not_matched_insert_all()
+    return _merge(table, "upsert", builder, rows)
+
+
+def stage_insert(table: Table, rows: pa.Table) -> Staged:
+    """Add rows whose ids must all be new; one that is there already is an `InvalidInput`, and nothing is staged."""
+    _refuse_repeated_ids(table, rows)
+    builder = table.dataset.merge_insert(ID).when_matched_fail().when_not_matched_insert_all()
+    return _merge(table, "insert", builder, rows)
+
+
+def stage_delete(table: Table, where: Filter) -> Staged | None:
+    """Remove the rows that match; None when there are none."""
+    touched, emptied, gone = _delete_from_fragments(table, render(where))
+    if not gone:
+        return None
+    operation = LanceOperation.Delete(touched, emptied, render(where))
+    return _staged(table, "delete", operation, deleted=gone)
+
+
+def stage_delete_ids(table: Table, ids: Sequence[str]) -> Staged | None:
+    """Remove rows by id; None when none of them is there."""
+    return stage_delete(table, one_of(ID, ids)) if ids else None
+
+
+def stage_change(table: Table, upserts: pa.Table, deletes: Sequence[str]) -> Staged:
+    """Upsert some rows and remove others as one transaction. A row cannot be in both."""
+    _refuse_repeated_ids(table, upserts)
+    builder = table.dataset.merge_insert(ID).when_matched_update_all().when_not_matched_insert_all()
+    if deletes:
+        builder = builder.when_not_matched_by_source_delete(render(one_of(ID, deletes)))
+    return _merge(table, "change", builder, upserts)
+
+
+def stage_restore(table: Table, version: int) -> Staged:
+    """Make an earlier version's content the newest. It wins over any data commit that lands meanwhile."""
+    return _staged(table, "restore", LanceOperation.Restore(version))
+
+
+def commit_staged(staged: Staged, *, operation_id: str | None = None) -> Committed:
+    """Land a staged change as the table's next version.
+
+    A lost acknowledgement is settled by looking for the transaction, never by committing again: Lance would land it
+    twice. When looking is not possible either, the error is `CommitOutcomeUnknown`.
+    """
+    transaction = staged.transaction
+    if operation_id is not None:
+        transaction.transaction_properties = {
+            **(transaction.transaction_properties or {}),
+            OPERATION_PROPERTY: operation_id,
+        }
+    count("table_commits", staged.table.path)
+    try:
+        dataset = LanceDataset.commit(staged.table.dataset, transaction, max_retries=0)
+        reach("table.committed")
+    except (OSError, ValueError, RuntimeError) as error:
+        return _settle(staged, error)
+    return _committed(staged, dataset)
+
+
+def find_transaction(table: Table, uuid: str, *, after: int) -> int | None:
+    """The version that the transaction landed as, looking at everything newer than `after`."""
+    newest = table.latest_version()
+    for version in range(after + 1, newest + 1):
+        if _transaction_uuid(table, version) == uuid:
+            return version
+    return None
+
+
+def create_table(
+    uri: str, schema: pa.Schema, rows: pa.Table | None, storage_options: dict[str, str] | None
+) -> LanceDataset:
+    """Create a table as version 1, atomically: of several processes creating one table, exactly one succeeds.
+
+    The loser gets `ObjectExists`. Lance's own create mode acknowledges more than one racing creator.
+    """
+    fragments: list[FragmentMetadata] = []
+    try:
+        if rows is not None and rows.num_rows:
+            fragments = list(
+                write_fragments(
+                    rows, uri, schema=schema, mode="create", storage_options=storage_options,
+                    data_storage_version=FILE_FORMAT, enable_stable_row_ids=True,
+                )
+            )  # fmt: skip
+        return LanceDataset.commit(
+            uri,
+            LanceOperation.Overwrite(schema, fragments),
+            read_version=0,
+            max_retries=0,
+            storage_options=storage_options,
+            enable_stable_row_ids=True,
+            enable_v2_manifest_paths=True,
+        )
+    except (OSError, ValueError) as error:
+        raise _creation_error(uri, error) from error
+
+
+def _creation_error(uri: str, error: BaseException) -> OmniGraphError:
+    lost = "0.manifest was not found" in str(error) or "18446744073709551615.manifest was not found" in str(error)
+    if lost or classify(error) in (Trouble.EXISTS, Trouble.RETRYABLE):
+        return ObjectExists(f"there is a table at {uri} already", location=uri)
+    return translate(error, f"creating a table at {uri}")
+
+
+def _settle(staged: Staged, error: BaseException) -> Committed:
+    trouble = classify(error)
+    if trouble not in (Trouble.UNKNOWN_OUTCOME, Trouble.UNREACHABLE, Trouble.OTHER):
+        raise translate(error, f"committing to {staged.table.path}") from error
+    try:
+        version = find_transaction(staged.table, staged.uuid, after=staged.read_version)
+    except OmniGraphError as second:
+        message = f"committing to {staged.table.path}: no answer, and the outcome could not be looked up ({second})"
+        raise CommitOutcomeUnknown(message, transaction=staged.uuid) from error
+    if version is None:
+        raise translate(error, f"committing to {staged.table.path}") from error
+    return _committed(staged, staged.table.dataset.checkout_version(version))
+
+
+def _committed(staged: Staged, dataset: LanceDataset) -> Committed:
+    table = Table(dataset, path=staged.table.path, branch=staged.table.branch)
+    return Committed(table, table.version, table.version == staged.read_version + 1)
+
+
+def _transaction_uuid(table: Table, version: int) -> str | None:
+    try:
+        transaction = table.dataset.read_transaction(version)
+    except TypeError:
+        return None  # pylance cannot convert a compaction of an indexed table; such a version is never ours to find
+    except (OSError, ValueError) as error:
+        if classify(error) is Trouble.NOT_FOUND:
+            return None
+        raise translate(error, f"reading the transaction of version {version} of {table.path}") from error
+    return None if transaction is None else str(transaction.uuid)
+
+
+def _staged(
+    table: Table, change: Change, operation: object, *, inserted: int = 0, updated: int = 0, deleted: int = 0
+) -> Staged:
+    transaction = Transaction(table.version, operation)
+    return Staged(table, change, transaction, inserted=inserted, updated=updated, deleted=deleted)
+
+
+def _write(table: Table, rows: pa.Table | pa.RecordBatchReader) -> list[FragmentMetadata]:
+    reader = as_reader(rows)
+    with lance_errors(f"staging rows for {table.path}"):
+        return list(write_fragments(reader, table.dataset, schema=reader.schema, max_rows_per_file=ROWS_PER_FILE))
+
+
+def _merge(table: Table, change: Change, builder: lance.dataset.MergeInsertBuilder, rows: pa.Table) -> Staged:
+    with lance_errors(f"staging a change to {table.path}"):
+        transaction, stats = builder.execute_uncommitted(rows)
+    return Staged(
+        table,
+        change,
+        transaction,
+        inserted=int(stats["num_inserted_rows"]),
+        updated=int(stats["num_updated_rows"]),
+        deleted=int(stats["num_deleted_rows"]),
+    )
+
+
+def _delete_from_fragments(table: Table, predicate: str) -> tuple[list[FragmentMetadata], list[int], int]:
+    touched: list[FragmentMetadata] = []
+    emptied: list[int] = []
+    gone = 0
+    with lance_errors(f"staging removals for {table.path}"):
+        for fragment in table.dataset.get_fragments():
+            matching = fragment.count_rows(predicate)
+            if not matching:
+                continue
+            gone += matching
+            remaining = fragment.delete(predicate)
+            if remaining is None:
+                emptied.append(fragment.fragment_id)
+            else:
+                touched.append(remaining)
+    return touched, emptied, gone
+
+
+def _refuse_repeated_ids(table: Table, rows: pa.Table) -> None:
+    counts = rows.column(ID).value_counts()
+    repeated = (
+        [each["values"].as_py() for each in counts if each["counts"].as_py() > 1][:3]
+        if len(counts) < rows.num_rows
+        else []
+    )
+    if repeated:
+        raise InvalidInput(f"rows for {table.path} repeat the id {repeated[0]!r}")
+
+
+def _rows_of(fragments: Sequence[FragmentMetadata]) -> int:
+    return sum(int(each.physical_rows) for each in fragments)

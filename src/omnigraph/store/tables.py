@@ -1,0 +1,181 @@
+"""Lance tables: open one at a pin, read it, stage changes to it. Nothing here makes a change visible.
+
+A staged change is files plus a transaction that nobody has committed; `commit_staged` lands it. Only the publisher of
+`manifest/` and the commit protocol of `write/` call that (tests/store/test_staged_only.py walks the source).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import lance
+import pyarrow as pa
+from lance import LanceDataset
+
+from omnigraph.errors import NotFound
+from omnigraph.store.counting import count
+from omnigraph.store.filters import Filter, render
+from omnigraph.store.lance_errors import Trouble, classify, lance_errors, translate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from omnigraph.store.location import Location
+
+FILE_FORMAT = "2.2"
+# Above this, an upsert by id into a table with stable row ids slows down, index or not (docs/lance-behaviour.md).
+ROWS_PER_FILE = 100_000
+ID = "id"
+
+
+@dataclass(frozen=True)
+class Pin:
+    """One immutable state of one table: where it is, on which of its branches, at which version."""
+
+    path: str
+    version: int
+    branch: str | None = None
+
+
+class Table:
+    """A table at one version. Reading it later gives the same rows, whatever others commit."""
+
+    def __init__(self, dataset: LanceDataset, *, path: str, branch: str | None) -> None:
+        self.dataset = dataset
+        self.path = path
+        self.branch = branch
+
+    @property
+    def pin(self) -> Pin:
+        """What this handle is pinned to."""
+        return Pin(self.path, self.dataset.version, self.branch)
+
+    @property
+    def version(self) -> int:
+        """The Lance version of this handle."""
+        return int(self.dataset.version)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema as stored."""
+        schema: pa.Schema = self.dataset.schema
+        return schema
+
+    def latest_version(self) -> int:
+        """The newest version on this table's branch, which others may have moved on; one listing."""
+        count("table_probes", self.path)
+        with lance_errors(f"looking for the newest version of {self.path}"):
+            return int(self.dataset.latest_version)
+
+    def count_rows(self, where: Filter | None = None) -> int:
+        """How many rows match."""
+        count("table_scans", self.path)
+        with lance_errors(f"counting rows of {self.path}"):
+            return int(self.dataset.count_rows(render(where) if where is not None else None))
+
+    def read(self, columns: Sequence[str] | None = None, where: Filter | None = None) -> pa.Table:
+        """All matching rows in memory."""
+        return pa.Table.from_batches(list(self.scan(columns, where)), schema=self._schema_of(columns))
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        where: Filter | None = None,
+        *,
+        fragments: Sequence[int] | None = None,
+        batch_size: int | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Matching rows as a stream of batches; `fragments` limits it to some of the table's pieces."""
+        count("table_scans", self.path)
+        pieces = None if fragments is None else [self.dataset.get_fragment(each) for each in fragments]
+        with lance_errors(f"reading {self.path} at version {self.version}"):
+            yield from self.dataset.scanner(
+                columns=list(columns) if columns is not None else None,
+                filter=render(where) if where is not None else None,
+                fragments=pieces,
+                batch_size=batch_size,
+            ).to_batches()
+
+    def fragment_ids(self) -> tuple[int, ...]:
+        """The ids of the table's pieces, in order."""
+        return tuple(each.fragment_id for each in self.dataset.get_fragments())
+
+    def _schema_of(self, columns: Sequence[str] | None) -> pa.Schema:
+        scanner = self.dataset.scanner(columns=list(columns) if columns is not None else None)
+        schema: pa.Schema = scanner.projected_schema
+        return schema
+
+
+class TableStore:
+    """Opens the tables below one location and keeps the handles of pins it has opened."""
+
+    def __init__(self, location: Location, *, cached_handles: int = 64) -> None:
+        self.location = location
+        self._session = lance.Session()
+        self._handles: OrderedDict[Pin, Table] = OrderedDict()
+        self._limit = cached_handles
+        self._lock = threading.Lock()
+
+    def uri(self, path: str, branch: str | None = None) -> str:
+        """The URI of a table, or of its named branch. Branches are opened by their own tree: such handles pickle."""
+        return self.location.child(path if branch is None else f"{path}/tree/{branch}")
+
+    def open(self, pin: Pin) -> Table:
+        """The table at exactly this pin; the handle is kept for the next caller."""
+        with self._lock:
+            if pin in self._handles:
+                self._handles.move_to_end(pin)
+                return self._handles[pin]
+        table = self._open(pin.path, pin.branch, pin.version)
+        with self._lock:
+            self._handles[pin] = table
+            while len(self._handles) > self._limit:
+                self._handles.popitem(last=False)
+        return table
+
+    def open_newest(self, path: str, branch: str | None = None) -> Table:
+        """The newest version, as it is on the store now."""
+        return self._open(path, branch, None)
+
+    def exists(self, path: str, branch: str | None = None) -> bool:
+        """Whether a table is there. Anything but a clear absence is an error."""
+        try:
+            self.open_newest(path, branch)
+        except NotFound:
+            return False
+        return True
+
+    def forget(self, path: str, branch: str | None = None) -> None:
+        """Drop kept handles of a table's branch, because it was deleted or made anew."""
+        with self._lock:
+            for pin in [each for each in self._handles if (each.path, each.branch) == (path, branch)]:
+                del self._handles[pin]
+            self._session = lance.Session()
+
+    def _open(self, path: str, branch: str | None, version: int | None) -> Table:
+        count("table_opens", path)
+        try:
+            dataset = lance.dataset(
+                self.uri(path, branch), version=version, storage_options=self._options(), session=self._session
+            )
+        except (OSError, ValueError) as error:
+            if classify(error) is Trouble.NOT_FOUND:
+                raise NotFound(f"there is no table at {path}{_at(branch, version)}") from error
+            raise translate(error, f"opening {path}{_at(branch, version)}") from error
+        return Table(dataset, path=path, branch=branch)
+
+    def _options(self) -> dict[str, str] | None:
+        options = self.location.storage_options
+        return None if options is None else dict(options)
+
+
+def _at(branch: str | None, version: int | None) -> str:
+    return (f" on branch {branch!r}" if branch else "") + (f" at version {version}" if version is not None else "")
+
+
+def as_reader(rows: pa.Table | pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """Rows as a stream, so that callers may pass either."""
+    return rows.to_reader() if isinstance(rows, pa.Table) else rows
