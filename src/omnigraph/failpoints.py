@@ -27,6 +27,13 @@ CATALOGUE = {
     "publish.before_write": "the rows of a publish are decided",
     "migration.legacy_open": "the lineage of an old graph is about to be read",
     "migration.before_stamp": "a migration step has done its work, and its stamp is not written",
+    "recovery.before_publish": "an unfinished operation is decided on, and its publish is about to happen",
+    "recovery.before_audit": "an unfinished operation is finished or undone, and the audit does not tell yet",
+    "commit.armed": "the sidecar stands and it is this writer's turn; no table has moved",
+    "commit.forked": "a branch has its own fork of a table, and nothing is committed on it",
+    "commit.table_landed": "one of the operation's tables has moved",
+    "commit.before_publish": "all tables have moved, and nothing is visible",
+    "commit.published": "everything is visible, and the sidecar still stands",
     "branch.before_reference": "the branch claim is held, and the branch is about to be made or removed",
 }  # fmt: skip
 

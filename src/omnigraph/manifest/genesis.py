@@ -9,7 +9,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import AlreadyInitialized, IncompleteGraph, InitializationClaimed, NotAGraph, ObjectExists
+from omnigraph.errors import (
+    AlreadyInitialized,
+    IncompleteGraph,
+    InitializationClaimed,
+    NotAGraph,
+    ObjectExists,
+    OmniGraphError,
+)
 from omnigraph.failpoints import reach
 from omnigraph.manifest.layout import (
     EDGES,
@@ -55,23 +62,46 @@ class Blueprint:
 def initialize(stores: Stores, blueprint: Blueprint, world: World) -> None:
     """Make the graph, or raise and leave no graph. Of several processes at once, one succeeds."""
     _refuse_existing(stores)
+    if not stores.objects.exists(INIT_CLAIM):
+        _refuse_foreign_content(stores)
     require_safe(probe_store(stores.tables.location, world))
     lease = _claim(stores, world)
     reach("init.claimed")
-    if lease.inherited is not None:
-        _clear_remains(stores)
+    _take_possession(stores, lease)
     try:
-        _refuse_existing(stores)
-        _refuse_foreign_content(stores)
         _build(stores, blueprint, lease, world)
     except BaseException:
-        # With a manifest there is a graph; without one there must be nothing. If that cannot be looked up, the claim
-        # stays, and whoever finds it later clears up.
-        if not stores.tables.exists(MANIFEST):
-            _clear_own(stores, blueprint)
-        lease.release()
+        _withdraw(stores, blueprint, lease)
         raise
     lease.release()
+
+
+def _take_possession(stores: Stores, lease: Lease) -> None:
+    """Under the claim, see that the place is free. What is there and is not a dead initialiser's is left alone."""
+    try:
+        _refuse_existing(stores)
+        if lease.inherited is not None:
+            _clear_remains(stores)
+        _refuse_foreign_content(stores)
+    except (AlreadyInitialized, IncompleteGraph):
+        lease.release()
+        raise
+    except BaseException:
+        lease.abandon()
+        raise
+
+
+def _withdraw(stores: Stores, blueprint: Blueprint, lease: Lease) -> None:
+    """With a manifest there is a graph; without one there must be nothing, unless the place is somebody else's by now.
+
+    If that cannot be looked up or done, the claim is left for whoever comes next to clear up.
+    """
+    try:
+        if lease.is_mine() and not stores.tables.exists(MANIFEST):
+            _clear_own(stores, blueprint)
+        lease.release()
+    except OmniGraphError:
+        lease.abandon()
 
 
 def _build(stores: Stores, blueprint: Blueprint, lease: Lease, world: World) -> None:

@@ -91,6 +91,7 @@ class PublishRequest:
     expected_head: str | AnyHead | None = ANY_HEAD
     actor: str | None = None
     merged_parent: str | None = None
+    idempotency_key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -178,6 +179,7 @@ def _next_commit(line: ManifestLine, request: PublishRequest) -> GraphCommit:
         parent=line.state.head.id if line.state.head else None,
         merged_parent=request.merged_parent,
         actor=request.actor,
+        idempotency_key=request.idempotency_key,
     )
 
 

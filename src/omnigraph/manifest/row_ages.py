@@ -4,6 +4,9 @@ Lance can say it per row, at eleven bytes a publish in every version file, for e
 one piece that ends with its commit row, and the commit row says which version it became. So a fragment made of whole
 publishes needs no row versions: a row appeared with the next commit row after it. Compaction strips them where that is
 so (`manifest/upkeep.py`), and here they are told from the order instead.
+
+Lance up to 6.0.1, with which releases up to 0.6.2 wrote, says 1 for the creation of every row that a keyed write
+inserted; only its last change is right there. Rows of those releases are inserted once and not changed.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from omnigraph.manifest.rows import CREATED_AT, KEY, ROW_ADDRESS
+from omnigraph.manifest.rows import CREATED_AT, KEY, ROW_ADDRESS, UPDATED_AT
 from omnigraph.store.row_metadata import has_row_versions
 
 if TYPE_CHECKING:
@@ -35,6 +38,7 @@ COLUMNS = (
     CREATED_AT,
     ROW_ADDRESS,
 )
+_SCANNED = (*COLUMNS, UPDATED_AT)
 _TYPE, _VERSION, _CREATED, _ADDRESS = (
     COLUMNS.index(each) for each in ("object_type", "table_version", CREATED_AT, ROW_ADDRESS)
 )
@@ -46,7 +50,7 @@ def read_rows(table: Table, fragments: Iterable[int] | None = None) -> Iterator[
     """The rows of a manifest, or of some of its fragments, in the order they were written, with their true ages."""
     chosen = list(table.fragment_ids() if fragments is None else fragments)
     undated = {each for each in chosen if not has_row_versions(table.dataset.get_fragment(each).metadata)}
-    rows = tuples(table.scan(COLUMNS, fragments=chosen)) if chosen else iter(())
+    rows = tuples(table.scan(_SCANNED, fragments=chosen)) if chosen else iter(())
     for fragment, group in groupby(rows, key=lambda row: row[_ADDRESS] >> 32):
         together = list(group)
         yield from _dated_by_order(together) if fragment in undated else together
@@ -56,23 +60,27 @@ def tells_ages_by_order(table: Table, fragment: FragmentMetadata) -> bool:
     """Whether the row versions of a fragment can be dropped without forgetting anything."""
     if not has_row_versions(fragment):
         return True
-    rows = list(tuples(table.scan(COLUMNS, fragments=[fragment.id])))
+    rows = list(tuples(table.scan(_SCANNED, fragments=[fragment.id])))
     if not rows or rows[-1][_TYPE] != "graph_commit":
         return False
     return all(row[_CREATED] == dated[_CREATED] for row, dated in zip(rows, _dated_by_order(rows), strict=True))
 
 
 def tuples(batches: Iterable[pa.RecordBatch]) -> Iterator[AgedRow]:
-    """Batches as tuples in the order of `COLUMNS`."""
+    """Batches as tuples in the order of `COLUMNS`, the true creation version in its place."""
     for batch in batches:
-        yield from zip(*(batch.column(name).to_pylist() for name in COLUMNS), strict=True)
+        columns = {name: batch.column(name).to_pylist() for name in _SCANNED}
+        pairs = zip(columns[CREATED_AT], columns[UPDATED_AT], strict=True)
+        columns[CREATED_AT] = [updated if created == 1 else created for created, updated in pairs]
+        yield from zip(*(columns[name] for name in COLUMNS), strict=True)
 
 
 def just_written(rows: pa.Table, *, version: int, fragment: int) -> Iterator[AgedRow]:
     """Rows that this process has published itself, as if they had been read back."""
     ages = pa.array([version] * rows.num_rows, pa.uint64())
     addresses = pa.array([fragment << 32] * rows.num_rows, pa.uint64())
-    return tuples(rows.append_column(CREATED_AT, ages).append_column(ROW_ADDRESS, addresses).to_batches())
+    told = rows.append_column(CREATED_AT, ages).append_column(UPDATED_AT, ages)
+    return tuples(told.append_column(ROW_ADDRESS, addresses).to_batches())
 
 
 def _dated_by_order(rows: list[AgedRow]) -> list[AgedRow]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 KEY = "object_id"
 PRIMARY_KEY = {"lance-schema:unenforced-primary-key": "true"}
 CREATED_AT = "_row_created_at_version"
+UPDATED_AT = "_row_last_updated_at_version"
 ROW_ADDRESS = "_rowaddr"
 
 SCHEMA = pa.schema(
@@ -89,6 +90,8 @@ class GraphCommit:
     parent: str | None = None
     merged_parent: str | None = None
     actor: str | None = None
+    # An extension of ours: the caller's own name for the operation, so that repeating it finds the first commit.
+    idempotency_key: str | None = None
 
     @property
     def object_id(self) -> str:
@@ -166,6 +169,7 @@ def decode_commit(object_id: str, metadata: str, version: int, branch: str | Non
         parent=fields.get("parent_commit_id"),
         merged_parent=fields.get("merged_parent_commit_id"),
         actor=fields.get("actor_id"),
+        idempotency_key=fields.get("idempotency_key"),
     )
 
 
@@ -180,6 +184,7 @@ def _commit_metadata(commit: GraphCommit) -> dict[str, object]:
         "parent_commit_id": commit.parent,
         "merged_parent_commit_id": commit.merged_parent,
         "actor_id": commit.actor,
+        "idempotency_key": commit.idempotency_key,
     }
     return {**{key: value for key, value in optional.items() if value is not None}, "created_at": commit.created_at}
 

@@ -44,6 +44,8 @@ class ManifestState:
     heads: dict[str, GraphHead] = field(default_factory=dict)
     # The fragment each head row was last seen in; a compaction by somebody else may have moved it since.
     head_fragments: dict[str, int] = field(default_factory=dict)
+    # The first commit made under each idempotency key.
+    by_key: dict[str, GraphCommit] = field(default_factory=dict)
     newest: dict[str, _Published] = field(default_factory=dict)
     head: GraphCommit | None = None
     # The manifest version that each commit's row was created at, and how many rows that version created.
@@ -144,6 +146,8 @@ class ManifestState:
             self._created[commit.id] = created
             self._created_together[created] = self._created_together.get(created, 0) + 1
         self.commits[commit.id] = commit
+        if commit.idempotency_key is not None:
+            self.by_key.setdefault(commit.idempotency_key, commit)
         if self.head is None or _rank(commit) > _rank(self.head):
             self.head = commit
 

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.errors import Contention, ObjectChanged, ObjectExists, ObjectNotFound
+from omnigraph.errors import Contention, ObjectChanged, ObjectExists, ObjectNotFound, StoreError
 
 if TYPE_CHECKING:
     from omnigraph.store.objects import ControlStore, Tag
@@ -96,7 +96,7 @@ def read_claim(objects: ControlStore, path: str) -> tuple[Claim, Tag] | None:
 class Lease:
     """A held claim; use it as a context manager so that it is given back.
 
-    One that marked something unfinished and then failed stays: it is taken over when it runs out or its owner is gone.
+    One that marked something unfinished and then failed stays: the next one who asks takes it over and clears up.
     """
 
     def __init__(
@@ -124,12 +124,23 @@ class Lease:
         if self.is_mine():
             self._objects.delete(self._path)
 
+    def abandon(self) -> None:
+        """Let anybody take it over at once, together with what is unfinished; for work that failed half-way."""
+        self.claim = replace(self.claim, expires_at=0)
+        try:
+            self._tag = self._objects.replace(self._path, self.claim.encode(), self._tag)
+        except StoreError:
+            # The store that failed the work may refuse this too; the claim then runs out by itself.
+            return
+
     def __enter__(self) -> Lease:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is None or self.claim.unfinished is None:
             self.release()
+        else:
+            self.abandon()
 
 
 def try_acquire(objects: ControlStore, path: str, *, purpose: str, seconds: float, world: World) -> Lease | Claim:
@@ -144,6 +155,8 @@ def try_acquire(objects: ControlStore, path: str, *, purpose: str, seconds: floa
     held, tag = found
     if not held.is_over(world):
         return held
+    # What the dead owner left unfinished stays noted without a gap, should this one die as well.
+    claim = replace(claim, unfinished=held.unfinished)
     try:
         return Lease(objects, path, claim, objects.replace(path, claim.encode(), tag), inherited=held)
     except (ObjectChanged, ObjectNotFound):

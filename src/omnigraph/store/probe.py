@@ -1,9 +1,9 @@
 """Find out whether a store keeps the rules that commits stand on, before anything is trusted to it.
 
 A store can answer 412 to a second PUT and still let two of several simultaneous ones through, so the rules are not
-asked for but raced for: several writers with clients of their own, on one key, for many rounds. A store that checks and
-then writes lets a second writer through in a fraction p of rounds with four writers; the 24 rounds of the create race
-miss it with probability (1 - p)^24, which is 1 in 100 at p = 0.17.
+asked for but raced for: four writers with clients of their own, on one key, for 24 rounds. OpenStack Swift, which
+checks and then writes, let a second writer through in 45 % of rounds, and in 25 % in its best run. A store that does so
+in a fraction p of rounds is missed with probability (1 - p)^24: 0.1 % at p = 0.25, 1 % at p = 0.17, 8 % at p = 0.1.
 """
 
 from __future__ import annotations

@@ -221,7 +221,7 @@ def _translated(error: Exception, where: str, secrets: tuple[str, ...]) -> Store
             f"{where}: the store refused ({reason}). Check the credentials and what they are allowed to do.",
             location=where,
         )
-    if isinstance(error, NotSupportedError):
+    if isinstance(error, NotSupportedError) or _first(_STATUS, text) == "501":
         return StoreUnsafe(f"{where}: the store cannot write conditionally ({reason}).", location=where)
     return StoreUnavailable(
         f"{where}: no usable answer from the store ({reason}). Check the endpoint, the network and the credentials. "

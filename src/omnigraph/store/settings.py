@@ -26,6 +26,8 @@ _S3_VARIABLES = {
     "AWS_ENDPOINT_URL_S3": "aws_endpoint",
     "AWS_ALLOW_HTTP": "allow_http",
 }
+# In the order in which a later one wins. Lance reads only the last one by itself.
+_DYNAMO_VARIABLES = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB", "DYNAMODB_ENDPOINT")
 _GS_VARIABLES = (
     "GOOGLE_SERVICE_ACCOUNT",
     "GOOGLE_SERVICE_ACCOUNT_PATH",
@@ -88,7 +90,8 @@ def storage_settings(
         return StorageOptions(_named(_GS_VARIABLES, environ) | _allow_http(environ, "GOOGLE_ALLOW_HTTP") | dict(given))
     if scheme == "az":
         return StorageOptions(_named(_AZ_VARIABLES, environ) | _allow_http(environ, "AZURE_ALLOW_HTTP") | dict(given))
-    return _s3_settings(bucket, environ, given, uri)
+    dynamo = _dynamo_endpoint(environ) if scheme == "s3+ddb" else {}
+    return _s3_settings(bucket, environ, dynamo | dict(given), uri)
 
 
 def secret_values(options: Mapping[str, str] | None) -> tuple[str, ...]:
@@ -110,6 +113,11 @@ def _named(variables: Iterable[str], environ: Mapping[str, str]) -> dict[str, st
 
 def _allow_http(environ: Mapping[str, str], variable: str) -> dict[str, str]:
     return {"allow_http": "true"} if _is_true(environ.get(variable, "")) else {}
+
+
+def _dynamo_endpoint(environ: Mapping[str, str]) -> dict[str, str]:
+    found = [environ[name] for name in _DYNAMO_VARIABLES if environ.get(name)]
+    return {"dynamodb_endpoint": found[-1]} if found else {}
 
 
 def _s3_settings(bucket: str, environ: Mapping[str, str], given: Mapping[str, str], uri: str) -> StorageOptions:

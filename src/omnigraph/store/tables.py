@@ -78,7 +78,7 @@ class Table:
 
     def read(self, columns: Sequence[str] | None = None, where: Filter | None = None) -> pa.Table:
         """All matching rows in memory."""
-        return pa.Table.from_batches(list(self.scan(columns, where)), schema=self._schema_of(columns))
+        return pa.Table.from_batches(list(self.scan(columns, where)), schema=self.schema_of(columns))
 
     def scan(
         self,
@@ -103,7 +103,8 @@ class Table:
         """The ids of the table's pieces, in order."""
         return tuple(each.fragment_id for each in self.dataset.get_fragments())
 
-    def _schema_of(self, columns: Sequence[str] | None) -> pa.Schema:
+    def schema_of(self, columns: Sequence[str] | None) -> pa.Schema:
+        """The Arrow schema of a projection."""
         scanner = self.dataset.scanner(columns=list(columns) if columns is not None else None)
         schema: pa.Schema = scanner.projected_schema
         return schema
@@ -129,9 +130,12 @@ class TableStore:
             if pin in self._handles:
                 self._handles.move_to_end(pin)
                 return self._handles[pin]
-        table = self._open(pin.path, pin.branch, pin.version)
+        return self.keep(self._open(pin.path, pin.branch, pin.version))
+
+    def keep(self, table: Table) -> Table:
+        """Keep a handle for the next caller that asks for its pin."""
         with self._lock:
-            self._handles[pin] = table
+            self._handles[table.pin] = table
             while len(self._handles) > self._limit:
                 self._handles.popitem(last=False)
         return table

@@ -1,0 +1,1 @@
+"""Changes become one commit: staging, constraints, the commit protocol."""

@@ -1,0 +1,1 @@
+"""What happens to an operation that did not finish: found, classified, rolled forward or back, audited."""

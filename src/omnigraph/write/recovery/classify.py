@@ -1,0 +1,113 @@
+"""What became of an unfinished operation, table by table, and what to do about the whole of it.
+
+Pure: it is told what was seen on the store, and asks nothing itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from omnigraph.write.recovery.sidecar import Sidecar, TablePin
+
+
+class Finding(Enum):
+    """What one table shows."""
+
+    NO_MOVEMENT = "NoMovement"
+    ROLLED_PAST_EXPECTED = "RolledPastExpected"
+    UNEXPECTED_AT_P1 = "UnexpectedAtP1"
+    UNEXPECTED_MULTISTEP = "UnexpectedMultistep"
+    INCOMPLETE_PHASE_B = "IncompletePhaseB"
+    INVARIANT_VIOLATION = "InvariantViolation"
+
+
+class Decision(Enum):
+    """What to do with the whole operation: all of it or none of it."""
+
+    ABORT = "abort"
+    FORWARD = "forward"
+    BACK = "back"
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What the store shows of one pinned table.
+
+    `head` is the newest version on the pin's branch, `published` what the manifest says (0: nothing). `landed` is the
+    version that the planned transaction became; None when it is not there, or when no transaction was noted.
+    """
+
+    pin: TablePin
+    head: int
+    published: int
+    landed: int | None = None
+
+
+def classify(sidecar: Sidecar, seen: Observation) -> Finding:
+    """What one table shows."""
+    if seen.head < seen.published:
+        return Finding.INVARIANT_VIOLATION
+    if seen.pin.transaction is not None:
+        return _by_transaction(seen)
+    if seen.head == seen.published:
+        return Finding.NO_MOVEMENT
+    if sidecar.writer_kind in ("Mutation", "Load"):
+        return _strict(seen)
+    if sidecar.writer_kind == "BranchMerge" and sidecar.schema_version >= 2:
+        return _confirmed(seen)
+    matches = seen.pin.expected_version == seen.published
+    return Finding.ROLLED_PAST_EXPECTED if matches else _unexpected(seen)
+
+
+def decide(sidecar: Sidecar, findings: Sequence[Finding], seen: Sequence[Observation], *, published: bool) -> Decision:
+    """All or nothing. `published` says that the operation's own commit is in the history already."""
+    if published:
+        return Decision.FINISHED
+    if Finding.INVARIANT_VIOLATION in findings:
+        return Decision.ABORT
+    if findings and all(each is Finding.ROLLED_PAST_EXPECTED for each in findings):
+        return Decision.FORWARD
+    if not findings and (sidecar.added or sidecar.dropped):
+        return Decision.BACK
+    nothing_moved = all(each is Finding.NO_MOVEMENT for each in findings)
+    if nothing_moved and sidecar.commit is None and any(each.published > each.pin.expected_version for each in seen):
+        return Decision.FINISHED
+    return Decision.BACK
+
+
+def _by_transaction(seen: Observation) -> Finding:
+    """The planned transaction says exactly whether a version is this operation's."""
+    if seen.landed is None:
+        return Finding.NO_MOVEMENT
+    if seen.landed == seen.head and seen.landed == seen.pin.post_commit_pin and _is_base(seen):
+        return Finding.ROLLED_PAST_EXPECTED
+    return _unexpected(seen)
+
+
+def _strict(seen: Observation) -> Finding:
+    one_step = seen.head == seen.published + 1
+    if one_step and _is_base(seen) and seen.pin.post_commit_pin == seen.head:
+        return Finding.ROLLED_PAST_EXPECTED
+    return _unexpected(seen)
+
+
+def _confirmed(seen: Observation) -> Finding:
+    if seen.pin.confirmed_version is None:
+        return Finding.INCOMPLETE_PHASE_B
+    if seen.pin.confirmed_version == seen.head and _is_base(seen):
+        return Finding.ROLLED_PAST_EXPECTED
+    return _unexpected(seen)
+
+
+def _is_base(seen: Observation) -> bool:
+    return seen.pin.expected_version == seen.published
+
+
+def _unexpected(seen: Observation) -> Finding:
+    return Finding.UNEXPECTED_AT_P1 if seen.head == seen.published + 1 else Finding.UNEXPECTED_MULTISTEP

@@ -1,0 +1,225 @@
+"""The note an operation leaves before its first effect: which tables it is about to move, and from where.
+
+`__recovery/<operation id>.json`, in the shape of releases 0.7.1 to 0.8.1 with fields of our own beside theirs: the
+lease of the owner, the transaction planned for each table, and the commit that the operation wants to become. A sidecar
+is also a ticket: while it stands, nobody else moves the same tables.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from omnigraph.errors import RecoveryRequired
+from omnigraph.store.lease import CLOCK_SKEW_US, Owner
+
+if TYPE_CHECKING:
+    from omnigraph.world import World
+
+PREFIX = "__recovery"
+SCHEMA_VERSION = 2
+LEASE_US = 60_000_000
+
+WriterKind = Literal["Mutation", "Load", "SchemaApply", "BranchMerge", "EnsureIndices", "Optimize"]
+# `waiting`: behind another ticket, no effect yet. `running`: effects may exist. None: a release without phases.
+Phase = Literal["waiting", "running"]
+
+
+@dataclass(frozen=True)
+class TablePin:
+    """One table that the operation moves. `transaction` is the uuid of its staged change, once that is known."""
+
+    table_key: str
+    table_path: str
+    expected_version: int
+    post_commit_pin: int
+    confirmed_version: int | None = None
+    table_branch: str | None = None
+    transaction: str | None = None
+
+    @property
+    def line(self) -> tuple[str, str | None]:
+        """What must not be moved by two operations at once: a table on one of its branches."""
+        return self.table_key, self.table_branch
+
+
+@dataclass(frozen=True)
+class AddedTable:
+    """A table that the operation creates. Its path is relative to the root."""
+
+    table_key: str
+    table_path: str
+    table_branch: str | None = None
+
+
+@dataclass(frozen=True)
+class DroppedTable:
+    """A table that the operation drops."""
+
+    table_key: str
+    tombstone_version: int
+
+
+@dataclass(frozen=True)
+class PlannedCommit:
+    """The graph commit that the operation wants to become: a roll-forward publishes it under the same id."""
+
+    commit_id: str
+    created_at: int
+    merged_parent: str | None = None
+    idempotency_key: str | None = None
+
+
+@dataclass(frozen=True)
+class Sidecar:
+    """One unfinished operation. `branch` and `actor` are None for main and for nobody in particular."""
+
+    operation_id: str
+    started_at: int
+    writer_kind: WriterKind
+    branch: str | None = None
+    actor: str | None = None
+    tables: tuple[TablePin, ...] = ()
+    merge_source_commit_id: str | None = None
+    added: tuple[AddedTable, ...] = ()
+    dropped: tuple[DroppedTable, ...] = ()
+    schema_version: int = SCHEMA_VERSION
+    owner: Owner | None = None
+    expires_at: int | None = None
+    phase: Phase | None = None
+    commit: PlannedCommit | None = None
+    # Fields of a later release, kept when the sidecar is rewritten.
+    unknown: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    @property
+    def path(self) -> str:
+        """Where it stands below the root."""
+        return f"{PREFIX}/{self.operation_id}.json"
+
+    @property
+    def lines(self) -> frozenset[tuple[str, str | None]]:
+        """What it keeps others from moving."""
+        return frozenset(pin.line for pin in self.tables)
+
+    def is_over(self, world: World) -> bool:
+        """Whether its owner is dead, or silent for so long that others take it for dead."""
+        if self.owner is None or self.expires_at is None:
+            return self.started_at + LEASE_US + CLOCK_SKEW_US < world.now_us()
+        return self.owner.is_gone(world) or self.expires_at + CLOCK_SKEW_US < world.now_us()
+
+    def leased(self, owner: Owner, world: World) -> Sidecar:
+        """The same, held by `owner` from now on."""
+        return replace(self, owner=owner, expires_at=world.now_us() + LEASE_US)
+
+    def encode(self) -> bytes:
+        """The bytes of the file."""
+        return json.dumps(self._fields(), indent=2, ensure_ascii=False).encode()
+
+    def _fields(self) -> dict[str, Any]:
+        fields: dict[str, Any] = {
+            "schema_version": self.schema_version,
+            "operation_id": self.operation_id,
+            "started_at": str(self.started_at),
+            "branch": self.branch,
+            "actor_id": self.actor,
+            "writer_kind": self.writer_kind,
+            "tables": [_pin_fields(pin) for pin in self.tables],
+        }
+        if self.merge_source_commit_id is not None:
+            fields["merge_source_commit_id"] = self.merge_source_commit_id
+        if self.added:
+            fields["additional_registrations"] = [_without_none(vars(each)) for each in self.added]
+        if self.dropped:
+            fields["tombstones"] = [vars(each) for each in self.dropped]
+        return {**fields, **self.unknown, **_own_fields(self)}
+
+
+def decode(data: bytes, *, path: str) -> Sidecar:
+    """Read a sidecar; one that cannot be read, or that a later release wrote, is kept and stands in the way."""
+    operation_id = path.rpartition("/")[2].removesuffix(".json")
+    try:
+        fields = json.loads(data)
+        version = int(fields["schema_version"])
+        if version > SCHEMA_VERSION:
+            raise RecoveryRequired(
+                f"{path} was written by a later release (sidecar version {version}). Upgrade omnigraph, then open the "
+                "graph read-write; read-only opens still work.",
+                operation_id=operation_id,
+            )
+        return _from_fields(fields)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RecoveryRequired(
+            f"{path} cannot be read ({error}). It is kept: look at it, and remove it once you know what it was.",
+            operation_id=operation_id,
+        ) from error
+
+
+_OWN = "omnigraph_python"
+_KNOWN = frozenset(
+    {
+        "schema_version", "operation_id", "started_at", "branch", "actor_id", "writer_kind", "tables",
+        "merge_source_commit_id", "additional_registrations", "tombstones", _OWN,
+    }
+)  # fmt: skip
+
+
+def _own_fields(sidecar: Sidecar) -> dict[str, Any]:
+    if sidecar.owner is None:
+        return {}
+    own: dict[str, Any] = {
+        "lease": {"owner": sidecar.owner.to_json(), "expires_at": sidecar.expires_at},
+        "phase": sidecar.phase,
+        "transactions": {pin.table_key: pin.transaction for pin in sidecar.tables if pin.transaction is not None},
+    }
+    if sidecar.commit is not None:
+        own["commit"] = _without_none(vars(sidecar.commit))
+    return {_OWN: own}
+
+
+def _pin_fields(pin: TablePin) -> dict[str, Any]:
+    return _without_none({key: value for key, value in vars(pin).items() if key != "transaction"})
+
+
+def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def _from_fields(fields: dict[str, Any]) -> Sidecar:
+    own = fields.get(_OWN, {})
+    lease = own.get("lease")
+    transactions = own.get("transactions", {})
+    return Sidecar(
+        operation_id=str(fields["operation_id"]),
+        started_at=int(fields["started_at"]),
+        writer_kind=fields["writer_kind"],
+        branch=fields.get("branch"),
+        actor=fields.get("actor_id"),
+        tables=tuple(_pin(each, transactions) for each in fields["tables"]),
+        merge_source_commit_id=fields.get("merge_source_commit_id"),
+        added=tuple(
+            AddedTable(each["table_key"], each["table_path"], each.get("table_branch"))
+            for each in fields.get("additional_registrations", [])
+        ),
+        dropped=tuple(
+            DroppedTable(each["table_key"], int(each["tombstone_version"])) for each in fields.get("tombstones", [])
+        ),
+        schema_version=int(fields["schema_version"]),
+        owner=Owner.from_json(lease["owner"]) if lease else None,
+        expires_at=int(lease["expires_at"]) if lease else None,
+        phase=own.get("phase"),
+        commit=PlannedCommit(**own["commit"]) if "commit" in own else None,
+        unknown={key: value for key, value in fields.items() if key not in _KNOWN},
+    )
+
+
+def _pin(fields: dict[str, Any], transactions: dict[str, str]) -> TablePin:
+    return TablePin(
+        table_key=str(fields["table_key"]),
+        table_path=str(fields["table_path"]),
+        expected_version=int(fields["expected_version"]),
+        post_commit_pin=int(fields["post_commit_pin"]),
+        confirmed_version=fields.get("confirmed_version"),
+        table_branch=fields.get("table_branch"),
+        transaction=transactions.get(str(fields["table_key"])),
+    )
