@@ -17,7 +17,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import CommitConflict, CommitOutcomeUnknown, CommitRejected, HeadMismatch, OmniGraphError
+from omnigraph.errors import (
+    CommitConflict,
+    CommitOutcomeUnknown,
+    CommitRejected,
+    Contention,
+    HeadMismatch,
+    OmniGraphError,
+)
 from omnigraph.failpoints import reach
 from omnigraph.manifest.branches import fork_table
 from omnigraph.manifest.layout import MAIN, physical_branch
@@ -30,9 +37,10 @@ from omnigraph.write.tickets import Ticket
 from omnigraph.write.view import View
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from omnigraph.manifest.graph_manifest import GraphManifest
+    from omnigraph.manifest.publisher import Published
     from omnigraph.manifest.rows import GraphCommit
     from omnigraph.manifest.snapshot import Snapshot, TableEntry
     from omnigraph.store.staging import Staged
@@ -41,6 +49,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PREPARE_ATTEMPTS = 32
+# Each of these is a publish with its own budget of retries.
+PUBLISH_ATTEMPTS = 12
 
 
 @dataclass(frozen=True)
@@ -100,29 +110,26 @@ class ReadSetChanged(CommitConflict):
 
 def commit(manifest: GraphManifest, operation: Operation) -> Receipt | None:
     """Carry an operation through all phases; None when it changes nothing."""
-    line = manifest.line(operation.branch)
-    if not operation.repeatable or not isinstance(operation.expected_head, AnyHead):
-        line = manifest.fresh_line(operation.branch)
+    if not operation.repeatable:
+        manifest.fresh_line(operation.branch)
     for _ in range(PREPARE_ATTEMPTS):
         done = _already_done(manifest, operation)
         if done is not None:
             return done
         _check_head(manifest, operation)
-        view = View(line.snapshot(), manifest.stores.tables)
+        view = View(manifest.line(operation.branch).snapshot(), manifest.stores.tables)
         try:
             write_set = operation.prepare(view)
         except OmniGraphError:
             if _is_current(manifest, operation, view):
                 raise
             continue
-        if write_set is None:
-            if _is_current(manifest, operation, view):
-                return None
-            continue
-        receipt = _attempt(manifest, operation, write_set, view.reads)
-        if receipt is not None:
-            return receipt
-        line = manifest.fresh_line(operation.branch)
+        if write_set is not None:
+            outcome = _attempt(manifest, operation, write_set, view)
+            if not isinstance(outcome, PrepareAgain):
+                return outcome
+        elif _is_current(manifest, operation, view):
+            return None
     raise ReadSetChanged(operation.branch, sorted(view.reads))
 
 
@@ -148,28 +155,60 @@ def _is_current(manifest: GraphManifest, operation: Operation, view: View) -> bo
     return manifest.fresh_line(operation.branch).snapshot() == view.snapshot
 
 
+class PrepareAgain:
+    """The view did not hold, and the newer one leads to other tables than the ticket is for."""
+
+
 def _attempt(
-    manifest: GraphManifest, operation: Operation, write_set: WriteSet, reads: Mapping[str, int]
-) -> Receipt | None:
-    """One turn. None when the view no longer held and the operation may be prepared again."""
+    manifest: GraphManifest, operation: Operation, write_set: WriteSet, view: View
+) -> Receipt | PrepareAgain | None:
+    """One turn. A view that no longer holds is replaced while the ticket is held, so that every writer gets through."""
     effects = Effects(manifest, operation, write_set)
     if effects.is_empty():
         return _note(manifest, operation)
     effects.stage_ahead()
-    with queues.hold(manifest.stores.uri, effects.lines()), _ticket(manifest, effects) as ticket:
+    with queues.hold(manifest.stores.uri, effects.lines()), _ticket(manifest, effects.sidecar()) as ticket:
         ticket.wait_for_turn(lambda dead: _recover(manifest, dead))
         reach("commit.armed")
-        moved = _moved(manifest, operation, reads)
+        moved = _moved(manifest, operation, view)
         if moved:
-            if operation.repeatable:
+            again = _prepare_again(manifest, operation, moved)
+            if again is None:
                 return None
-            raise ReadSetChanged(operation.branch, moved)
+            if not set(again.lines()) <= set(effects.lines()):
+                return PrepareAgain()
+            effects = again
+            ticket.update(tables=effects.pins())
         effects.land(ticket)
         reach("commit.before_publish")
-        published = manifest.publish(effects.request(ticket.sidecar), branch=operation.branch)
+        published = _publish(manifest, operation, effects, ticket)
         effects.keep_handles()
         reach("commit.published")
         return Receipt(published.commit, published.snapshot)
+
+
+def _publish(manifest: GraphManifest, operation: Operation, effects: Effects, ticket: Ticket) -> Published:
+    """Publish, and go on after losing to writers of other tables: giving up now would mean undoing what has landed."""
+    request = effects.request(ticket.sidecar)
+    for _ in range(PUBLISH_ATTEMPTS - 1):
+        try:
+            return manifest.publish(request, branch=operation.branch)
+        except Contention:
+            ticket.keep_alive()
+    return manifest.publish(request, branch=operation.branch)
+
+
+def _prepare_again(manifest: GraphManifest, operation: Operation, moved: list[str]) -> Effects | None:
+    """Compute the operation from the state that is there now; None when that leaves nothing to do."""
+    if not operation.repeatable:
+        raise ReadSetChanged(operation.branch, moved)
+    view = View(manifest.line(operation.branch).snapshot(), manifest.stores.tables)
+    write_set = operation.prepare(view)
+    if write_set is None:
+        return None
+    effects = Effects(manifest, operation, write_set)
+    effects.stage_ahead()
+    return effects
 
 
 def _note(manifest: GraphManifest, operation: Operation) -> Receipt:
@@ -190,20 +229,21 @@ def _recover(manifest: GraphManifest, dead: Ticket) -> None:
     recover(manifest, dead)
 
 
-def _moved(manifest: GraphManifest, operation: Operation, reads: Mapping[str, int]) -> list[str]:
+def _moved(manifest: GraphManifest, operation: Operation, view: View) -> list[str]:
+    """The tables that the view was read from and that have moved since."""
     _check_head(manifest, operation)
     state = manifest.fresh_line(operation.branch).state
-    return sorted(key for key, version in reads.items() if state.current_version(key) != version)
+    return sorted(key for key, version in view.reads.items() if state.current_version(key) != version)
 
 
 @contextmanager
-def _ticket(manifest: GraphManifest, effects: Effects) -> Iterator[Ticket]:
+def _ticket(manifest: GraphManifest, sidecar: Sidecar) -> Iterator[Ticket]:
     """Hold a ticket; at the end nothing is left of it, whether the operation succeeded, failed or was interrupted."""
-    ticket = Ticket.draw(manifest.stores.objects, effects.sidecar(), manifest.world)
+    ticket = Ticket.draw(manifest.stores.objects, sidecar, manifest.world)
     try:
         yield ticket
     except BaseException as error:
-        _undo(manifest, ticket, effects, error)
+        _undo(manifest, ticket, error)
         raise
     try:
         ticket.delete()
@@ -211,15 +251,15 @@ def _ticket(manifest: GraphManifest, effects: Effects) -> Iterator[Ticket]:
         log.warning("the commit is done; its sidecar %s stays for the next writer: %s", ticket.sidecar.path, error)
 
 
-def _undo(manifest: GraphManifest, ticket: Ticket, effects: Effects, error: BaseException) -> None:
+def _undo(manifest: GraphManifest, ticket: Ticket, error: BaseException) -> None:
     """Take the operation back, or, when that is not possible now, leave it for whoever comes next."""
     try:
-        if effects.begun and not isinstance(error, CommitOutcomeUnknown):
-            recover(manifest, ticket, may_finish=False)
-        elif effects.begun:
+        if not ticket.has_effects:
+            ticket.delete()
+        elif isinstance(error, CommitOutcomeUnknown):
             ticket.give_up()
         else:
-            ticket.delete()
+            recover(manifest, ticket, may_finish=False)
     except OmniGraphError as second:
         log.warning("operation %s will be recovered later: %s", ticket.sidecar.operation_id, second)
 
@@ -235,7 +275,6 @@ class Effects:
         self._branch = physical_branch(operation.branch)
         self._staged: dict[str, Staged] = {}
         self._landed: dict[str, Committed] = {}
-        self.begun = False
 
     def is_empty(self) -> bool:
         """Whether no table is changed, added or dropped."""
@@ -262,19 +301,23 @@ class Effects:
             writer_kind=operation.kind,
             branch=self._branch,
             actor=operation.actor,
-            tables=tuple(self._pin(each) for each in self._writes),
+            tables=self.pins(),
             merge_source_commit_id=operation.merged_parent if operation.kind == "BranchMerge" else None,
             added=tuple(self._write_set.added),
             dropped=tuple(self._write_set.dropped),
             commit=PlannedCommit(world.ulid(), now, operation.merged_parent, operation.idempotency_key),
         )
 
+    def pins(self) -> tuple[TablePin, ...]:
+        """What the sidecar says of the tables, as far as it is known."""
+        return tuple(self._pin(each) for each in self._writes)
+
     def land(self, ticket: Ticket) -> None:
         """Commit every table, in sorted order."""
         for write in self._writes:
             key = write.entry.table_key
             ticket.keep_alive()
-            self.begun = True
+            ticket.has_effects = True
             if key not in self._staged:
                 self._fork_and_stage(write, ticket)
             self._landed[key] = self._land(self._staged[key], ticket)
@@ -323,7 +366,7 @@ class Effects:
         fork = fork_table(stores, write.entry.path, self._branch, parent=parent)
         reach("commit.forked")
         self._staged[write.entry.table_key] = write.stage(fork)
-        ticket.update(tables=tuple(self._pin(each) for each in self._writes))
+        ticket.update(tables=self.pins())
 
     def _pin(self, write: TableWrite) -> TablePin:
         staged = self._staged.get(write.entry.table_key)

@@ -70,6 +70,8 @@ class Ticket:
         self._tag = tag
         self._world = world
         self.sidecar = sidecar
+        # Whether a table may have moved: until then, deleting the sidecar undoes the operation.
+        self.has_effects = False
 
     @classmethod
     def draw(cls, objects: ControlStore, sidecar: Sidecar, world: World) -> Ticket:
