@@ -24,7 +24,7 @@ _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 class World:
     """The real clock, randomness and environment of this process."""
 
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
 
     def now_us(self) -> int:
         """Microseconds since the epoch."""

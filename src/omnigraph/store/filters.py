@@ -5,23 +5,33 @@ No caller writes SQL, so no value of a user can ever become a part of one.
 
 from __future__ import annotations
 
-import datetime as dt
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+import pyarrow as pa
+
 from omnigraph.errors import InvalidInput
+from omnigraph.store.literals import Fitted, Operator, Value, comparison, fit, literal, never, quoted, typed_literal
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Iterable
 
-Value = None | bool | int | float | str | bytes | dt.date | dt.datetime
-Operator = Literal["=", "!=", "<", "<=", ">", ">="]
+# Lance's parser gives up below some forty parentheses, and each level costs its optimizer time.
+DEEPEST = 24
+
+# Columns that every table has beside those of its schema.
+_OF_EVERY_TABLE = frozenset({"_rowid", "_rowaddr", "_row_created_at_version", "_row_last_updated_at_version"})
+_OPPOSITE: dict[Operator, Operator] = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
 @dataclass(frozen=True)
 class Compare:
-    """`column operator value`; never true where the column is null."""
+    """`column operator value`; never true where the column is null.
+
+    Numbers compare by their value, a number and a float column in the width of the column. NaN equals itself and is
+    greater than everything, the two zeros are equal. A number an integer column cannot hold is still a number.
+    """
 
     column: str
     operator: Operator
@@ -94,61 +104,131 @@ def one_of(column: str, values: Iterable[Value]) -> Filter:
     return OneOf(column, tuple(values))
 
 
-def render(row_filter: Filter) -> str:
-    """The filter in the dialect of Lance's scanner."""
+def render(row_filter: Filter, schema: pa.Schema | None = None) -> str:
+    """The filter in the dialect of Lance's scanner.
+
+    Values take the types of the schema's columns. Without a schema nothing but text can be compared.
+    """
+    return _render(_without_negations(row_filter), _Columns(schema), depth=0)
+
+
+@dataclass(frozen=True)
+class _Columns:
+    schema: pa.Schema | None
+
+    def kind(self, column: str) -> pa.DataType:
+        """The type of a column that is there."""
+        if self.schema is None:
+            return pa.string()
+        if column in _OF_EVERY_TABLE:
+            return pa.uint64()
+        if column not in self.schema.names:
+            raise InvalidInput(f"there is no column {column!r}; the columns are {', '.join(self.schema.names)}")
+        return self.schema.field(column).type
+
+    def text(self, column: str) -> str:
+        """The name of a text column."""
+        kind = self.kind(column)
+        if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+            raise InvalidInput(f"column {column!r} is of type {kind}, and only text can be searched")
+        return _name(column)
+
+    def item_kind(self, column: str) -> pa.DataType:
+        """The type of a list column's items."""
+        kind = self.kind(column)
+        if self.schema is None:
+            return kind
+        if not pa.types.is_list(kind):
+            raise InvalidInput(f"column {column!r} is of type {kind}, and only lists have items")
+        return kind.value_type
+
+
+def _render(row_filter: Filter, columns: _Columns, *, depth: int) -> str:
+    if depth > DEEPEST:
+        raise InvalidInput(f"the filter is nested more than {DEEPEST} levels deep")
     match row_filter:
         case Compare(column, operator, value):
-            return f"{_name(column)} {operator} {_literal(value)}"
-        case OneOf(_, ()):
-            return "false"
+            return _compare(column, operator, value, columns.kind(column))
         case OneOf(column, values):
-            return f"{_name(column)} in ({', '.join(map(_literal, values))})"
+            return _one_of(column, values, columns.kind(column))
         case IsNull(column):
+            columns.kind(column)
             return f"{_name(column)} is null"
         case Text(column, how, needle):
-            return f"{how}({_name(column)}, {_literal(needle)})"
+            return f"{how}({columns.text(column)}, {quoted(needle)})"
         case HasItem(column, value):
-            return f"array_has({_name(column)}, {_literal(value)})"
+            return _has_item(column, value, columns.item_kind(column))
         case Not(operand):
-            return f"(not {render(operand)})"
+            return f"(not {_render(operand, columns, depth=depth + 1)})"
         case All(operands):
-            return _joined(operands, "and", "true")
+            return _joined([_render(each, columns, depth=depth + 1) for each in operands], "and", "true")
         case AnyOf(operands):
-            return _joined(operands, "or", "false")
+            return _joined([_render(each, columns, depth=depth + 1) for each in operands], "or", "false")
 
 
-def _joined(operands: tuple[Filter, ...], word: str, empty: str) -> str:
-    return f"({f' {word} '.join(map(render, operands))})" if operands else empty
+def _without_negations(row_filter: Filter, *, negated: bool = False) -> Filter:
+    """The same filter with `Not` only right above a leaf, and no `All` in an `All`: Lance needs exponential time
+    for nested negations. The rewriting is right for unknown values too.
+    """
+    match row_filter:
+        case Not(operand):
+            return _without_negations(operand, negated=not negated)
+        case All(operands) | AnyOf(operands):
+            kind = All if isinstance(row_filter, All) is not negated else AnyOf
+            return kind(_flattened(kind, [_without_negations(each, negated=negated) for each in operands]))
+        case Compare(column, operator, value) if negated:
+            return Compare(column, _OPPOSITE[operator], value)
+        case _:
+            return Not(row_filter) if negated else row_filter
+
+
+def _flattened(kind: type[All | AnyOf], operands: list[Filter]) -> tuple[Filter, ...]:
+    flat: list[Filter] = []
+    for each in operands:
+        flat.extend(each.operands if isinstance(each, kind) else (each,))
+    return tuple(flat)
+
+
+def _compare(column: str, operator: Operator, value: Value, kind: pa.DataType) -> str:
+    if operator not in _OPPOSITE:
+        raise InvalidInput(f"{operator!r} is not a comparison")
+    if value is None:
+        return f"{_name(column)} {operator} null"
+    return comparison(_name(column), operator, _fit(column, value, kind), kind)
+
+
+def _one_of(column: str, values: tuple[Value, ...], kind: pa.DataType) -> str:
+    """A value that the column cannot hold is none that it has."""
+    if not values:
+        return "false"
+    fitted = [_fit(column, each, kind) for each in values if each is not None]
+    literals = [literal(each.value, kind) for each in fitted if each.gap == 0]
+    if None in values:
+        literals.append("null")
+    return f"{_name(column)} in ({', '.join(literals)})" if literals else never(_name(column))
+
+
+def _has_item(column: str, value: Value, kind: pa.DataType) -> str:
+    if value is None:
+        return f"array_has({_name(column)}, null)"
+    fitted = _fit(column, value, kind)
+    if fitted.gap:
+        return never(_name(column))
+    return f"array_has({_name(column)}, {typed_literal(fitted.value, kind)})"
+
+
+def _fit(column: str, value: bool | float | str | bytes | dt.date, kind: pa.DataType) -> Fitted:
+    fitted = fit(value, kind)
+    if fitted is None:
+        raise InvalidInput(f"column {column!r} is of type {kind} and cannot be compared with {value!r}")
+    return fitted
+
+
+def _joined(operands: list[str], word: str, empty: str) -> str:
+    return f"({f' {word} '.join(operands)})" if operands else empty
 
 
 def _name(column: str) -> str:
     if "`" in column or not column:
         raise InvalidInput(f"{column!r} cannot be a column name")
     return f"`{column}`"
-
-
-def _literal(value: Value) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true" if value else "false"
-        case int():
-            return str(value)
-        case float() if math.isfinite(value):
-            return f"cast({value!r} as double)"
-        case float():
-            return f"cast('{'NaN' if math.isnan(value) else 'Infinity' if value > 0 else '-Infinity'}' as double)"
-        case str():
-            return "'" + value.replace("'", "''") + "'"
-        case bytes():
-            return f"X'{value.hex()}'"
-        case dt.datetime():
-            return f"to_timestamp_millis({_epoch_millis(value)})"
-        case dt.date():
-            return f"cast('{value.isoformat()}' as date)"
-
-
-def _epoch_millis(moment: dt.datetime) -> int:
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
-    return (aware - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)

@@ -2,8 +2,7 @@
 
 A write goes to a temporary file beside its target, is synced, and only then gets its name: by rename, or by hard link
 where nothing may be there before. Whoever changes or removes an existing name holds the graph's lock file while doing
-so; the kernel lets go of it when the holder dies. Temporary files and the lock are called `name#digits`, the form that
-object stores over directories take for unfinished writes, and no listing shows them.
+so; the kernel frees it when the holder dies. Temporary files and the lock are named `name#digits`, and never listed.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import errno
 import fcntl
 import os
 import re
+import stat
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,13 +86,15 @@ class LocalFiles:
             return tag
 
     def delete(self, path: str) -> None:
-        """Remove, under the lock, so that a replacement cannot bring the object back."""
+        """Remove, under the lock, so that a replacement cannot bring the object back.
+
+        Not synced: after a power failure the object may be back, as if the process had died before deleting it.
+        """
         with self._errors(path):
             if not self.is_object(path):
                 return
             with self._locked():
                 self._file(path).unlink(missing_ok=True)
-            _sync_directory(self._file(path).parent)
 
     def delete_prefix(self, prefix: str) -> None:
         """Remove everything below a prefix, unfinished writes and empty directories too."""
@@ -117,7 +119,7 @@ class LocalFiles:
         """Whether a file has this very name."""
         with self._errors(path):
             facts = _stat_if_there(self._file(path))
-            return facts is not None and not _is_directory(facts)
+            return facts is not None and not stat.S_ISDIR(facts.st_mode)
 
     def has_any(self, prefix: str) -> bool:
         """Whether any file is below a prefix."""
@@ -152,9 +154,11 @@ class LocalFiles:
         descriptor = os.open(Path(self.root, LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             self._acquire(descriptor)
-            yield
-            # A process forked meanwhile shares the descriptor: closing ours alone would leave the lock with it.
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            try:
+                yield
+            finally:
+                # A process forked meanwhile shares the descriptor: closing ours alone would leave the lock with it.
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
         finally:
             os.close(descriptor)
 
@@ -229,7 +233,7 @@ def _translated(error: OSError, path: str) -> StoreError:
         return StorePermissionDenied(
             f"{path}: {error.strerror}. Give this user the right to it, or run as its owner.", location=path
         )
-    return StoreUnavailable(f"{path}: {error.strerror or error}. Check the disk, then try again.", location=path)
+    return StoreUnavailable(f"{path}: {error.strerror or error}. Check the disk.", location=path)
 
 
 def _tag(facts: os.stat_result) -> Tag:
@@ -241,10 +245,6 @@ def _stat_if_there(path: Path) -> os.stat_result | None:
         return path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return None
-
-
-def _is_directory(facts: os.stat_result) -> bool:
-    return facts.st_mode & 0o170000 == 0o040000
 
 
 def _write_synced(path: Path, data: bytes, now_us: int) -> None:

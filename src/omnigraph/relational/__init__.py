@@ -1,0 +1,1 @@
+"""Checked expressions as SQL: built once, rendered for DuckDB and for Spark, so that the two cannot drift apart."""

@@ -1,0 +1,50 @@
+"""Fixtures for every suite: a real S3 server, and locations on a disk and on that server."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import pytest
+
+from servers.seaweed import Seaweed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seaweed]:
+    """A SeaweedFS, started for the first test that asks and killed at the end of the session."""
+    server = Seaweed(tmp_path_factory.mktemp("seaweed"))
+    try:
+        yield server.start()
+    finally:
+        server.kill()
+
+
+@pytest.fixture
+def s3_environment(s3_server: Seaweed) -> dict[str, str]:
+    """The AWS_* variables with which a process reaches the server."""
+    return s3_server.environment
+
+
+@pytest.fixture
+def s3_uri(s3_server: Seaweed, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A fresh prefix on the S3 server, with the environment set for this process and its children."""
+    for name in ("AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_S3_FORCE_PATH_STYLE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    return f"s3://{s3_server.bucket}/{next(_numbers)}/graph.omni"
+
+
+@pytest.fixture(params=["local", pytest.param("s3", marks=pytest.mark.s3)])
+def graph_uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A fresh location for one graph: every test that takes it runs on a disk and on the S3 server."""
+    if request.param == "local":
+        return str(tmp_path / "graph.omni")
+    return str(request.getfixturevalue("s3_uri"))

@@ -1,0 +1,180 @@
+"""Control objects as files: locks die with their holder, no state comes back, nothing half-written is seen."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from omnigraph.errors import (
+    ObjectChanged,
+    ObjectExists,
+    StoreError,
+    StorePermissionDenied,
+    StoreUnavailable,
+    StoreUnsafe,
+)
+from omnigraph.store import local_files
+from omnigraph.store.location import parse_location
+from omnigraph.store.objects import ControlStore, open_control_store
+from omnigraph.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NOBODY = 65_534
+
+HOLD = """
+import fcntl, sys, time
+file = open(sys.argv[1], "r+")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+class StoppedClock(World):
+    def now_us(self) -> int:
+        return 1_782_650_000_000_000
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> ControlStore:
+    return open_control_store(parse_location(tmp_path / "graph.omni"))
+
+
+def test_the_same_bytes_written_again_are_another_state(disk: ControlStore) -> None:
+    tag = disk.write("lease", b"mine")
+    for _ in range(50):
+        disk.write("lease", b"his")
+        assert disk.write("lease", b"mine") != tag
+    with pytest.raises(ObjectChanged):
+        disk.replace("lease", b"next", tag)
+
+
+def test_the_same_bytes_are_another_state_even_while_the_clock_stands_still(tmp_path: Path) -> None:
+    store = open_control_store(parse_location(tmp_path / "graph.omni"), StoppedClock())
+    seen = [store.write("lease", data) for _ in range(50) for data in (b"mine", b"his!")]
+    assert len(set(seen)) == len(seen)
+
+
+def test_an_object_deleted_and_created_again_with_the_same_bytes_is_another_state(disk: ControlStore) -> None:
+    tag = disk.create("lease", b"mine")
+    for _ in range(50):
+        disk.delete("lease")
+        assert disk.create("lease", b"mine") != tag
+
+
+def test_a_lock_held_by_a_killed_process_is_free(disk: ControlStore) -> None:
+    disk.write("a", b"")
+    lock = Path(disk.location.uri, local_files.LOCK_NAME)
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(lock)], stdout=subprocess.PIPE)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == b"ready\n"
+    waiting = threading.Thread(target=disk.write, args=("a", b"after"))
+    waiting.start()
+    waiting.join(0.3)
+    assert waiting.is_alive()
+    holder.kill()
+    holder.communicate(timeout=10)
+    waiting.join(10)
+    assert disk.read("a") == b"after"
+
+
+def test_a_lock_that_is_never_released_is_an_error_that_names_it(
+    disk: ControlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_files, "LOCK_PATIENCE_SECONDS", 0.1)
+    disk.write("a", b"before")
+    with Path(disk.location.uri, local_files.LOCK_NAME).open("r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(StoreUnavailable, match=local_files.LOCK_NAME):
+            disk.write("a", b"after")
+        assert disk.read("a") == b"before"
+
+
+def test_unfinished_writes_and_locks_are_not_objects(disk: ControlStore) -> None:
+    disk.write("a/b", b"")
+    disk.delete("a/b")
+    Path(disk.location.uri, "a", "b#123").write_bytes(b"half")
+    assert Path(disk.location.uri, local_files.LOCK_NAME).exists()
+    assert disk.list_names() == []
+    assert not disk.exists("a")
+    disk.delete_prefix("a")
+    assert not Path(disk.location.uri, "a").exists()
+
+
+def test_a_finished_write_leaves_no_temporary_file(disk: ControlStore) -> None:
+    tag = disk.create("a", b"1")
+    disk.replace("a", b"2", tag)
+    with pytest.raises(ObjectExists):
+        disk.create("a", b"3")
+    with pytest.raises(ObjectChanged):
+        disk.replace("a", b"4", tag)
+    assert sorted(each.name for each in Path(disk.location.uri).iterdir()) == [local_files.LOCK_NAME, "a"]
+
+
+def test_looking_at_an_absent_graph_makes_nothing(disk: ControlStore) -> None:
+    assert not disk.exists("a")
+    assert disk.list() == []
+    disk.delete("a")
+    disk.delete_prefix("a")
+    assert not Path(disk.location.uri).exists()
+
+
+def test_a_file_where_the_graph_should_be_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    store = open_control_store(parse_location(tmp_path / "file"))
+    assert not store.exists("a")
+    with pytest.raises(StoreError, match="a file stands where a directory is needed"):
+        store.create("a", b"")
+
+
+def test_a_forbidden_directory_is_an_error_and_not_an_absence(tmp_path: Path) -> None:
+    store = open_control_store(parse_location(tmp_path / "graph.omni"))
+    store.write("a/b", b"")
+    with forbidden(tmp_path / "graph.omni"):
+        for attempt in (
+            lambda: store.exists("a/b"),
+            lambda: store.list(),
+            lambda: store.read("a/b"),
+            lambda: store.write("a/b", b"x"),
+            lambda: store.create("c", b"x"),
+            lambda: store.delete("a/b"),
+        ):
+            with pytest.raises(StorePermissionDenied, match=r"graph\.omni"):
+                attempt()
+    assert store.read("a/b") == b""
+
+
+def test_a_file_system_without_hard_links_is_unsafe(disk: ControlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises(StoreUnsafe, match="hard links"):
+        disk.create("a", b"")
+    assert disk.list() == []
+
+
+@contextmanager
+def forbidden(directory: Path) -> Iterator[None]:
+    """Take every right to a directory away; the superuser has to become somebody else for that."""
+    directory.chmod(0)
+    superuser = os.geteuid() == 0
+    if superuser:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        if superuser:
+            os.seteuid(0)
+        directory.chmod(0o755)
