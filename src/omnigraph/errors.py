@@ -33,6 +33,7 @@
     ├── CommitOutcomeUnknown         it may or may not have landed: look before doing anything
     ├── RecoveryRequired             an unfinished operation is in the way
     ├── MigrationFailed
+    ├── SparkUnavailable             no Spark, or no Java that it runs on
     └── StoreError                   the disk or the object store
         ├── StorePermissionDenied
         ├── StoreUnavailable
@@ -398,6 +399,12 @@ class MigrationFailed(OmniGraphError):
     """A migration step stopped; the graph is as readable as before and the step can run again."""
 
     code = "migration_failed"
+
+
+class SparkUnavailable(OmniGraphError):
+    """Spark, or a Java that it runs on, is not there or did not start."""
+
+    code = "spark_unavailable"
 
 
 # -- the disk or the object store --------------------------------------------------------------------------------------

@@ -13,7 +13,11 @@ from omnigraph.errors import BranchExists, BranchInUse, CommitRejected, InvalidB
 from omnigraph.failpoints import reach
 from omnigraph.manifest.layout import BRANCH_CLAIM, MAIN, MANIFEST, branch_tree, physical_branch
 from omnigraph.manifest.line import ManifestLine, Stores, no_such_branch, unfinished_branch
+from omnigraph.manifest.migrations import step_2_to_3
+from omnigraph.manifest.row_ages import read_rows
 from omnigraph.manifest.rows import KEY
+from omnigraph.manifest.stamp import CURRENT, check_stamp, read_stamp
+from omnigraph.manifest.state import ManifestState
 from omnigraph.store.filters import one_of
 from omnigraph.store.lance_errors import lance_errors
 from omnigraph.store.lease import acquire
@@ -23,6 +27,7 @@ from omnigraph.store.tables import Pin
 
 if TYPE_CHECKING:
     from omnigraph.manifest.rows import GraphCommit
+    from omnigraph.manifest.snapshot import Snapshot
     from omnigraph.store.lease import Lease
     from omnigraph.store.tables import Table
     from omnigraph.world import World
@@ -30,6 +35,9 @@ if TYPE_CHECKING:
 SCHEMA_LOCK = "__schema_apply_lock__"
 References = dict[str, dict[str, Any]]
 
+# A version this far back at most is not collected while a branch is made from it (upkeep keeps more than these).
+RECENT_VERSIONS = 100
+LONGEST_NAME = 200
 CLAIM_SECONDS = 60.0
 CLAIM_WAIT_SECONDS = 30.0
 _SEGMENT = re.compile(r"[A-Za-z0-9._-]+")
@@ -51,6 +59,8 @@ def check_branch_name(name: str) -> str:
         raise InvalidBranchName(name, "it is empty, or begins or ends with white space")
     if name in (MAIN, SCHEMA_LOCK):
         raise InvalidBranchName(name, "the name is reserved")
+    if len(name) > LONGEST_NAME:
+        raise InvalidBranchName(name, f"it is longer than {LONGEST_NAME} characters")
     for segment in name.split("/"):
         if not _SEGMENT.fullmatch(segment) or ".." in segment or segment.endswith(".lock") or segment == ".":
             raise InvalidBranchName(
@@ -63,8 +73,10 @@ def list_branches(stores: Stores) -> list[Branch]:
     """All branches that people made, after main."""
     hidden = {SCHEMA_LOCK, unfinished_branch(stores)}
     found = [Branch(MAIN, None, None, None)]
-    for name, details in sorted(_references(_main(stores)).items()):
-        if name not in hidden:
+    main = _main(stores)
+    swept = check_stamp(main) > step_2_to_3.FROM
+    for name, details in sorted(_references(main).items()):
+        if name not in hidden and (swept or not step_2_to_3.is_staging(name)):
             parent, version = details["parent_branch"] or MAIN, details["parent_version"]
             found.append(Branch(name, parent, version, str(details["branch_identifier"])))
     return found
@@ -76,16 +88,17 @@ def make_branch(stores: Stores, name: str, *, source: ManifestLine, commit: Grap
     with _claim(stores, f"creating branch {name!r}", world) as claim:
         _require_free(name, _references(_main(stores)))
         _reclaim_orphan(stores, name)
-        source.refresh()
-        start = _handle_of(stores, source, commit)
-        if start is not None:
+        with source.lock:
+            source.refresh()
+            start = _handle_of(stores, source, commit)
             _about_to_change(claim)
-            create_branch(start, name)
-            return
-        claim.mark_unfinished(name)
-        _about_to_change(claim)
-        create_branch(source.table, name)
-        _forget_later_rows(stores, name, source, commit)
+            if start is not None and _made_from(start, name):
+                return
+            claim.mark_unfinished(name)
+            _about_to_change(claim)
+            create_branch(source.table, name)
+            _forget_later_rows(stores, name, source, commit)
+            _about_to_change(claim)
 
 
 def remove_branch(stores: Stores, name: str, *, world: World) -> None:
@@ -145,11 +158,14 @@ def _claim(stores: Stores, purpose: str, world: World) -> Lease:
     lease = acquire(
         stores.objects, BRANCH_CLAIM, purpose=purpose, seconds=CLAIM_SECONDS, wait=CLAIM_WAIT_SECONDS, world=world
     )
-    remains = lease.inherited.unfinished if lease.inherited is not None else None
-    if remains is not None:
-        lease.mark_unfinished(remains)
-        drop_fork(stores, MANIFEST, remains)
+    if lease.claim.unfinished is None:
+        return lease
+    try:
+        drop_fork(stores, MANIFEST, lease.claim.unfinished)
         lease.mark_unfinished(None)
+    except BaseException:
+        lease.abandon()
+        raise
     return lease
 
 
@@ -175,14 +191,30 @@ def _reclaim_orphan(stores: Stores, name: str) -> None:
 
 
 def _handle_of(stores: Stores, source: ManifestLine, commit: GraphCommit | None) -> Table | None:
-    """A handle on the manifest at a commit, or at the newest state; None when that version has been collected."""
+    """A handle on the manifest at a commit, or at the newest state.
+
+    None when that version has been collected or may be while the branch is made, and when it is of an older format:
+    a migration carried the commit over, and its history is not in that version's rows.
+    """
     if commit is None:
         return source.table
     version = source.state.at(source.branch, commit).manifest_version
+    if source.table.version - version > RECENT_VERSIONS:
+        return None
     try:
-        return stores.tables.open(Pin(MANIFEST, version, physical_branch(source.branch)))
+        start = stores.tables.open(Pin(MANIFEST, version, physical_branch(source.branch)))
     except NotFound:
         return None
+    return start if read_stamp(start) == CURRENT else None
+
+
+def _made_from(start: Table, name: str) -> bool:
+    """Make the branch, unless the version of the handle has been collected since it was opened."""
+    try:
+        create_branch(start, name)
+    except NotFound:
+        return False
+    return True
 
 
 def _forget_later_rows(stores: Stores, name: str, source: ManifestLine, commit: GraphCommit | None) -> None:
@@ -200,18 +232,27 @@ def _require_unused(stores: Stores, name: str, references: References) -> None:
     children = sorted(each for each, details in references.items() if details["parent_branch"] == name)
     if below or children:
         raise BranchInUse(
-            name, f"branch {name!r} has the branches {', '.join({*below, *children})} on it: delete them first."
+            name, f"branch {name!r} has the branches {', '.join(sorted({*below, *children}))} on it: delete them first."
         )
     for other in (MAIN, *references):
         if other in (name, SCHEMA_LOCK):
             continue
-        pinned = [entry.table_key for entry in ManifestLine(stores, other).snapshot() if entry.branch == name]
+        pinned = [entry.table_key for entry in _tables_of(stores, other) if entry.branch == name]
         if pinned:
             raise BranchInUse(name, f"branch {other!r} still reads {', '.join(pinned)} from branch {name!r}.")
 
 
 def _own_forks(stores: Stores, name: str) -> list[str]:
-    return [entry.path for entry in ManifestLine(stores, name).snapshot() if entry.branch == name]
+    return [entry.path for entry in _tables_of(stores, name) if entry.branch == name]
+
+
+def _tables_of(stores: Stores, branch: str) -> Snapshot:
+    """The tables that a branch reads, whether or not its history can be read."""
+    table = stores.tables.open_newest(MANIFEST, physical_branch(branch))
+    check_stamp(table)
+    state = ManifestState(stores.uri)
+    state.fold(read_rows(table), manifest_version=table.version)
+    return state.current(branch)
 
 
 def _drop_tree(stores: Stores, path: str, branch: str) -> None:

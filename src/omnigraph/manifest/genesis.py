@@ -32,7 +32,7 @@ from omnigraph.manifest.rows import SCHEMA, GraphCommit, GraphHead, Registration
 from omnigraph.manifest.stamp import CURRENT, STAMP_KEY
 from omnigraph.store.counting import count
 from omnigraph.store.lease import Lease, try_acquire
-from omnigraph.store.probe import probe_store, require_safe
+from omnigraph.store.probe import ensure_safe
 from omnigraph.store.residual import set_config
 from omnigraph.store.staging import create_table
 from omnigraph.store.tables import Table
@@ -64,7 +64,7 @@ def initialize(stores: Stores, blueprint: Blueprint, world: World) -> None:
     _refuse_existing(stores)
     if not stores.objects.exists(INIT_CLAIM):
         _refuse_foreign_content(stores)
-    require_safe(probe_store(stores.tables.location, world))
+    ensure_safe(stores.tables.location, world)
     lease = _claim(stores, world)
     reach("init.claimed")
     _take_possession(stores, lease)

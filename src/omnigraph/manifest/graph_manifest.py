@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from omnigraph.errors import BranchReplaced, CommitRejected, NotFound
 from omnigraph.manifest.branches import Branch, list_branches, make_branch, remove_branch
 from omnigraph.manifest.genesis import Blueprint, initialize, require_whole_graph
-from omnigraph.manifest.layout import MAIN
+from omnigraph.manifest.layout import MAIN, MANIFEST, physical_branch
 from omnigraph.manifest.line import ManifestLine, Stores
 from omnigraph.manifest.lineage import Lineage, merge_base
 from omnigraph.manifest.migrations import bring_up_to_date
@@ -78,9 +78,12 @@ class GraphManifest:
         return line
 
     def forget(self, branch: str) -> None:
-        """Drop what is kept of a branch."""
+        """Drop what is kept of a branch, and the handles of its tables: another of the name has other files."""
         with self._lock:
-            self._lines.pop(branch, None)
+            line = self._lines.pop(branch, None)
+        paths = [] if line is None else list(line.state.locations.values())
+        for path in (MANIFEST, *paths):
+            self.stores.tables.forget(path, physical_branch(branch))
 
     def snapshot(self, branch: str = MAIN) -> Snapshot:
         """The newest state of a branch."""
@@ -109,7 +112,11 @@ class GraphManifest:
     def publish(self, request: PublishRequest, *, branch: str = MAIN) -> Published:
         """Make changes visible on a branch, all at once or not at all."""
         self._require_writable()
-        return publish(self.line(branch), request, self.world, self.upkeep)
+        try:
+            return publish(self.line(branch), request, self.world, self.upkeep)
+        except BranchReplaced:
+            self.forget(branch)
+            raise
 
     def branches(self) -> list[Branch]:
         """All branches, main first."""
@@ -122,6 +129,9 @@ class GraphManifest:
             line, commit = self.fresh_line(source), None
         else:
             line, commit = self._find(commit_id)
+        # A branch of a branch that was never migrated would look for its history under its own name.
+        with line.lock:
+            bring_up_to_date(line)
         make_branch(self.stores, name, source=line, commit=commit, world=self.world)
         self.forget(name)
 
@@ -134,8 +144,9 @@ class GraphManifest:
     def _find(self, commit_id: str) -> tuple[ManifestLine, GraphCommit]:
         for branch in (MAIN, *(each.name for each in self.branches() if each.name != MAIN)):
             line = self.fresh_line(branch)
-            if commit_id in line.state.commits:
-                return line, line.state.commits[commit_id]
+            commit = line.state.commits.get(commit_id)
+            if commit is not None:
+                return line, commit
         raise NotFound(f"the graph has no commit {commit_id!r}")
 
     def _require_writable(self) -> None:

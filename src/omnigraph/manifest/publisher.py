@@ -16,11 +16,14 @@ from lance.fragment import write_fragments
 from omnigraph.errors import (
     CommitConflict,
     CommitOutcomeUnknown,
+    CommitRejected,
     Contention,
     ExpectedVersionMismatch,
     HeadMismatch,
     ManifestCorrupt,
     NotFound,
+    OmniGraphError,
+    StoreError,
 )
 from omnigraph.failpoints import reach
 from omnigraph.manifest.layout import lance_manifest_file
@@ -122,15 +125,34 @@ def publish(
             reach("publish.before_write")
             try:
                 _write(line, _rows(line, request, commit), commit)
-            except (CommitConflict, CommitOutcomeUnknown, NotFound):
-                # NotFound: this handle's version was collected meanwhile, so it is far behind. An unknown outcome is
-                # settled by the commit id, which is among the rows if the write did land.
+            except (CommitConflict, CommitOutcomeUnknown, NotFound, StoreError) as error:
+                # NotFound: this handle's version was collected meanwhile, so it is far behind.
                 world.sleep(_pause(attempt, world))
-                line.refresh()
+                _look_again(line, request, error)
                 continue
             tidy(line, policy)
             return Published(commit, line.snapshot(), attempt)
+        landed = line.state.commits.get(request.commit_id)
+        if landed is not None:
+            return Published(landed, line.snapshot(), RETRY_BUDGET)
         raise Contention(f"publishing on branch {line.branch!r}", attempts=RETRY_BUDGET)
+
+
+def _look_again(line: ManifestLine, request: PublishRequest, error: OmniGraphError) -> None:
+    """Read what is there now. An answer that was lost is settled so: the commit id is among the rows if it landed."""
+    in_doubt = isinstance(error, CommitOutcomeUnknown | StoreError)
+    try:
+        line.refresh()
+    except OmniGraphError as second:
+        if not in_doubt:
+            raise
+        raise CommitOutcomeUnknown(
+            f"publishing on branch {line.branch!r}: no answer, and the outcome could not be looked up ({second}). "
+            f"Look for the commit {request.commit_id} before doing anything else.",
+            transaction=request.commit_id,
+        ) from error
+    if isinstance(error, StoreError) and request.commit_id not in line.state.commits:
+        raise error
 
 
 def _check(line: ManifestLine, request: PublishRequest) -> None:
@@ -144,7 +166,7 @@ def _check(line: ManifestLine, request: PublishRequest) -> None:
         raise mismatch
 
 
-def _mismatch(line: ManifestLine, request: PublishRequest) -> CommitConflict | None:
+def _mismatch(line: ManifestLine, request: PublishRequest) -> OmniGraphError | None:
     head = line.state.head.id if line.state.head else None
     if not isinstance(request.expected_head, AnyHead) and request.expected_head != head:
         return HeadMismatch(line.branch, expected=request.expected_head, actual=head)
@@ -152,7 +174,22 @@ def _mismatch(line: ManifestLine, request: PublishRequest) -> CommitConflict | N
         actual = line.state.current_version(table_key)
         if actual != expected:
             return ExpectedVersionMismatch(table_key, expected=expected, actual=actual)
-    return _occupied(line, request)
+    return _occupied(line, request) or _gone(line, request)
+
+
+def _gone(line: ManifestLine, request: PublishRequest) -> OmniGraphError | None:
+    """What is not there cannot be dropped, and what was dropped comes back only with a later version."""
+    for table_key in request.drops:
+        if line.state.current_version(table_key) is None:
+            return NotFound(f"branch {line.branch!r} has no table {table_key!r} to drop.")
+    for new in request.versions:
+        dead = max(line.state.tombstones.get(new.table_key, {0: None}))
+        if new.version <= dead:
+            return CommitRejected(
+                f"{new.table_key} was dropped as of version {dead}: it can come back with a later version, "
+                f"not with {new.version}."
+            )
+    return None
 
 
 def _occupied(line: ManifestLine, request: PublishRequest) -> ExpectedVersionMismatch | None:

@@ -14,7 +14,7 @@ from omnigraph.manifest.rows import GraphCommit, GraphHead, TableVersion, Tombst
 from omnigraph.manifest.snapshot import Snapshot, TableEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from omnigraph.manifest.row_ages import AgedRow
 
@@ -132,9 +132,11 @@ class ManifestState:
                 self.tombstones.setdefault(table_key, {})[published.version] = published
             case "graph_commit":
                 text, expected = self._required(metadata, object_id), self._required(version, object_id)
-                self.add_commit(decode_commit(object_id, text, expected, branch), created=created)
+                commit = self._decoded(object_id, lambda: decode_commit(object_id, text, expected, branch))
+                self.add_commit(commit, created=created)
             case "graph_head":
-                head = decode_head(object_id, self._required(metadata, object_id))
+                text = self._required(metadata, object_id)
+                head = self._decoded(object_id, lambda: decode_head(object_id, text))
                 self.heads[head.branch] = head
                 self.head_fragments[head.branch] = address >> 32
             case _:
@@ -174,6 +176,14 @@ class ManifestState:
         return TableEntry(
             table_key, self.locations[table_key], published.version, published.branch, published.row_count
         )
+
+    def _decoded(self, object_id: str, decode: Callable[[], _T]) -> _T:
+        try:
+            return decode()
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ManifestCorrupt(
+                self.uri, f"{self.uri}: the metadata of row {object_id!r} is not what the format says ({error!r})."
+            ) from error
 
     def _required(self, value: _T | None, object_id: str) -> _T:
         if value is None:

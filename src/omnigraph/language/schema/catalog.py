@@ -6,6 +6,7 @@ A catalog is immutable, compares by value, and lists properties by name, as the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class Catalog:
 
     def edge(self, name: str) -> EdgeType | None:
         """An edge type by its name, in any case: `worksAt` finds `WorksAt`."""
-        return self.edges.get(name) or self._folded().get(name.lower())
+        return self.edges.get(name) or self._folded.get(name.lower())
 
     def implementers(self, interface: str) -> tuple[NodeType, ...]:
         """The node types that implement an interface."""
@@ -157,5 +158,6 @@ class Catalog:
         nodes = (node.table_key for node in self.nodes.values())
         return (*nodes, *(edge.table_key for edge in self.edges.values()))
 
+    @cached_property
     def _folded(self) -> dict[str, EdgeType]:
         return {name.lower(): edge for name, edge in self.edges.items()}

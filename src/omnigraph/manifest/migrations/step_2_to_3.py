@@ -11,14 +11,20 @@ from omnigraph.store.residual import delete_branch
 if TYPE_CHECKING:
     from omnigraph.manifest.line import ManifestLine
 
+FROM = 2
 PREFIX = "__run__"
+
+
+def is_staging(branch: str) -> bool:
+    """Whether a branch of a manifest up to v2 is a staging area and none that people made."""
+    return branch.lstrip("/").startswith(PREFIX)
 
 
 def apply(line: ManifestLine) -> None:
     """Delete them all, children before parents; one that another migrator has deleted meanwhile is fine."""
     main = line.stores.tables.open_newest(MANIFEST)
     branches = main.dataset.branches.list()
-    doomed = [name for name in branches if name.lstrip("/").startswith(PREFIX)]
+    doomed = [name for name in branches if is_staging(name)]
     for name in sorted(doomed, key=lambda each: len(branches[each]["branch_identifier"]), reverse=True):
         try:
             delete_branch(main, name)

@@ -1,0 +1,67 @@
+"""Names, literals and arithmetic; what compares or calls is handed on to the chapters beside this one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.language.query import expression_syntax as written
+from omnigraph.language.query import expressions as made
+from omnigraph.language.query.check import calls, comparisons, constants, names
+from omnigraph.language.query.types import F64, I64, NullType, arithmetic_type, is_integer, is_number, or_null
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from omnigraph.language.query.check.environment import Env
+    from omnigraph.language.query.expressions import Expression
+
+
+def check_expression(env: Env, node: written.Expression) -> Expression | None:
+    """The typed expression, or None when something in it was reported."""
+    return _CHECKS[type(node)](env, node)
+
+
+def check_condition(env: Env, node: written.Expression) -> Expression | None:
+    """An expression that is true or false."""
+    return comparisons.condition(env, node)
+
+
+def _negative(env: Env, node: written.Negative) -> Expression | None:
+    operand = _number(env, node.operand)
+    if operand is None:
+        return None
+    return made.Negative(operand, or_null(I64 if is_integer(operand.type) else F64, operand.type))
+
+
+def _arithmetic(env: Env, node: written.Arithmetic) -> Expression | None:
+    left, right = _number(env, node.left), _number(env, node.right)
+    if left is None or right is None:
+        return None
+    return made.Arithmetic(node.operator, left, right, arithmetic_type(node.operator, left.type, right.type))
+
+
+def _number(env: Env, node: written.Expression) -> Expression | None:
+    operand = env.check(node)
+    if operand is None or is_number(operand.type):
+        return operand
+    hint = ": null has no arithmetic" if isinstance(operand.type, NullType) else ""
+    env.fail(node.span, "T7", f"arithmetic needs numbers, not {operand.type}{hint}")
+    return None
+
+
+_CHECKS: dict[type[object], Callable[[Env, Any], Expression | None]] = {
+    written.LiteralValue: constants.literal,
+    written.ListValue: constants.list_literal,
+    written.VariableUse: names.variable,
+    written.PropertyUse: names.property_of,
+    written.NameUse: names.bare_word,
+    written.Call: calls.call,
+    written.Negative: _negative,
+    written.Arithmetic: _arithmetic,
+    written.Comparison: comparisons.comparison,
+    written.NullTest: comparisons.null_test,
+    written.Membership: comparisons.membership,
+    written.AllOf: comparisons.all_of,
+    written.AnyOf: comparisons.any_of,
+    written.NotOf: comparisons.not_of,
+}

@@ -1,0 +1,167 @@
+"""Search: the fields and queries of search, match_text, fuzzy, nearest, bm25 and rrf."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from omnigraph.language.query import expression_syntax as written
+from omnigraph.language.query import expressions as made
+from omnigraph.language.query.check.constants import convert
+from omnigraph.language.query.types import EntityType, is_integer, is_number, is_text
+from omnigraph.language.schema.catalog import PropertyType
+
+if TYPE_CHECKING:
+    from omnigraph.language.query.check.environment import Env
+    from omnigraph.language.query.expressions import Expression
+
+_CODES = {"search": "T19", "fuzzy": "T19", "match_text": "T20", "bm25": "T20", "nearest": "T15", "rrf": "T21"}
+
+
+def text_match(env: Env, node: written.Call) -> Expression | None:
+    """search(field, query), match_text(field, query), fuzzy(field, query, max_edits?)."""
+    most = 3 if node.function == "fuzzy" else 2
+    if not _usable(env, node, range(2, most + 1)):
+        return None
+    field, query = _text_field(env, node), _text_query(env, node)
+    edits = _max_edits(env, node) if len(node.arguments) == 3 else None
+    if field is None or query is None or (len(node.arguments) == 3 and edits is None):
+        return None
+    return made.TextMatch(cast("Any", node.function), field, query, edits)
+
+
+def bm25(env: Env, node: written.Call) -> made.Bm25 | None:
+    """bm25(field, query)."""
+    if not _usable(env, node, range(2, 3)):
+        return None
+    field, query = _text_field(env, node), _text_query(env, node)
+    return made.Bm25(field, query) if field is not None and query is not None else None
+
+
+def nearest(env: Env, node: written.Call) -> made.Nearest | None:
+    """nearest(field, vector or text)."""
+    if not _usable(env, node, range(2, 3)):
+        return None
+    field, query = _field(env, node), env.check(node.arguments[1])
+    if field is None or query is None:
+        return None
+    if field.type.scalar != "Vector":
+        env.fail(node.arguments[0].span, "T15", f"nearest() needs a Vector property, not {field.type}")
+        return None
+    vector = _vector_query(env, node.arguments[1], query, field.type)
+    return made.Nearest(field, vector) if vector is not None else None
+
+
+def rrf(env: Env, node: written.Call) -> Expression | None:
+    """rrf(ranking, ranking, k?)."""
+    if not _usable(env, node, range(2, 4)):
+        return None
+    if env.place not in {"return", "order"}:
+        env.fail(node.span, "T21", "rrf() ranks the whole result: it belongs in return or order")
+        return None
+    first, second = (_ranking(env, each) for each in node.arguments[:2])
+    k = _fusion_constant(env, node)
+    if first is None or second is None or k is None:
+        return None
+    return made.Rrf(first, second, k)
+
+
+def _ranking(env: Env, node: written.Expression) -> made.Nearest | made.Bm25 | None:
+    if isinstance(node, written.Call) and node.function in {"nearest", "bm25"}:
+        return cast("made.Nearest | made.Bm25 | None", env.check(node))
+    env.fail(node.span, "T21", "rrf() fuses two rankings: each is nearest(…) or bm25(…)")
+    return None
+
+
+def _fusion_constant(env: Env, node: written.Call) -> int | None:
+    if len(node.arguments) < 3:
+        return 60
+    given = node.arguments[2]
+    if isinstance(given, written.LiteralValue) and given.kind == "integer" and cast("int", given.value) > 0:
+        return cast("int", given.value)
+    env.fail(given.span, "T21", "the k of rrf() is an integer literal greater than 0")
+    return None
+
+
+def _usable(env: Env, node: written.Call, counts: range) -> bool:
+    code = _CODES[node.function]
+    if len(node.arguments) not in counts:
+        wanted = " or ".join(str(each) for each in counts)
+        env.fail(node.span, code, f"{node.function}() takes {wanted} arguments, not {len(node.arguments)}")
+        return False
+    if env.scope is None:
+        env.fail(node.span, code, f"{node.function}() works in reads, not in a mutation")
+        return False
+    return True
+
+
+def _field(env: Env, node: written.Call) -> made.PropertyValue | None:
+    """The searched property, always one of a node."""
+    given, code = node.arguments[0], _CODES[node.function]
+    if not isinstance(given, written.PropertyUse):
+        env.fail(given.span, code, f"the first argument of {node.function}() is a property, as in $d.title")
+        return None
+    field = env.check(given)
+    if field is None:
+        return None
+    known = env.scope.find(given.variable) if env.scope else None
+    if known is not None and known.variable.kind != "node":
+        env.fail(given.span, "T23", f"{node.function}() searches nodes: ${given.variable} is {known.article()}")
+        return None
+    return cast("made.PropertyValue", field)
+
+
+def _text_field(env: Env, node: written.Call) -> made.PropertyValue | None:
+    field = _field(env, node)
+    if field is None or is_text(field.type):
+        return field
+    env.fail(
+        node.arguments[0].span, _CODES[node.function], f"{node.function}() searches a String property, not {field.type}"
+    )
+    return None
+
+
+def _text_query(env: Env, node: written.Call) -> Expression | None:
+    query = env.check(node.arguments[1])
+    if query is None or is_text(query.type):
+        return query
+    code = "T23" if isinstance(query.type, EntityType) and query.type.kind == "edge" else _CODES[node.function]
+    env.fail(node.arguments[1].span, code, f"{node.function}() looks for a String, not {query.type}")
+    return None
+
+
+def _max_edits(env: Env, node: written.Call) -> Expression | None:
+    edits = env.check(node.arguments[2])
+    if edits is None:
+        return None
+    negative = isinstance(edits, made.Constant) and is_number(edits.type) and cast("float", edits.value) < 0
+    if is_integer(edits.type) and not negative:
+        return edits
+    env.fail(node.arguments[2].span, "T19", "the largest number of edits is an integer, 0 or more")
+    return None
+
+
+def _vector_query(env: Env, node: written.Expression, query: Expression, field: PropertyType) -> Expression | None:
+    if is_text(query.type):
+        return query
+    if isinstance(query, made.Constant) and isinstance(query.type, PropertyType) and query.type.is_list:
+        return _vector_literal(env, node, query, field)
+    if isinstance(query.type, PropertyType) and query.type.scalar == "Vector":
+        if query.type.dimensions == field.dimensions:
+            return query
+        env.fail(node.span, "T15", f"nearest() compares {field} with {query.type}: the dimensions differ")
+        return None
+    code = "T23" if isinstance(query.type, EntityType) and query.type.kind == "edge" else "T15"
+    env.fail(node.span, code, f"nearest() takes a vector or a String, not {query.type}")
+    return None
+
+
+def _vector_literal(env: Env, node: written.Expression, query: made.Constant, field: PropertyType) -> Expression | None:
+    if not is_number(PropertyType(cast("PropertyType", query.type).scalar)):
+        env.fail(node.span, "T15", "the elements of a vector must be numeric")
+        return None
+    vector = PropertyType("Vector", dimensions=field.dimensions)
+    try:
+        return made.Constant(convert(query.value, vector), vector)
+    except ValueError as error:
+        env.fail(node.span, "T15", f"nearest() {error}")
+        return None

@@ -1,0 +1,88 @@
+"""From written annotations to catalog annotations: which may stand where, how often, and with what arguments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from omnigraph.language.schema.catalog import Annotation
+from omnigraph.language.schema.syntax import Value
+
+if TYPE_CHECKING:
+    from omnigraph.language.schema.codes import Findings
+    from omnigraph.language.schema.syntax import AnnotationSyntax
+
+_OF_PROPERTIES = frozenset({"key", "unique", "index", "embed", "default"})
+_NOT_ALLOWED: dict[str, frozenset[str]] = {
+    "node": _OF_PROPERTIES,
+    "edge": _OF_PROPERTIES,
+    "interface property": frozenset({"instruction"}),
+    "node property": frozenset({"instruction"}),
+    "edge property": frozenset({"instruction", "key", "embed"}),
+}
+_ONCE = frozenset({"description", "instruction", "rename_from", "embed", "default"})
+_TEXTS = frozenset({"description", "instruction", "rename_from"})
+_WITH_VALUE = frozenset({"embed", "default"})
+_KEYWORDS: dict[str, frozenset[str]] = {
+    "rename_from": frozenset(),
+    "default": frozenset(),
+    "embed": frozenset({"model"}),
+}
+
+
+def annotation_list(written: tuple[AnnotationSyntax, ...], place: str, findings: Findings) -> tuple[Annotation, ...]:
+    """The annotations of one type or property in canonical order: by name, then value."""
+    kept: list[Annotation] = []
+    for syntax in written:
+        if syntax.name in _NOT_ALLOWED[place]:
+            findings.add("S504", syntax.span, f"@{syntax.name} is not allowed on a{_n(place)} {place}")
+        elif syntax.name in _ONCE and any(each.name == syntax.name for each in kept):
+            findings.add("S502", syntax.span, f"@{syntax.name} is given more than once")
+        else:
+            kept.append(_annotation(syntax, findings))
+    return in_order(kept)
+
+
+def in_order(annotations: list[Annotation]) -> tuple[Annotation, ...]:
+    """Canonical order: by name, then value, none before any; equal ones keep their order."""
+    return tuple(sorted(annotations, key=lambda each: (each.name, each.value is not None, each.value or "")))
+
+
+def _annotation(syntax: AnnotationSyntax, findings: Findings) -> Annotation:
+    arguments = syntax.arguments
+    value = _value(syntax, findings) if arguments else None
+    if arguments == ():
+        findings.add("S501", syntax.span, f"@{syntax.name}() has no argument: leave the parentheses out")
+    if syntax.name in ("range", "check"):
+        findings.add("S401", syntax.span, f"@{syntax.name} needs arguments: @{syntax.name}(property, …)")
+    if syntax.name in _TEXTS and not (value or "").strip():
+        findings.add("S503", syntax.span, f'@{syntax.name} needs a text: @{syntax.name}("…")')
+    if syntax.name in _WITH_VALUE and value is None and arguments != ():
+        findings.add("S501", syntax.span, f"@{syntax.name} needs an argument")
+    return Annotation(syntax.name, value, _keywords(syntax, findings))
+
+
+def _value(syntax: AnnotationSyntax, findings: Findings) -> str | None:
+    first = (syntax.arguments or ())[0]
+    if first.keyword is None and isinstance(first.value, Value):
+        return first.value.text
+    findings.add("S501", first.span, f"the first argument of @{syntax.name} is one value")
+    return None
+
+
+def _keywords(syntax: AnnotationSyntax, findings: Findings) -> tuple[tuple[str, str], ...]:
+    found: dict[str, str] = {}
+    for argument in (syntax.arguments or ())[1:]:
+        name = argument.keyword
+        if name is None or not isinstance(argument.value, Value):
+            findings.add("S501", argument.span, f"further arguments of @{syntax.name} are written name=value")
+        elif name.text not in _KEYWORDS.get(syntax.name, frozenset({name.text})):
+            findings.add("S501", argument.span, f"@{syntax.name} has no argument `{name.text}`")
+        elif name.text in found:
+            findings.add("S501", argument.span, f"the argument `{name.text}` is given twice")
+        else:
+            found[name.text] = argument.value.text
+    return tuple(sorted(found.items()))
+
+
+def _n(place: str) -> str:
+    return "n" if place[0] in "aeiou" else ""

@@ -1,0 +1,202 @@
+"""From written constraints to the rules of a type, with every refusal the language knows.
+
+`@key`, `@unique` and `@index` on a property mean the body constraint on that property alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from omnigraph.language.schema.bounds import range_bounds
+from omnigraph.language.schema.canonical import in_check_order, in_column_order, in_range_order
+from omnigraph.language.schema.catalog import NUMERIC, Check, PropertyType, Range, TypeRules
+from omnigraph.language.schema.patterns import pattern_fault
+from omnigraph.language.schema.syntax import AnnotationSyntax, Argument, Bounds, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from omnigraph.language.diagnostics import Span
+    from omnigraph.language.schema.codes import Findings
+    from omnigraph.language.schema.properties import Member
+
+EDGE_COLUMNS = frozenset({"src", "dst"})
+_ENDPOINT = PropertyType("String")
+
+
+def rules_of(
+    members: Mapping[str, Member],
+    written: tuple[AnnotationSyntax, ...],
+    kind: Literal["node", "edge"],
+    findings: Findings,
+    *,
+    released: bool,
+) -> TypeRules:
+    """The rules of one type: its body constraints, then those of its properties."""
+    reader = _Reader(members, kind, findings, released)
+    for constraint in written:
+        reader.read(constraint)
+    # An edge property with @key is refused as an annotation already.
+    shorthand = ("key", "unique", "index") if kind == "node" else ("unique", "index")
+    for member in members.values():
+        for annotation in member.syntax.annotations:
+            if annotation.name in shorthand and annotation.arguments is None:
+                reader.read_columns(annotation, (member.property.name,), annotation.span)
+    return reader.rules()
+
+
+@dataclass
+class _Reader:
+    """Gathers the rules of one type."""
+
+    members: Mapping[str, Member]
+    kind: Literal["node", "edge"]
+    findings: Findings
+    released: bool
+    columns: dict[str, list[tuple[str, ...]]] = field(default_factory=lambda: {"key": [], "unique": [], "index": []})
+    ranges: list[Range] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+
+    def rules(self) -> TypeRules:
+        """What was gathered, in canonical order."""
+        return TypeRules(
+            key=self.columns["key"][0] if self.columns["key"] else (),
+            unique=in_column_order(self.columns["unique"]),
+            indexes=in_column_order(self.columns["index"]),
+            ranges=in_range_order(self.ranges),
+            checks=in_check_order(self.checks),
+        )
+
+    def read(self, syntax: AnnotationSyntax) -> None:
+        """Take one body constraint."""
+        if syntax.name == "range":
+            self._read_range(syntax)
+        elif syntax.name == "check":
+            self._read_check(syntax)
+        elif names := self._names(syntax):
+            self.read_columns(syntax, names, syntax.span)
+
+    def read_columns(self, syntax: AnnotationSyntax, names: tuple[str, ...], span: Span) -> None:
+        """Take a key, unique or index over these columns."""
+        for name in names:
+            fault = self._fault(syntax, name)
+            if fault:
+                self.findings.add(_FAULT_CODES[syntax.name], span, f"`{name}` {fault}")
+        if syntax.name == "key":
+            self._check_key(names, span)
+        self.columns[syntax.name].append(tuple(sorted(names)))
+
+    def _check_key(self, names: tuple[str, ...], span: Span) -> None:
+        if self.columns["key"]:
+            self.findings.add("S403", span, "a type has one key: name all its properties in one @key(…)")
+        if self.kind == "edge" and not set(names) >= EDGE_COLUMNS:
+            self.findings.add("S412", span, "the key of an edge names both ends: @key(src, dst, …)")
+
+    def _names(self, syntax: AnnotationSyntax) -> tuple[str, ...]:
+        """The columns that a constraint names, without those that do not exist."""
+        names: list[str] = []
+        if not syntax.arguments:
+            self.findings.add("S401", syntax.span, f"@{syntax.name}(…) names at least one property")
+        for argument in syntax.arguments or ():
+            name = self._name(syntax, argument)
+            if name in names and not self.released:
+                self.findings.add("S415", argument.span, f"`{name}` is named twice")
+            elif name:
+                names.append(name)
+        return tuple(names)
+
+    def _name(self, syntax: AnnotationSyntax, argument: Argument) -> str | None:
+        value = argument.value
+        if argument.keyword or not isinstance(value, Value) or value.kind != "name":
+            self.findings.add("S401", argument.span, f"@{syntax.name}(…) takes names of properties, without quotes")
+            return None
+        if value.text not in self.members and not self._is_endpoint(value.text):
+            self.findings.add("S402", value.span, f"there is no property `{value.text}` here")
+            return None
+        return value.text
+
+    def _is_endpoint(self, name: str) -> bool:
+        return self.kind == "edge" and name in EDGE_COLUMNS
+
+    def _type(self, name: str) -> PropertyType:
+        return _ENDPOINT if self._is_endpoint(name) else self.members[name].property.type
+
+    def _fault(self, syntax: AnnotationSyntax, name: str) -> str | None:
+        on_property = syntax.arguments is None
+        if syntax.name == "key":
+            return _key_fault(self._type(name))
+        if syntax.name == "unique":
+            return _unique_fault(self._type(name), on_property=on_property, released=self.released)
+        return _index_fault(self._type(name), on_property=on_property)
+
+    def _subject(self, syntax: AnnotationSyntax) -> tuple[str, Argument] | None:
+        """The property and the second argument of a range or check."""
+        if self.kind == "edge":
+            self.findings.add("S411", syntax.span, f"edges have no @{syntax.name}(…): put the property on a node")
+            return None
+        arguments = syntax.arguments or ()
+        if len(arguments) != 2:
+            self.findings.add("S401", syntax.span, f"@{syntax.name}(…) takes a property and one more argument")
+            return None
+        name = self._name(syntax, arguments[0])
+        return (name, arguments[1]) if name else None
+
+    def _read_range(self, syntax: AnnotationSyntax) -> None:
+        subject = self._subject(syntax)
+        if subject is None:
+            return
+        name, argument = subject
+        declared = self._type(name)
+        if declared.scalar not in NUMERIC or declared.is_list:
+            self.findings.add("S407", syntax.span, f"`{name}` is a {declared}: a range needs a number")
+        if argument.keyword or not isinstance(argument.value, Bounds):
+            self.findings.add("S401", argument.span, "a range is written min..max, min.. or ..max")
+            return
+        minimum, maximum = range_bounds(argument.value, self.findings, released=self.released)
+        self.ranges.append(Range(name, minimum, maximum))
+
+    def _read_check(self, syntax: AnnotationSyntax) -> None:
+        subject = self._subject(syntax)
+        if subject is None:
+            return
+        name, argument = subject
+        declared = self._type(name)
+        if declared.scalar != "String" or declared.is_list:
+            self.findings.add("S409", syntax.span, f"`{name}` is a {declared}: a check needs a String")
+        value = argument.value
+        if argument.keyword or not isinstance(value, Value) or value.kind != "string":
+            self.findings.add("S401", argument.span, "the pattern of a check is a text in quotes")
+            return
+        fault = None if self.released else pattern_fault(value.text)
+        if fault:
+            self.findings.add("S410", argument.span, f"this is no regular expression: {fault}")
+        self.checks.append(Check(name, value.text))
+
+
+_FAULT_CODES = {"key": "S404", "unique": "S405", "index": "S406"}
+
+
+def _key_fault(declared: PropertyType) -> str | None:
+    if declared.nullable:
+        return "may be null: a key may not"
+    if declared.is_list or declared.scalar in ("Vector", "Blob"):
+        return f"is a {declared}: a key is made of scalars"
+    return None
+
+
+def _unique_fault(declared: PropertyType, *, on_property: bool, released: bool) -> str | None:
+    if on_property and (declared.is_list or declared.scalar == "Vector"):
+        return f"is a {declared}: only scalars can be unique"
+    # The released program took @unique(blob) in a body; such a graph stays readable.
+    if declared.scalar == "Blob" and (on_property or not released):
+        return "is a Blob: blobs are not compared"
+    return None
+
+
+def _index_fault(declared: PropertyType, *, on_property: bool) -> str | None:
+    if declared.scalar == "Blob":
+        return "is a Blob: blobs have no index"
+    if on_property and declared.is_list:
+        return f"is a {declared}: name a list in the body, @index(property)"
+    return None

@@ -1,0 +1,1 @@
+"""The data pipeline on Spark. The only part of the house that imports pyspark at module level."""

@@ -1,0 +1,50 @@
+"""What the children of these tests do. Each function opens the graph anew, as another program would."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from manifest.graphs import BLUEPRINT, EAGER, at, publish_next, reopen, request
+from omnigraph.manifest.graph_manifest import GraphManifest, create_manifest
+from omnigraph.manifest.layout import MAIN
+
+if TYPE_CHECKING:
+    from omnigraph.manifest.publisher import NewVersion, PublishRequest
+
+
+def init(uri: str) -> str:
+    """Make a graph; the id of its first commit."""
+    head = create_manifest(at(uri), BLUEPRINT).lineage().head
+    assert head is not None
+    return head.id
+
+
+def open_graph(uri: str) -> list[str]:
+    """Open for writing, which migrates; the ids of main's commits."""
+    return [commit.id for commit in reopen(uri).lineage().newest_first()]
+
+
+def publish(uri: str, what: PublishRequest, branch: str = MAIN) -> str:
+    """Publish one request; its commit id."""
+    return reopen(uri).publish(what, branch=branch).commit.id
+
+
+def publish_some(uri: str, table_key: str, times: int, branch: str = MAIN) -> list[str]:
+    """Publish the next version of a table a few times, tidying eagerly."""
+    graph = GraphManifest(at(uri), upkeep=EAGER)
+    return [publish_next(graph, table_key, branch=branch).commit.id for _ in range(times)]
+
+
+def publish_version(uri: str, new: NewVersion, branch: str = MAIN) -> str:
+    """Publish one version of a table with nothing expected; the commit id."""
+    return reopen(uri).publish(request(new), branch=branch).commit.id
+
+
+def create_branch(uri: str, name: str, source: str = MAIN, commit_id: str | None = None) -> None:
+    """Make a branch."""
+    reopen(uri).create_branch(name, source=source, commit_id=commit_id)
+
+
+def delete_branch(uri: str, name: str) -> None:
+    """Remove a branch."""
+    reopen(uri).delete_branch(name)
