@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import TYPE_CHECKING
 
 from omnigraph.language.schema import (
@@ -56,13 +56,13 @@ def schema(lines: int) -> str:
     return head + "".join(NODE.format(number=number) for number in range(lines // NODE.count("\n")))
 
 
-def timed(work: Callable[[], object]) -> tuple[float, float]:
+def timed(work: Callable[[], object], clock: Callable[[], float] = perf_counter) -> tuple[float, float]:
     """The best of several runs, and how much slower the worst was."""
     times = []
     for _ in range(RUNS):
-        start = perf_counter()
+        start = clock()
         work()
-        times.append(perf_counter() - start)
+        times.append(clock() - start)
     return min(times), max(times) / min(times)
 
 
@@ -88,7 +88,7 @@ def main() -> int:
     show("start Python, import lark", started("lark"))
     show("build the grammar's tables", grammar.__wrapped__)
     parse_schema(full)
-    halved, parsed = (
+    _halved, parsed = (
         show("parse 2,500 lines", lambda: parse_schema(half)),
         show("parse 5,000 lines", lambda: parse_schema(full)),
     )
@@ -100,7 +100,8 @@ def main() -> int:
     )
     show("print", lambda: print_schema(catalog))
     show("plan an unchanged schema", lambda: plan_evolution(catalog, catalog))
-    print(f"\nparse, 5,000 against 2,500 lines: × {parsed / halved:.2f} (linear is × 2)")
+    ratio = timed(lambda: parse_schema(full), process_time)[0] / timed(lambda: parse_schema(half), process_time)[0]
+    print(f"\nparse, 5,000 against 2,500 lines: × {ratio:.2f} of processor time (linear is × 2)")
     print(f"parse per line: {parsed / full.count(chr(10)) * 1e6:.1f} µs; hash against parse: × {stored / parsed:.2f}")
     print(f"limit of 1 s for 5,000 lines: {'kept' if parsed < 1 else 'BROKEN'}")
     return 0 if parsed < 1 else 1

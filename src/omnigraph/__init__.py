@@ -1,1 +1,37 @@
-"""OmniGraph: a lakehouse graph database on Lance and Spark."""
+"""OmniGraph: a lakehouse graph database on Lance and Spark.
+
+    import omnigraph as og
+    g = og.init("./graph.omni", schema=Path("schema.pg"))
+    g.mutate('query add($n: String) { insert Person { name: $n } }', {"n": "Ada"})
+
+Importing this package loads nothing heavy: each name brings its module when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from omnigraph import errors
+
+if TYPE_CHECKING:
+    from omnigraph.graph import Graph, Mutated, init
+    from omnigraph.graph import open_graph as open  # noqa: A004 - og.open, as in gzip.open
+
+__all__ = ["Graph", "Mutated", "errors", "init", "open"]
+__version__ = "0.1.0"
+
+_PLACES = {
+    "Graph": ("omnigraph.graph", "Graph"),
+    "Mutated": ("omnigraph.graph", "Mutated"),
+    "init": ("omnigraph.graph", "init"),
+    "open": ("omnigraph.graph", "open_graph"),
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, attribute = _PLACES[name]
+    found = globals()[name] = getattr(import_module(module), attribute)
+    return found

@@ -8,6 +8,11 @@
     │   ├── SchemaChangeRefused      a migration plan that cannot be applied
     │   ├── QueryError               .gq text, with places
     │   └── ConstraintViolation      a row that breaks the schema's rules
+    │       ├── ValueViolation       required, enum, @range, @check, vector length
+    │       ├── UniqueViolation      @unique, @key
+    │       ├── KeyConflict          an id that must be new is taken
+    │       ├── OrphanEdge           an end of an edge is not there
+    │       └── CardinalityViolation @card
     ├── GraphUnavailable             there is no graph here that this program may open
     │   ├── NotAGraph
     │   ├── IncompleteGraph
@@ -33,6 +38,7 @@
     ├── CommitOutcomeUnknown         it may or may not have landed: look before doing anything
     ├── RecoveryRequired             an unfinished operation is in the way
     ├── MigrationFailed
+    ├── ResourceLimitExceeded        more than this program agreed to hold or do
     ├── SparkUnavailable             no Spark, or no Java that it runs on
     └── StoreError                   the disk or the object store
         ├── StorePermissionDenied
@@ -165,6 +171,82 @@ class ConstraintViolation(InvalidInput):
         self.type_name = type_name
         self.property_name = property_name
         self.row_id = row_id
+
+
+class ValueViolation(ConstraintViolation):
+    """One value that its property does not allow. `rule` is required, enum, range, check or vector."""
+
+    code = "value_violation"
+
+    def __init__(
+        self, message: str, *, rule: str, type_name: str, property_name: str, row_id: str | None, value: object
+    ) -> None:
+        super().__init__(message, type_name=type_name, property_name=property_name, row_id=row_id)
+        self.rule = rule
+        self.value = value
+
+
+class UniqueViolation(ConstraintViolation):
+    """Two rows with the same values where the schema wants them to differ. `holder` is the other row's id."""
+
+    code = "unique_violation"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        type_name: str,
+        properties: tuple[str, ...],
+        values: tuple[object, ...],
+        row_id: str,
+        holder: str,
+    ) -> None:
+        super().__init__(message, type_name=type_name, property_name=properties[0], row_id=row_id)
+        self.properties = properties
+        self.values = values
+        self.holder = holder
+
+
+class KeyConflict(ConstraintViolation):
+    """A row that must be new has the id of one that is there."""
+
+    code = "key_conflict"
+
+    def __init__(self, type_name: str, row_id: str) -> None:
+        super().__init__(
+            f"{type_name} {row_id!r} is there already: insert another id, or merge instead of appending.",
+            type_name=type_name,
+            row_id=row_id,
+        )
+
+
+class OrphanEdge(ConstraintViolation):
+    """An edge with an end that is not there. `end` is src or dst."""
+
+    code = "orphan_edge"
+
+    def __init__(
+        self, message: str, *, type_name: str, row_id: str, end: str, node_type: str, node_id: str | None
+    ) -> None:
+        super().__init__(message, type_name=type_name, property_name=end, row_id=row_id)
+        self.end = end
+        self.node_type = node_type
+        self.node_id = node_id
+
+
+class CardinalityViolation(ConstraintViolation):
+    """A source node with too few or too many edges of a type."""
+
+    code = "cardinality_violation"
+
+    def __init__(
+        self, message: str, *, type_name: str, source_id: str, count: int, minimum: int, maximum: int | None
+    ) -> None:
+        super().__init__(message, type_name=type_name, property_name="src", row_id=source_id)
+        self.source_id = source_id
+        self.count = count
+        self.minimum = minimum
+        self.maximum = maximum
 
 
 # -- opening a graph ---------------------------------------------------------------------------------------------------
@@ -399,6 +481,18 @@ class MigrationFailed(OmniGraphError):
     """A migration step stopped; the graph is as readable as before and the step can run again."""
 
     code = "migration_failed"
+
+
+class ResourceLimitExceeded(OmniGraphError):
+    """More than this program agreed to hold or do at once."""
+
+    code = "resource_limit"
+
+    def __init__(self, message: str, *, resource: str, limit: int, actual: int) -> None:
+        super().__init__(message)
+        self.resource = resource
+        self.limit = limit
+        self.actual = actual
 
 
 class SparkUnavailable(OmniGraphError):

@@ -38,7 +38,7 @@ from omnigraph.store.staging import create_table
 from omnigraph.store.tables import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
@@ -172,7 +172,7 @@ def _clear_own(stores: Stores, blueprint: Blueprint) -> None:
         stores.objects.delete_prefix(table_path(table_key))
 
 
-def _create(stores: Stores, path: str, schema: pa.Schema, rows: pa.Table | None = None) -> Table:
+def _create(stores: Stores, path: str, schema: pa.Schema, rows: Sequence[pa.Table] | None = None) -> Table:
     count("table_commits", path)
     options = stores.tables.location.storage_options
     dataset = create_table(stores.tables.uri(path), schema, rows, None if options is None else dict(options))
@@ -186,11 +186,13 @@ def _create_manifest(stores: Stores, blueprint: Blueprint, world: World) -> None
         path = table_path(table_key)
         file = stores.tables.location.object_path(lance_manifest_file(path, None, 1))
         rows += [Registration(table_key, path), TableVersion(table_key, 1, None, 0, file)]
-    rows += [commit, GraphHead(MAIN, commit.id)]
+    rows.append(commit)
     # The stamp is a part of the first commit: a manifest without one would be taken for a v1 graph.
     stamped = SCHEMA.with_metadata({STAMP_KEY: str(CURRENT)})
     try:
-        table = _create(stores, MANIFEST, stamped, encode(rows).cast(stamped))
+        # The head row lies apart from the beginning: see the publisher.
+        pieces = [encode(each).cast(stamped) for each in (rows, [GraphHead(MAIN, commit.id)])]
+        table = _create(stores, MANIFEST, stamped, pieces)
     except ObjectExists as error:
         raise AlreadyInitialized(stores.uri) from error
     set_config(table, CONFIGURATION)

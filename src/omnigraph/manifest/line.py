@@ -19,6 +19,7 @@ from omnigraph.store.lease import read_claim
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from lance import LanceFragment
 
     from omnigraph.manifest.snapshot import Snapshot
     from omnigraph.store.objects import ControlStore
@@ -80,21 +81,19 @@ class ManifestLine:
             self.table, self._seen = table, fragments
 
     def advance(self, table: Table, rows: pa.Table) -> None:
-        """Move to the version that this process has just published, whose rows it need not read back.
-
-        The last row is the head row, which stands in the last fragment.
-        """
+        """Move to the version that this process has just published, whose rows it need not read back."""
         with self.lock:
-            last = table.fragment_ids()[-1]
-            self.state.fold(just_written(rows, version=table.version, fragment=last), manifest_version=table.version)
+            self.state.fold(just_written(rows, version=table.version), manifest_version=table.version)
             self.table, self._seen = table, frozenset(table.fragment_ids())
 
-    def head_fragment(self) -> int | None:
-        """The fragment that holds this branch's head row; None before the branch's first commit."""
+    def lone_head(self) -> LanceFragment | None:
+        """The fragment that holds this branch's head row and nothing else, and never did; None if there is none."""
         if self.branch not in self.state.heads:
             return None
         known = self.state.head_fragments.get(self.branch)
-        return known if known in self._seen else self._find_head()
+        number = known if known in self._seen else self._find_head()
+        fragment = None if number is None else self.table.dataset.get_fragment(number)
+        return fragment if fragment is not None and fragment.metadata.physical_rows == 1 else None
 
     def require_same_incarnation(self) -> None:
         """Refuse to go on when the branch was deleted and made anew since this line read it."""

@@ -1,8 +1,9 @@
 """The one door through which anything becomes visible: a single write to `__manifest`.
 
-A publish adds its rows and replaces the head row of its branch. The head row lies in a fragment of its own, so
-replacing it means removing that fragment: two publishers of one branch always remove the same one, and Lance lets one
-of them win.
+A publish adds its rows and replaces the head row of its branch. The head row lies in a fragment of its own, which is
+replaced under the same id each time: any two publishes of one branch change that fragment, so Lance lets one of them
+win. It must always be the same id. Lance looks for conflicts only in versions that are still there, and a publisher
+that slept while others published and collected would otherwise meet none, and fork the history.
 """
 
 from __future__ import annotations
@@ -37,20 +38,18 @@ from omnigraph.manifest.rows import (
     TableVersion,
     Tombstone,
     encode,
-    head_id,
 )
 from omnigraph.manifest.upkeep import DEFAULT_UPKEEP, UpkeepPolicy, tidy
-from omnigraph.store.filters import equal, render
 from omnigraph.store.lance_errors import lance_errors
 from omnigraph.store.residual import upsert_rows_by_key
-from omnigraph.store.row_metadata import with_row_ids_of
+from omnigraph.store.row_metadata import in_place_of
 from omnigraph.store.staging import Staged, commit_staged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
-    from lance import FragmentMetadata
+    from lance import LanceFragment
 
     from omnigraph.manifest.line import ManifestLine
     from omnigraph.manifest.snapshot import Snapshot
@@ -121,10 +120,8 @@ def publish(
             if landed is not None:
                 return Published(landed, line.snapshot(), attempt)
             _check(line, request)
-            commit = _next_commit(line, request)
-            reach("publish.before_write")
             try:
-                _write(line, _rows(line, request, commit), commit)
+                commit = _attempt(line, request)
             except (CommitConflict, CommitOutcomeUnknown, NotFound, StoreError) as error:
                 # NotFound: this handle's version was collected meanwhile, so it is far behind.
                 world.sleep(_pause(attempt, world))
@@ -207,6 +204,15 @@ def _occupied(line: ManifestLine, request: PublishRequest) -> ExpectedVersionMis
     return None
 
 
+def _attempt(line: ManifestLine, request: PublishRequest) -> GraphCommit:
+    if line.branch in line.state.heads and line.lone_head() is None:
+        _set_head_apart(line)
+    commit = _next_commit(line, request)
+    reach("publish.before_write")
+    _write(line, _rows(line, request, commit), commit)
+    return commit
+
+
 def _next_commit(line: ManifestLine, request: PublishRequest) -> GraphCommit:
     return GraphCommit(
         id=request.commit_id,
@@ -240,15 +246,23 @@ def _path_of_new_table(line: ManifestLine, new: NewVersion) -> str:
     return new.path
 
 
+def _set_head_apart(line: ManifestLine) -> None:
+    """Write the head row anew, alone: a branch's first publish, a migration or another program put it among others."""
+    line.require_same_incarnation()
+    newest = line.state.head
+    if newest is not None:
+        line.adopt(upsert_rows_by_key(line.table, encode([GraphHead(line.branch, newest.id, newest.parent)]), key=KEY))
+
+
 def _write(line: ManifestLine, rows: list[Row], commit: GraphCommit) -> None:
     """One commit: under the key filter when there is no head row yet, or when a row changes hands; else staged."""
     line.require_same_incarnation()
     head = GraphHead(line.branch, commit.id, commit.parent)
-    fragment = line.head_fragment()
-    if fragment is None or _replaces_rows(line, rows):
+    old = line.lone_head()
+    if old is None or _replaces_rows(line, rows):
         line.adopt(upsert_rows_by_key(line.table, encode([*rows, head]), key=KEY))
         return
-    landed = commit_staged(_stage(line, encode(rows), encode([head]), fragment))
+    landed = commit_staged(_stage(line, encode(rows), encode([head]), old))
     if landed.contiguous:
         line.advance(landed.table, encode([*rows, head]))
     else:
@@ -261,31 +275,20 @@ def _replaces_rows(line: ManifestLine, rows: list[Row]) -> bool:
     )
 
 
-def _stage(line: ManifestLine, rows: pa.Table, head: pa.Table, fragment: int) -> Staged:
+def _stage(line: ManifestLine, rows: pa.Table, head: pa.Table, old: LanceFragment) -> Staged:
     dataset = line.table.dataset
     with lance_errors("writing manifest rows"):
-        updated, removed = _without_head(line, fragment)
-        written = [*write_fragments(rows, dataset), *write_fragments(head, dataset)]
-        if removed:
-            written[-1] = with_row_ids_of(dataset.get_fragment(fragment).metadata, written[-1])
+        added = write_fragments(rows, dataset)
+        (moved,) = write_fragments(head, dataset)
     operation = LanceOperation.Update(
-        removed_fragment_ids=removed,
-        updated_fragments=updated,
-        new_fragments=written,
+        removed_fragment_ids=[],
+        updated_fragments=[in_place_of(old.metadata, moved)],
+        new_fragments=list(added),
         fields_modified=[],
         fields_for_preserving_frag_bitmap=[],
         update_mode="rewrite_rows",
     )
     return Staged(line.table, "change", Transaction(line.table.version, operation))
-
-
-def _without_head(line: ManifestLine, fragment: int) -> tuple[list[FragmentMetadata], list[int]]:
-    """The old head row's fragment without it: gone when the row was alone there, otherwise with the row deleted."""
-    piece = line.table.dataset.get_fragment(fragment)
-    if piece.metadata.num_rows == 1:
-        return [], [fragment]
-    remaining = piece.delete(render(equal(KEY, head_id(line.branch))))
-    return ([], [fragment]) if remaining is None else ([remaining], [])
 
 
 def _pause(attempt: int, world: World) -> float:

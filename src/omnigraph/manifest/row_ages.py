@@ -75,10 +75,10 @@ def tuples(batches: Iterable[pa.RecordBatch]) -> Iterator[AgedRow]:
         yield from zip(*(columns[name] for name in COLUMNS), strict=True)
 
 
-def just_written(rows: pa.Table, *, version: int, fragment: int) -> Iterator[AgedRow]:
-    """Rows that this process has published itself, as if they had been read back."""
+def just_written(rows: pa.Table, *, version: int) -> Iterator[AgedRow]:
+    """Rows that this process has published itself, as if they had been read back; where they lie is not told."""
     ages = pa.array([version] * rows.num_rows, pa.uint64())
-    addresses = pa.array([fragment << 32] * rows.num_rows, pa.uint64())
+    addresses = pa.nulls(rows.num_rows, pa.uint64())
     told = rows.append_column(CREATED_AT, ages).append_column(UPDATED_AT, ages)
     return tuples(told.append_column(ROW_ADDRESS, addresses).to_batches())
 

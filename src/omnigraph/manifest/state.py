@@ -117,7 +117,7 @@ class ManifestState:
         branch: str | None,
         row_count: int | None,
         created: int,
-        address: int,
+        address: int | None,
     ) -> None:
         match object_type:
             case "table":
@@ -138,7 +138,8 @@ class ManifestState:
                 text = self._required(metadata, object_id)
                 head = self._decoded(object_id, lambda: decode_head(object_id, text))
                 self.heads[head.branch] = head
-                self.head_fragments[head.branch] = address >> 32
+                if address is not None:
+                    self.head_fragments[head.branch] = address >> 32
             case _:
                 pass  # a later release's rows; the format asks readers to pass over them
 

@@ -18,7 +18,7 @@ from omnigraph.errors import CommitConflict, CommitRejected, OmniGraphError
 from omnigraph.manifest.row_ages import tells_ages_by_order
 from omnigraph.store.lance_errors import lance_errors
 from omnigraph.store.residual import collect_old_versions
-from omnigraph.store.row_metadata import with_row_ids_of, without_row_versions
+from omnigraph.store.row_metadata import in_place_of, without_row_versions
 from omnigraph.store.staging import Staged, commit_staged
 
 if TYPE_CHECKING:
@@ -87,19 +87,19 @@ def collect(line: ManifestLine, policy: UpkeepPolicy) -> int:
 def _stage(line: ManifestLine, small: list[LanceFragment], policy: UpkeepPolicy) -> Staged | None:
     """Whole publishes lose their row versions; rows of another origin keep theirs, and are merged apart from them.
 
-    The head row's own fragment is copied along. A publish that runs meanwhile removes that fragment, so that one of the
-    two loses: a publish that slid over a compaction would carry a wrong version number in its commit row.
+    The head row's own fragment is replaced along, under its id, as a publish does, so that of the two one loses: a
+    publish that slid over a compaction would carry a wrong version number in its commit row.
     """
-    head = line.head_fragment()
-    others = [each for each in small if each.fragment_id != head]
+    head = line.lone_head()
+    if head is None:
+        return None
+    others = [each for each in small if each.fragment_id != head.fragment_id]
     by_order = {each.fragment_id for each in others if tells_ages_by_order(line.table, each.metadata)}
     rest = {each.fragment_id for each in others} - by_order
     groups = _rewrite(line, by_order, policy, strip=True) + _rewrite(line, rest, policy, strip=False)
     if not groups:
         return None
-    if head is not None:
-        groups.append(_copy(line, head))
-    operation = LanceOperation.Rewrite(groups, [])
+    operation = LanceOperation.Rewrite([*groups, _replaced(line, head)], [])
     return Staged(line.table, "compact", Transaction(line.table.version, operation))
 
 
@@ -120,8 +120,7 @@ def _rewrite(
     ]
 
 
-def _copy(line: ManifestLine, fragment: int) -> LanceOperation.RewriteGroup:
-    piece = line.table.dataset.get_fragment(fragment)
+def _replaced(line: ManifestLine, head: LanceFragment) -> LanceOperation.RewriteGroup:
     with lance_errors("copying the head row of __manifest"):
-        (copy,) = write_fragments(piece.to_table(), line.table.dataset)
-    return LanceOperation.RewriteGroup([piece.metadata], [with_row_ids_of(piece.metadata, copy)])
+        (copy,) = write_fragments(head.to_table(), line.table.dataset)
+    return LanceOperation.RewriteGroup([head.metadata], [in_place_of(head.metadata, copy)])

@@ -45,7 +45,9 @@ def _build(java: Java, archive: ClassArchive, world: World) -> None:
         _dump_base(java, archive.base)
     unfinished = archive.path.with_suffix(f".{os.getpid()}")
     try:
-        _run_jobs(archive.options_to_build(unfinished), World(environ={**world.environ, "OMNIGRAPH_SPARK_ARCHIVE": "off"}))
+        _run_jobs(
+            archive.options_to_build(unfinished), World(environ={**world.environ, "OMNIGRAPH_SPARK_ARCHIVE": "off"})
+        )
         unfinished.replace(archive.path)
     finally:
         unfinished.unlink(missing_ok=True)

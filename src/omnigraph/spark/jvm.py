@@ -140,7 +140,13 @@ def _class_path(world: World) -> str:
 
 def _inherited(world: World) -> dict[str, str]:
     """This process's environment, without what would make the child a client of another Spark."""
-    mine = {"SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_HOME", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"}
+    mine = {
+        "SPARK_REMOTE",
+        "SPARK_CONNECT_MODE_ENABLED",
+        "SPARK_HOME",
+        "PYSPARK_GATEWAY_PORT",
+        "PYSPARK_GATEWAY_SECRET",
+    }
     return {name: value for name, value in world.environ.items() if name not in mine}
 
 

@@ -109,7 +109,10 @@ def render(row_filter: Filter, schema: pa.Schema | None = None) -> str:
 
     Values take the types of the schema's columns. Without a schema nothing but text can be compared.
     """
-    return _render(_without_negations(row_filter), _Columns(schema), depth=0)
+    try:
+        return _render(_without_negations(row_filter), _Columns(schema), depth=0)
+    except RecursionError:
+        raise _too_deep() from None
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,8 @@ class _Columns:
             return pa.uint64()
         if column not in self.schema.names:
             raise InvalidInput(f"there is no column {column!r}; the columns are {', '.join(self.schema.names)}")
-        return self.schema.field(column).type
+        kind: pa.DataType = self.schema.field(column).type
+        return kind
 
     def text(self, column: str) -> str:
         """The name of a text column."""
@@ -140,12 +144,13 @@ class _Columns:
             return kind
         if not pa.types.is_list(kind):
             raise InvalidInput(f"column {column!r} is of type {kind}, and only lists have items")
-        return kind.value_type
+        item: pa.DataType = kind.value_type
+        return item
 
 
 def _render(row_filter: Filter, columns: _Columns, *, depth: int) -> str:
     if depth > DEEPEST:
-        raise InvalidInput(f"the filter is nested more than {DEEPEST} levels deep")
+        raise _too_deep()
     match row_filter:
         case Compare(column, operator, value):
             return _compare(column, operator, value, columns.kind(column))
@@ -222,6 +227,10 @@ def _fit(column: str, value: bool | float | str | bytes | dt.date, kind: pa.Data
     if fitted is None:
         raise InvalidInput(f"column {column!r} is of type {kind} and cannot be compared with {value!r}")
     return fitted
+
+
+def _too_deep() -> InvalidInput:
+    return InvalidInput(f"the filter is nested more than {DEEPEST} levels deep")
 
 
 def _joined(operands: list[str], word: str, empty: str) -> str:

@@ -10,14 +10,14 @@ import json
 from lance import FragmentMetadata
 
 
-def with_row_ids_of(old: FragmentMetadata, new: FragmentMetadata) -> FragmentMetadata:
-    """The new fragment with the stable row ids of an old one that it replaces row by row."""
-    return _edited(new, row_id_meta=old.to_json()["row_id_meta"])
+def in_place_of(old: FragmentMetadata, new: FragmentMetadata) -> FragmentMetadata:
+    """The new fragment under the id of an old one that it replaces row by row, with all that is kept about its rows.
 
-
-def without_update_versions(fragment: FragmentMetadata) -> FragmentMetadata:
-    """The fragment without the versions of last changes, for rows that are never changed."""
-    return _edited(fragment, last_updated_at_version_meta=None)
+    Lance tells two commits that change one fragment by its id: as long as the id stays, they conflict.
+    """
+    kept = ("id", "row_id_meta", "created_at_version_meta", "last_updated_at_version_meta")
+    facts = old.to_json()
+    return _edited(new, **{name: facts[name] for name in kept})
 
 
 def without_row_versions(fragment: FragmentMetadata) -> FragmentMetadata:

@@ -103,10 +103,11 @@ def stage_insert(table: Table, rows: pa.Table) -> Staged:
 
 def stage_delete(table: Table, where: Filter) -> Staged | None:
     """Remove the rows that match; None when there are none."""
-    touched, emptied, gone = _delete_from_fragments(table, render(where))
+    predicate = render(where, table.schema)
+    touched, emptied, gone = _delete_from_fragments(table, predicate)
     if not gone:
         return None
-    operation = LanceOperation.Delete(touched, emptied, render(where))
+    operation = LanceOperation.Delete(touched, emptied, predicate)
     return _staged(table, "delete", operation, deleted=gone)
 
 
@@ -160,20 +161,19 @@ def find_transaction(table: Table, uuid: str, *, after: int) -> int | None:
 
 
 def create_table(
-    uri: str, schema: pa.Schema, rows: pa.Table | None, storage_options: dict[str, str] | None
+    uri: str, schema: pa.Schema, rows: Sequence[pa.Table] | None, storage_options: dict[str, str] | None
 ) -> LanceDataset:
     """Create a table as version 1, atomically: of several processes creating one table, exactly one succeeds.
 
-    The loser gets `ObjectExists`. Lance's own create mode acknowledges more than one racing creator.
+    The loser gets `ObjectExists`. Lance's own create mode acknowledges more than one racing creator. Each of `rows`
+    becomes a piece of its own.
     """
     fragments: list[FragmentMetadata] = []
     try:
-        if rows is not None and rows.num_rows:
-            fragments = list(
-                write_fragments(
-                    rows, uri, schema=schema, mode="create", storage_options=storage_options,
-                    data_storage_version=FILE_FORMAT, enable_stable_row_ids=True,
-                )
+        for piece in rows or ():
+            fragments += write_fragments(
+                piece, uri, schema=schema, mode="create", storage_options=storage_options,
+                data_storage_version=FILE_FORMAT, enable_stable_row_ids=True,
             )  # fmt: skip
         return LanceDataset.commit(
             uri,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import lance
 import pyarrow as pa
@@ -29,6 +29,9 @@ FILE_FORMAT = "2.2"
 # Above this, an upsert by id into a table with stable row ids slows down, index or not (docs/lance-behaviour.md).
 ROWS_PER_FILE = 100_000
 ID = "id"
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ class Table:
         """How many rows match."""
         count("table_scans", self.path)
         with lance_errors(f"counting rows of {self.path}"):
-            return int(self.dataset.count_rows(render(where) if where is not None else None))
+            return int(self.dataset.count_rows(self._rendered(where)))
 
     def read(self, columns: Sequence[str] | None = None, where: Filter | None = None) -> pa.Table:
         """All matching rows in memory."""
@@ -94,7 +97,7 @@ class Table:
         with lance_errors(f"reading {self.path} at version {self.version}"):
             yield from self.dataset.scanner(
                 columns=list(columns) if columns is not None else None,
-                filter=render(where) if where is not None else None,
+                filter=self._rendered(where),
                 fragments=pieces,
                 batch_size=batch_size,
             ).to_batches()
@@ -102,6 +105,9 @@ class Table:
     def fragment_ids(self) -> tuple[int, ...]:
         """The ids of the table's pieces, in order."""
         return tuple(each.fragment_id for each in self.dataset.get_fragments())
+
+    def _rendered(self, where: Filter | None) -> str | None:
+        return None if where is None else render(where, self.schema)
 
     def schema_of(self, columns: Sequence[str] | None) -> pa.Schema:
         """The Arrow schema of a projection."""
@@ -115,8 +121,10 @@ class TableStore:
 
     def __init__(self, location: Location, *, cached_handles: int = 64) -> None:
         self.location = location
-        self._session = lance.Session()
         self._handles: OrderedDict[Pin, Table] = OrderedDict()
+        # Lance keys what it caches of row ids by URI and version. A branch that is deleted and made anew has both in
+        # common with the old one, and a session that knew the old one would not find rows of the new one by an index.
+        self._sessions: OrderedDict[str | None, lance.Session] = OrderedDict()
         self._limit = cached_handles
         self._lock = threading.Lock()
 
@@ -130,19 +138,22 @@ class TableStore:
             if pin in self._handles:
                 self._handles.move_to_end(pin)
                 return self._handles[pin]
-        return self.keep(self._open(pin.path, pin.branch, pin.version))
+        session = self._session(pin.branch)
+        table = self._open(pin.path, pin.branch, pin.version, session)
+        with self._lock:
+            if self._sessions.get(pin.branch) is session:
+                _keep(self._handles, pin, table, self._limit)
+        return table
 
     def keep(self, table: Table) -> Table:
         """Keep a handle for the next caller that asks for its pin."""
         with self._lock:
-            self._handles[table.pin] = table
-            while len(self._handles) > self._limit:
-                self._handles.popitem(last=False)
+            _keep(self._handles, table.pin, table, self._limit)
         return table
 
     def open_newest(self, path: str, branch: str | None = None) -> Table:
         """The newest version, as it is on the store now."""
-        return self._open(path, branch, None)
+        return self._open(path, branch, None, self._session(branch))
 
     def exists(self, path: str, branch: str | None = None) -> bool:
         """Whether a table is there. Anything but a clear absence is an error."""
@@ -153,17 +164,25 @@ class TableStore:
         return True
 
     def forget(self, path: str, branch: str | None = None) -> None:
-        """Drop kept handles of a table's branch, because it was deleted or made anew."""
+        """Drop kept handles of a table's branch, and what Lance knows of them: it was deleted or made anew."""
         with self._lock:
             for pin in [each for each in self._handles if (each.path, each.branch) == (path, branch)]:
                 del self._handles[pin]
-            self._session = lance.Session()
+            self._sessions.pop(branch, None)
 
-    def _open(self, path: str, branch: str | None, version: int | None) -> Table:
+    def _session(self, branch: str | None) -> lance.Session:
+        with self._lock:
+            session = self._sessions.get(branch)
+            if session is None:
+                session = lance.Session()
+            _keep(self._sessions, branch, session, self._limit)
+            return session
+
+    def _open(self, path: str, branch: str | None, version: int | None, session: lance.Session) -> Table:
         count("table_opens", path)
         try:
             dataset = lance.dataset(
-                self.uri(path, branch), version=version, storage_options=self._options(), session=self._session
+                self.uri(path, branch), version=version, storage_options=self._options(), session=session
             )
         except (OSError, ValueError) as error:
             if classify(error) is Trouble.NOT_FOUND:
@@ -174,6 +193,14 @@ class TableStore:
     def _options(self) -> dict[str, str] | None:
         options = self.location.storage_options
         return None if options is None else dict(options)
+
+
+def _keep(kept: OrderedDict[K, V], key: K, value: V, limit: int) -> None:
+    """Keep the newest few."""
+    kept[key] = value
+    kept.move_to_end(key)
+    while len(kept) > limit:
+        kept.popitem(last=False)
 
 
 def _at(branch: str | None, version: int | None) -> str:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.store.filters import one_of
+from omnigraph.store.filters import All, one_of
+from omnigraph.write.same_value import as_literals, comparable, distinct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from omnigraph.manifest.snapshot import Snapshot, TableEntry
     from omnigraph.store.filters import Filter
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 # Above this many values a scan of the whole column and a hash probe are quicker than a filter that lists them.
 LISTED_VALUES = 2_000
+PIECE_ROWS = 65_536
 
 
 @dataclass
@@ -57,18 +59,45 @@ class View:
 
     def rows_where(self, table_key: str, column: str, values: Values, columns: Sequence[str]) -> pa.Table:
         """Committed rows whose column has one of the values; nulls never match. Quick for few and for many values."""
-        wanted = pc.unique(values.drop_null())
-        if not len(wanted) or not self.entry(table_key).row_count:
-            return self.table(table_key).schema_of(columns).empty_table()
-        if len(wanted) <= LISTED_VALUES:
-            return self.read(table_key, columns, one_of(column, wanted.to_pylist()))
-        return self._probe(table_key, column, wanted, columns)
+        return self.rows_matching(table_key, {column: values}, columns)
 
-    def _probe(self, table_key: str, column: str, wanted: Values, columns: Sequence[str]) -> pa.Table:
-        needed = [*columns, *([] if column in columns else [column])]
-        batches = []
-        for batch in self.scan(table_key, needed):
-            matching = batch.filter(pc.is_in(batch.column(column), value_set=wanted))
-            if matching.num_rows:
-                batches.append(matching.select(list(columns)))
-        return pa.Table.from_batches(batches, schema=self.table(table_key).schema_of(columns))
+    def rows_matching(self, table_key: str, wanted: Mapping[str, Values], columns: Sequence[str]) -> pa.Table:
+        """Committed rows in which each of these columns has one of the values wanted of it."""
+        needed = {column: distinct(values) for column, values in wanted.items()}
+        if not self.entry(table_key).row_count or not all(map(len, needed.values())):
+            return self.table(table_key).schema_of(columns).empty_table()
+        listed = _listed(needed, {column: values.type for column, values in wanted.items()})
+        if listed is not None:
+            return self.read(table_key, columns, listed)
+        return self._probe(table_key, needed, columns)
+
+    def pieces(self, table_key: str, columns: Sequence[str], *, rows: int = PIECE_ROWS) -> Iterator[pa.Table]:
+        """Committed rows as a stream of tables of at least so many rows, for work that has a price per piece."""
+        batches: list[pa.RecordBatch] = []
+        for batch in self.scan(table_key, columns):
+            batches.append(batch)
+            if sum(each.num_rows for each in batches) >= rows:
+                yield pa.Table.from_batches(batches)
+                batches = []
+        if batches:
+            yield pa.Table.from_batches(batches)
+
+    def _probe(self, table_key: str, needed: Mapping[str, pa.Array[Any]], columns: Sequence[str]) -> pa.Table:
+        # Each probe builds a hash table of the wanted values: pieces as large as that keep the work linear.
+        size = max(PIECE_ROWS, *map(len, needed.values()))
+        found = [self.table(table_key).schema_of(columns).empty_table()]
+        for piece in self.pieces(table_key, list(dict.fromkeys([*columns, *needed])), rows=size):
+            kept = piece
+            for column, values in needed.items():
+                kept = kept.filter(pc.is_in(comparable(kept.column(column)), value_set=values))
+            found.append(kept.select(list(columns)))
+        return pa.concat_tables(found)
+
+
+def _listed(needed: Mapping[str, pa.Array[Any]], kinds: Mapping[str, pa.DataType]) -> Filter | None:
+    """A filter that lists every value, or None when that would be too long or cannot be written."""
+    if sum(map(len, needed.values())) > LISTED_VALUES:
+        return None
+    literals = {column: as_literals(values, kinds[column]) for column, values in needed.items()}
+    tests = tuple(one_of(column, values) for column, values in literals.items() if values is not None)
+    return All(tests) if len(tests) == len(needed) else None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.errors import SchemaContractDrift
+from omnigraph.errors import SchemaContractDrift, SchemaError
 from omnigraph.language.schema import (
     StoredSchemaFault,
     catalog_from_ir,
@@ -20,6 +20,7 @@ from omnigraph.language.schema import (
 )
 from omnigraph.language.schema.canonical import float_text, hash32
 from omnigraph.language.schema.catalog import Range
+from omnigraph.language.schema.compile import compile_accepted
 from omnigraph.language.schema.json_text import compact, pretty
 
 RELEASED = Path(__file__).parent / "fixtures" / "released"
@@ -114,6 +115,25 @@ def test_a_released_graph_may_have_a_unique_blob_and_an_odd_default() -> None:
     node = check_schema_files(source, compact(ir), _state(ir_hash(ir))).nodes["P"]
     assert node.rules.unique == (("scan",),)
     assert node.properties["n"].default is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "node P { scan: Blob @unique(scan) }",
+        "node P { a: I32 @range(a, 5..1) }",
+        'node P { a: String @check(a, "(") }',
+        "node P { a: I32 @unique(a, a) }",
+        "interface A { a: I32 } interface B { a: I32 @index } node P implements A, B {}",
+        'node P @default("x") { a: [I32] @default("y") @default("z", w=1) b: I32 @range }',
+    ],
+)
+def test_what_the_released_program_let_through_is_refused_only_in_new_schemas(text: str) -> None:
+    with pytest.raises(SchemaError):
+        compile_schema(text)
+    catalog = compile_accepted(text)
+    ir = catalog_to_ir(catalog)
+    assert check_schema_files(text, pretty(ir), _state(ir_hash(ir))) == catalog
 
 
 def _property(name: str, scalar: str, annotations: list[dict[str, str]]) -> dict[str, object]:

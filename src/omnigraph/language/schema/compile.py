@@ -79,7 +79,7 @@ class _Compiler:
             _properties(held),
             rules,
             implements=tuple(sorted({each.text for each in syntax.implements})),
-            annotations=annotation_list(syntax.annotations, "node", self.findings),
+            annotations=annotation_list(syntax.annotations, "node", self.findings, released=self.released),
         )
 
     def _edge(self, syntax: EdgeSyntax) -> EdgeType:
@@ -91,7 +91,7 @@ class _Compiler:
             _properties(held),
             rules_of(held, syntax.constraints, "edge", self.findings, released=self.released),
             cardinality=cardinality_of(syntax.cardinality, self.findings),
-            annotations=annotation_list(syntax.annotations, "edge", self.findings),
+            annotations=annotation_list(syntax.annotations, "edge", self.findings, released=self.released),
         )
 
     def _first_of_each(self, kind: str, written: tuple[Declaration, ...]) -> list[Declaration]:

@@ -91,29 +91,33 @@ def _belongs_to_a_header(annotation: AnnotationSyntax, findings: Findings) -> bo
 
 def _members(items: list[Any], findings: Findings) -> tuple[tuple[PropertySyntax, ...], tuple[AnnotationSyntax, ...]]:
     """Properties with their annotations, and body constraints."""
+    annotations = [each for each in items if isinstance(each, AnnotationSyntax)]
+    _check_escapes(annotations, findings)
+    _check_commas(items, findings)
+    constraints = tuple(each for each in annotations if is_constraint(each))
     properties: list[PropertySyntax] = []
-    constraints: list[AnnotationSyntax] = []
-    annotations: list[AnnotationSyntax] = []
-    after_comma, open_property = True, False
-    _check_escapes((each for each in items if isinstance(each, AnnotationSyntax)), findings)
+    followers: list[AnnotationSyntax] = []
+    open_property = False
     for item in items:
         if isinstance(item, PropertySyntax):
-            _attach(properties, annotations)
+            _attach(properties, followers)
             properties.append(item)
             open_property = True
-        elif isinstance(item, AnnotationSyntax) and is_constraint(item):
-            constraints.append(item)
+        elif not isinstance(item, AnnotationSyntax) or is_constraint(item):
             open_property = False
-        elif isinstance(item, AnnotationSyntax):
-            if _follows_a_property(item, findings, open_property=open_property):
-                annotations.append(item)
-        else:
-            if after_comma:
-                findings.add("S008", Span(item.start_pos, item.end_pos), "a comma stands between two properties")
-            open_property = False
-        after_comma = not isinstance(item, PropertySyntax | AnnotationSyntax)
-    _attach(properties, annotations)
-    return tuple(properties), tuple(constraints)
+        elif _follows_a_property(item, findings, open_property=open_property):
+            followers.append(item)
+    _attach(properties, followers)
+    return tuple(properties), constraints
+
+
+def _check_commas(items: list[Any], findings: Findings) -> None:
+    after_comma = True
+    for item in items:
+        is_comma = not isinstance(item, PropertySyntax | AnnotationSyntax)
+        if is_comma and after_comma:
+            findings.add("S008", Span(item.start_pos, item.end_pos), "a comma stands between two properties")
+        after_comma = is_comma
 
 
 def _attach(properties: list[PropertySyntax], annotations: list[AnnotationSyntax]) -> None:

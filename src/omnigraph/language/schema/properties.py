@@ -51,7 +51,7 @@ def members(
 
 def _property(syntax: PropertySyntax, owner: Owner, findings: Findings, *, released: bool) -> Property:
     declared = _type(syntax.type, findings)
-    annotations = annotation_list(syntax.annotations, f"{owner} property", findings)
+    annotations = annotation_list(syntax.annotations, f"{owner} property", findings, released=released)
     embed = next((each for each in annotations if each.name == "embed"), None)
     if embed and declared.scalar != "Vector":
         _refuse_embed(syntax, declared, findings)

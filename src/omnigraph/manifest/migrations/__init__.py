@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import CommitConflict, CommitRejected, Contention
+from omnigraph.errors import CommitConflict, CommitRejected, Contention, NotFound
 from omnigraph.failpoints import reach
 from omnigraph.manifest.layout import MANIFEST, physical_branch
 from omnigraph.manifest.migrations import step_1_to_2, step_2_to_3, step_3_to_4
@@ -40,6 +40,8 @@ check_steps(STEPS)
 
 def bring_up_to_date(line: ManifestLine) -> None:
     """Migrate one branch's manifest to the current version; nothing to do for one that is there already."""
+    if line.stamp < CURRENT:
+        line.refresh()
     while line.stamp < CURRENT:
         # Fixed before the step runs: a step that finds another migrator further on must not stamp past its own work.
         start = line.stamp
@@ -63,7 +65,8 @@ def _retrying(line: ManifestLine, step: Callable[[ManifestLine], None]) -> None:
         try:
             step(line)
             return
-        except (CommitConflict, CommitRejected):
+        except (CommitConflict, CommitRejected, NotFound):
+            # NotFound: others have migrated, published and collected since this line was read.
             line.adopt(line.stores.tables.open_newest(MANIFEST, physical_branch(line.branch)))
         if line.stamp != before:
             return

@@ -1,0 +1,188 @@
+"""The graph a user holds. Thin: every method hands over to the part of the house that does the work."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import InvalidInput
+from omnigraph.language.query import bind_params, check_query, parse_queries
+from omnigraph.language.query.checked import CheckedMutation
+from omnigraph.manifest.graph_manifest import GraphManifest, create_manifest
+from omnigraph.manifest.layout import MAIN
+from omnigraph.manifest.publisher import ANY_HEAD
+from omnigraph.schema_contract import blueprint, read_schema
+from omnigraph.store.location import parse_location
+from omnigraph.world import REAL, World
+from omnigraph.write.commit import Operation, commit
+from omnigraph.write.mutation.constants import Request
+from omnigraph.write.mutation.mutate import Mutation
+from omnigraph.write.mutation.statements import Affected
+from omnigraph.write.recovery.audit import recoveries
+from omnigraph.write.recovery.sweep import sweep
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    from omnigraph.language.query.checked import CheckedQuery
+    from omnigraph.language.schema.catalog import Catalog
+    from omnigraph.manifest.branches import Branch
+    from omnigraph.manifest.rows import GraphCommit
+    from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.write.recovery.audit import Recovery
+
+
+def init(
+    uri: str | os.PathLike[str],
+    *,
+    schema: str | Path,
+    actor: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    world: World = REAL,
+) -> Graph:
+    """Make a new graph. `schema` is the text of a `.pg` schema, or a `Path` to one. Refuses an existing graph."""
+    source, name = (schema.read_text("utf-8"), str(schema)) if isinstance(schema, Path) else (schema, "<schema>")
+    location = parse_location(uri, world, storage_options)
+    return Graph(create_manifest(location, blueprint(source, name), world), actor=actor)
+
+
+def open_graph(
+    uri: str | os.PathLike[str],
+    *,
+    read_only: bool = False,
+    actor: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    world: World = REAL,
+) -> Graph:
+    """Open a graph. For writing, operations that died are finished or undone first; read-only never writes."""
+    manifest = GraphManifest(parse_location(uri, world, storage_options), read_only=read_only, world=world)
+    if not read_only:
+        sweep(manifest)
+    return Graph(manifest, actor=actor)
+
+
+@dataclass(frozen=True)
+class Mutated:
+    """What a mutation did. `commit` is None when nothing matched; `repeated` when its key had been used before."""
+
+    commit: GraphCommit | None
+    affected_nodes: int
+    affected_edges: int
+    repeated: bool = False
+
+
+class Graph:
+    """An open graph. Safe to share between threads."""
+
+    def __init__(self, manifest: GraphManifest, *, actor: str | None = None) -> None:
+        self._manifest = manifest
+        self._source, self._catalog = read_schema(manifest)
+        self.actor = actor
+        self.branches = Branches(manifest)
+
+    @property
+    def uri(self) -> str:
+        """Where the graph is."""
+        return self._manifest.stores.uri
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it was opened for reading alone."""
+        return self._manifest.read_only
+
+    @property
+    def schema(self) -> str:
+        """The schema's source, as it was written."""
+        return self._source
+
+    @property
+    def catalog(self) -> Catalog:
+        """The compiled schema."""
+        return self._catalog
+
+    def mutate(
+        self,
+        source: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str = MAIN,
+        name: str | None = None,
+        actor: str | None = None,
+        if_commit: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Mutated:
+        """Carry out a mutation as one commit.
+
+        `if_commit`: only if the branch's newest commit is this one. `idempotency_key`: a second call with the same key
+        on the same branch returns the first one's commit and changes nothing.
+        """
+        checked = self._checked(source, name)
+        if not isinstance(checked, CheckedMutation):
+            raise InvalidInput(f"query {checked.name!r} reads: run it with query().")
+        world = self._manifest.world
+        now = dt.datetime.fromtimestamp(world.now_us() // 1_000 / 1_000, dt.UTC)
+        request = Request(bind_params(checked, params), now)
+        mutation = Mutation(self._catalog, checked, request, world, Affected())
+        operation = Operation(
+            "Mutation",
+            mutation.prepare,
+            branch=branch,
+            actor=actor or self.actor,
+            repeatable=mutation.is_repeatable,
+            expected_head=if_commit if if_commit is not None else ANY_HEAD,
+            idempotency_key=idempotency_key,
+        )
+        receipt = commit(self._manifest, operation)
+        if receipt is None or receipt.repeated:
+            return Mutated(receipt.commit if receipt else None, 0, 0, repeated=receipt is not None)
+        return Mutated(receipt.commit, mutation.affected.nodes, mutation.affected.edges)
+
+    def snapshot(self, *, branch: str = MAIN, commit_id: str | None = None) -> Snapshot:
+        """Which version of each table makes up the graph: now, or as of a commit."""
+        return self._manifest.snapshot(branch) if commit_id is None else self._manifest.snapshot_of(commit_id)
+
+    def commits(self, *, branch: str = MAIN) -> list[GraphCommit]:
+        """The history of a branch, the newest commit first."""
+        return self._manifest.lineage(branch).newest_first()
+
+    def commit(self, commit_id: str) -> GraphCommit:
+        """One commit."""
+        return self._manifest.commit(commit_id)
+
+    def recoveries(self) -> list[Recovery]:
+        """The operations that died and were finished or undone, the oldest first."""
+        return recoveries(self._manifest.stores)
+
+    def refresh(self) -> None:
+        """Finish or undo operations that died since the graph was opened."""
+        if not self.read_only:
+            sweep(self._manifest)
+
+    def _checked(self, source: str, name: str | None) -> CheckedQuery | CheckedMutation:
+        return check_query(parse_queries(source).select(name), self._catalog)
+
+    def __repr__(self) -> str:
+        mode = ", read-only" if self.read_only else ""
+        return f"<Graph {self.uri}{mode}>"
+
+
+class Branches:
+    """The branches of a graph."""
+
+    def __init__(self, manifest: GraphManifest) -> None:
+        self._manifest = manifest
+
+    def create(self, name: str, *, from_: str = MAIN, commit_id: str | None = None) -> None:
+        """Make a branch from the newest state of another, or from a commit."""
+        self._manifest.create_branch(name, source=from_, commit_id=commit_id)
+
+    def list(self) -> list[Branch]:
+        """All branches, main first."""
+        return self._manifest.branches()
+
+    def delete(self, name: str) -> None:
+        """Remove a branch and what only it has. Refused for main, and while anything stands on it."""
+        self._manifest.delete_branch(name)

@@ -1,0 +1,197 @@
+"""Text files cut into byte ranges, so that many tasks read one file, each the lines that begin in its range.
+
+The ranges know nothing of lines when they are planned. A first pass counts the lines that begin in each, which gives
+every range the number of its first line: an error in line 1,234,567 names that line, whichever task meets it.
+Compressed files cannot be entered in the middle and are one range each.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, replace
+from itertools import accumulate, groupby
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from omnigraph.errors import InvalidInput
+from omnigraph.spark.source_files import SourceFile, read_range
+from omnigraph.spark.tasks import errors_of_tasks, one_task_each
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+SPLIT_BYTES = 32 << 20
+# A file without line ends is not a file of lines; it must not be taken into memory to find that out.
+LONGEST_LINE = 256 << 20
+_STEP = 1 << 20
+_CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+_COUNTS = pa.schema([pa.field("split", pa.int64(), nullable=False), pa.field("lines", pa.int64(), nullable=False)])
+
+
+@dataclass(frozen=True)
+class Split:
+    """The lines of a file that begin at a byte from `start` up to `end`. `first_line` counts from 1; 0 is unknown."""
+
+    file: SourceFile
+    start: int
+    end: int
+    first_line: int = 0
+
+    @property
+    def codec(self) -> str | None:
+        """How the file is compressed, by the end of its name."""
+        return next((codec for suffix, codec in _CODECS.items() if self.file.uri.endswith(suffix)), None)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Whole lines, the last one without its line end if it ends the file. `first_line` is 0 if it is not known."""
+
+    data: bytes
+    first_line: int
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Every line with its number and without its line end."""
+        for number, line in enumerate(self.data.removesuffix(b"\n").split(b"\n"), self.first_line):
+            yield number, line.removesuffix(b"\r")
+
+
+def plan_splits(files: Iterable[SourceFile], *, split_bytes: int = SPLIT_BYTES) -> list[Split]:
+    """The ranges of all files, in the order of the files. Files without content have none."""
+    return [split for file in files for split in _splits_of(file, split_bytes)]
+
+
+def read_blocks(split: Split, storage_options: Mapping[str, str] | None = None) -> Iterator[Block]:
+    """The lines of a split, in blocks that fit in memory; at most one unless the file is compressed."""
+    if split.codec is not None:
+        yield from _read_compressed(split, storage_options)
+        return
+    data = _lines_that_begin_in(split, storage_options)
+    if data:
+        yield Block(data, split.first_line)
+
+
+def count_lines(split: Split, storage_options: Mapping[str, str] | None = None) -> int:
+    """How many lines begin in a split of a file that is not compressed."""
+    before_last = range(max(split.start - 1, 0), split.end - 1)
+    ends = sum(
+        read_range(split.file, start, min(start + _STEP, before_last.stop), storage_options).count(b"\n")
+        for start in before_last[::_STEP]
+    )
+    return ends + (split.start == 0)
+
+
+def number_splits(splits: Sequence[Split], counts: Mapping[Split, int]) -> list[Split]:
+    """The splits with their first lines, from the number of lines in each but the last of every file."""
+    numbered = []
+    for _, of_file in groupby(splits, key=lambda each: each.file):
+        some = list(of_file)
+        firsts = accumulate((counts[each] for each in some[:-1]), initial=1)
+        numbered += [replace(each, first_line=first) for each, first in zip(some, firsts, strict=True)]
+    return numbered
+
+
+def number_lines(
+    session: SparkSession, splits: Sequence[Split], storage_options: Mapping[str, str] | None = None
+) -> list[Split]:
+    """Count the lines on the executors and number the splits. Files of one split need no counting."""
+    following = zip(splits, splits[1:], strict=False)
+    to_count = [split for split, after in following if split.file == after.file]
+    if not to_count:
+        return number_splits(splits, {})
+
+    def work(task: tuple[int, Split]) -> Iterator[pa.RecordBatch]:
+        number, split = task
+        yield pa.record_batch([[number], [count_lines(split, storage_options)]], schema=_COUNTS)
+
+    with errors_of_tasks():
+        counted: Any = one_task_each(session, list(enumerate(to_count)), work, _COUNTS).toArrow()
+    lines = dict(zip(counted["split"].to_pylist(), counted["lines"].to_pylist(), strict=True))
+    return number_splits(splits, {split: lines[number] for number, split in enumerate(to_count)})
+
+
+def header_line(file: SourceFile, storage_options: Mapping[str, str] | None = None) -> bytes:
+    """The first line of a file, without its line end: the column names of a CSV file."""
+    whole = Split(file, 0, min(1, file.size), first_line=1)
+    for block in read_blocks(whole, storage_options):
+        return next(block.lines())[1]
+    return b""
+
+
+def _splits_of(file: SourceFile, split_bytes: int) -> list[Split]:
+    whole = Split(file, 0, file.size)
+    if whole.codec is not None:
+        return [whole] if file.size else []
+    return [Split(file, start, min(start + split_bytes, file.size)) for start in range(0, file.size, split_bytes)]
+
+
+def _lines_that_begin_in(split: Split, options: Mapping[str, str] | None) -> bytes:
+    """A line begins after a line end, so the byte before the range decides about its first byte."""
+    if split.start == 0:
+        return _with_rest_of_last_line(split, read_range(split.file, 0, split.end, options), options)
+    data = read_range(split.file, split.start - 1, split.end, options)
+    first_end = data.find(b"\n")
+    if first_end < 0 or first_end == len(data) - 1:
+        return b""
+    return _with_rest_of_last_line(split, data[first_end + 1 :], options)
+
+
+def _with_rest_of_last_line(split: Split, data: bytes, options: Mapping[str, str] | None) -> bytes:
+    parts, at, ended = [data], split.end, data.endswith(b"\n")
+    while not ended and at < split.file.size:
+        more = read_range(split.file, at, min(at + _STEP, split.file.size), options)
+        at += len(more)
+        found = more.find(b"\n")
+        ended = found >= 0
+        parts.append(more[: found + 1] if ended else more)
+        _refuse_endless(split.file, at - split.end)
+    return b"".join(parts)
+
+
+def _refuse_endless(file: SourceFile, length: int) -> None:
+    if length > LONGEST_LINE:
+        raise InvalidInput(f"{file.uri} has a line of more than {LONGEST_LINE >> 20} MiB: is it a file of lines?")
+
+
+def _read_compressed(split: Split, options: Mapping[str, str] | None) -> Iterator[Block]:
+    raw = pa.PythonFile(io.BufferedReader(_Ranges(split.file, options), _STEP), mode="r")
+    line, rest = split.first_line or 1, b""
+    try:
+        with pa.CompressedInputStream(raw, split.codec or "") as stream:
+            while more := stream.read(_STEP * 8):
+                whole, end, tail = more.rpartition(b"\n")
+                if end:
+                    block = Block(rest + whole + end, line)
+                    line += block.data.count(b"\n")
+                    yield block
+                    rest = tail
+                else:
+                    rest += tail
+                    _refuse_endless(split.file, len(rest))
+    except OSError as error:
+        raise InvalidInput(
+            f"{split.file.uri}, after line {line - 1}: {split.codec} cannot read on ({error})"
+        ) from error
+    if rest:
+        yield Block(rest, line)
+
+
+class _Ranges(io.RawIOBase):
+    """A file as a stream, each read a range of it."""
+
+    def __init__(self, file: SourceFile, options: Mapping[str, str] | None) -> None:
+        self._file = file
+        self._options = options
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = read_range(self._file, self._at, min(self._at + len(buffer), self._file.size), self._options)
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)

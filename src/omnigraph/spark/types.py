@@ -1,0 +1,145 @@
+"""OmniGraph's types and Spark's: what Spark lacks is carried in the nearest type that holds every value.
+
+    U32  ->  bigint            U64  ->  decimal(20,0)          DateTime  ->  timestamp (an instant)
+    Vector(n)  ->  array<float>          Blob  ->  struct<data: binary, uri: string>
+
+Both ways are exact: a value that the other side cannot hold is an error that names the column, never another value.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import types as spark
+
+from omnigraph.errors import InvalidInput
+from omnigraph.language.schema.arrow import BLOB, BLOB_METADATA
+
+# Spark names the items of a list otherwise than Arrow and Lance do, and compares the names.
+_ITEM, _ELEMENT = "item", "element"
+_EXTENSION = b"ARROW:extension:name"
+_INSTANT = pa.timestamp("us", tz="UTC")
+_CARRIERS: dict[pa.DataType, pa.DataType] = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(),
+    pa.date64(): _INSTANT,
+    pa.large_string(): pa.string(),
+    pa.string_view(): pa.string(),
+    pa.large_binary(): pa.binary(),
+    pa.binary_view(): pa.binary(),
+}
+_SPARK: dict[pa.DataType, spark.DataType] = {
+    pa.null(): spark.NullType(),
+    pa.bool_(): spark.BooleanType(),
+    pa.int8(): spark.ByteType(),
+    pa.int16(): spark.ShortType(),
+    pa.int32(): spark.IntegerType(),
+    pa.int64(): spark.LongType(),
+    pa.float32(): spark.FloatType(),
+    pa.float64(): spark.DoubleType(),
+    pa.string(): spark.StringType(),
+    pa.binary(): spark.BinaryType(),
+    pa.date32(): spark.DateType(),
+    _INSTANT: spark.TimestampType(),
+    pa.timestamp("us"): spark.TimestampNTZType(),
+}
+
+
+def is_blob(field: pa.Field[Any]) -> bool:
+    """Whether a column holds blobs, as the catalog declares them or as Lance returns them."""
+    if isinstance(field.type, pa.BaseExtensionType):
+        return field.type.extension_name.encode() == BLOB_METADATA[_EXTENSION]
+    return (field.metadata or {}).get(_EXTENSION) == BLOB_METADATA[_EXTENSION]
+
+
+def stored_schema(schema: pa.Schema) -> pa.Schema:
+    """A table's schema as the catalog writes it: blobs as plain structs, and no metadata but theirs."""
+    return pa.schema([_stored(field) for field in schema])
+
+
+def spark_schema(schema: pa.Schema) -> spark.StructType:
+    """The Spark columns of a table."""
+    return spark.StructType(
+        [spark.StructField(each.name, _spark_type(each), each.nullable) for each in carried(schema)]
+    )
+
+
+def carried(schema: pa.Schema) -> pa.Schema:
+    """The Arrow columns that Spark exchanges with Python for a table."""
+    return pa.schema([pa.field(each.name, _carrier(each.type), each.nullable) for each in stored_schema(schema)])
+
+
+def to_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch of a table with this schema, as Spark takes it."""
+    target = carried(schema)
+    columns = [_cast(batch.column(field.name), field.type, field.name) for field in target]
+    return pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def from_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch from Spark, by column name, as the table with this schema stores it."""
+    target = stored_schema(schema)
+    missing = [name for name in target.names if name not in batch.schema.names]
+    if missing:
+        raise InvalidInput(f"there is no column {missing[0]!r}; there are {', '.join(batch.schema.names)}.")
+    columns = [_restored(batch.column(field.name), field.type, field.name) for field in target]
+    return pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def _stored(field: pa.Field[Any]) -> pa.Field[Any]:
+    if is_blob(field):
+        return pa.field(field.name, BLOB, field.nullable, metadata=BLOB_METADATA)
+    return pa.field(field.name, field.type, field.nullable)
+
+
+def _carrier(kind: pa.DataType) -> pa.DataType:
+    """The Arrow type of the Spark type that holds every value of `kind`."""
+    if pa.types.is_dictionary(kind):
+        return _carrier(kind.value_type)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return pa.list_(pa.field(_ELEMENT, _carrier(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(each.name, _carrier(each.type), each.nullable) for each in kind])
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us") if kind.tz is None else _INSTANT
+    return _CARRIERS.get(kind, kind)
+
+
+def _spark_type(field: pa.Field[Any]) -> spark.DataType:
+    """The Spark type of a carrier."""
+    kind = field.type
+    if pa.types.is_list(kind):
+        return spark.ArrayType(_spark_type(kind.value_field), containsNull=True)
+    if pa.types.is_struct(kind):
+        return spark.StructType([spark.StructField(each.name, _spark_type(each), each.nullable) for each in kind])
+    if pa.types.is_decimal128(kind):
+        return spark.DecimalType(kind.precision, kind.scale)
+    if kind not in _SPARK:
+        raise InvalidInput(f"column {field.name!r} has the type {kind}, which Spark does not know.")
+    return _SPARK[kind]
+
+
+def _restored(array: pa.Array[Any], kind: pa.DataType, column: str) -> pa.Array[Any]:
+    """pyarrow drops the time of day when it casts to date64, so instants go through milliseconds of the same bytes."""
+    in_milliseconds = _with_instants_for_dates(kind)
+    restored: pa.Array[Any] = _cast(array, in_milliseconds, column)
+    return restored if in_milliseconds == kind else restored.view(kind)
+
+
+def _with_instants_for_dates(kind: pa.DataType) -> pa.DataType:
+    if kind == pa.date64():
+        return pa.timestamp("ms")
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field(_ITEM, _with_instants_for_dates(kind.value_type)))
+    return kind
+
+
+def _cast(array: pa.Array[Any], kind: pa.DataType, column: str) -> pa.Array[Any]:
+    try:
+        return array if array.type == kind else array.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidInput(f"column {column!r} cannot become {kind}: {error}") from error

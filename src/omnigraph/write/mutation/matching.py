@@ -1,0 +1,115 @@
+"""Which rows a predicate means, and new values made from old ones: DuckDB evaluates both over the rows as they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+from sqlglot import exp
+
+from omnigraph.errors import ConstraintViolation
+from omnigraph.language.query.expressions import (
+    AllOf,
+    AnyOf,
+    Comparison,
+    Expression,
+    Membership,
+    NotOf,
+    NullTest,
+    RowValue,
+    conjuncts,
+)
+from omnigraph.relational.expressions import SqlBuilder
+from omnigraph.store import filters
+from omnigraph.write.mutation.constants import depends_on_row
+
+if TYPE_CHECKING:
+    from omnigraph.language.schema.catalog import PropertyType
+    from omnigraph.write.mutation.constants import Request
+
+_FLIPPED: dict[str, Any] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def pushed(where: Expression, request: Request) -> filters.Filter | None:
+    """The part of a predicate that the table itself can filter by: never more than the predicate allows."""
+    parts = [each for each in (_filter(part, request) for part in conjuncts(where)) if each is not None]
+    return filters.All(tuple(parts)) if parts else None
+
+
+def matching(rows: pa.Table, where: Expression, request: Request) -> pa.Table:
+    """The rows for which the predicate is true."""
+    if not rows.num_rows:
+        return rows
+    condition = _builder(request).build(where)
+    mask = _select(rows, {"matches": condition}).column("matches")
+    return rows.filter(mask)
+
+
+def computed(rows: pa.Table, values: dict[str, tuple[Expression, PropertyType]], request: Request) -> pa.Table:
+    """New columns made from the rows' own values."""
+    builder = _builder(request)
+    return _select(rows, {name: builder.build(value) for name, (value, _) in values.items()})
+
+
+def _builder(request: Request) -> SqlBuilder:
+    return SqlBuilder(request.params, request.now, _column)
+
+
+def _column(expression: Expression) -> exp.Expr:
+    assert isinstance(expression, RowValue), type(expression).__name__
+    return exp.column(expression.property, quoted=True)
+
+
+def _select(rows: pa.Table, columns: dict[str, exp.Expr]) -> pa.Table:
+    projected = [exp.alias_(value, name, quoted=True) for name, value in columns.items()]
+    query = exp.select(*projected).from_("given")
+    with duckdb.connect() as connection:
+        connection.register("given", _for_duckdb(rows))
+        try:
+            answer = connection.execute(query.sql("duckdb")).to_arrow_table()
+        except (duckdb.OutOfRangeException, duckdb.ConversionException) as error:
+            raise ConstraintViolation(f"a value cannot be computed: {error}", type_name="") from error
+    assert answer is not None
+    return answer
+
+
+def _for_duckdb(rows: pa.Table) -> pa.Table:
+    """Moments as timestamps, because DuckDB takes date64 for whole days; without blobs, which no predicate has."""
+    fields = [each for each in rows.schema if not pa.types.is_struct(each.type)]
+    columns = [
+        rows.column(each.name).cast(pa.timestamp("ms")) if pa.types.is_date64(each.type) else rows.column(each.name)
+        for each in fields
+    ]
+    return pa.table(columns, names=[each.name for each in fields])
+
+
+def _filter(part: Expression, request: Request) -> filters.Filter | None:
+    match part:
+        case Comparison(operator, RowValue(name), value) if not depends_on_row(value):
+            return _comparison(name, operator, request.value(value))
+        case Comparison(operator, value, RowValue(name)) if operator in _FLIPPED and not depends_on_row(value):
+            return _comparison(name, _FLIPPED[operator], request.value(value))
+        case NullTest(RowValue(name)):
+            return filters.IsNull(name)
+        case Membership(RowValue(name), items) if not depends_on_row(items):
+            listed = request.value(items)
+            return None if listed is None else filters.one_of(name, listed)
+        case AllOf(operands) | AnyOf(operands):
+            parts = [_filter(each, request) for each in operands]
+            whole = filters.All if isinstance(part, AllOf) else filters.AnyOf
+            return None if None in parts else whole(tuple(each for each in parts if each is not None))
+        case NotOf(operand):
+            inner = _filter(operand, request)
+            return None if inner is None else filters.Not(inner)
+        case _:
+            return None
+
+
+def _comparison(name: str, operator: str, value: Any) -> filters.Filter | None:
+    """Numbers with a fraction are left to DuckDB: the table would round them to the column's type."""
+    if value is None or isinstance(value, float | list | tuple):
+        return None
+    if operator == "contains" or operator == "starts_with":
+        return filters.Text(name, operator, str(value))
+    return filters.Compare(name, operator, value)  # type: ignore[arg-type]

@@ -1,0 +1,114 @@
+"""A table as it would be after a change: committed rows from a view with the change laid over them, by id."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.store.tables import ID
+from omnigraph.write.row_filter import matching
+from omnigraph.write.same_value import comparable, distinct, one_array
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from omnigraph.store.filters import Filter
+    from omnigraph.write.changes import TableChanges
+    from omnigraph.write.same_value import Values
+    from omnigraph.write.view import View
+
+_NO_IDS = pa.array([], pa.string())
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """One table after its change. `survivors` are committed rows that the change neither replaces nor removes."""
+
+    view: View
+    change: TableChanges
+
+    @cached_property
+    def put_ids(self) -> pa.Array[Any]:
+        """The ids of the rows that are put."""
+        return _NO_IDS if self.change.puts is None else one_array(self.change.puts.column(ID))
+
+    @cached_property
+    def deleted_ids(self) -> pa.Array[Any]:
+        """The ids that are removed one by one, in order."""
+        return pa.array(sorted(self.change.deletes), pa.string())
+
+    def read(self, columns: Sequence[str], where: Filter | None = None) -> pa.Table:
+        """Every row for which the filter holds: survivors, then rows that are put."""
+        return self._with_puts(self.survivors(columns, where), where)
+
+    def rows_where(self, column: str, values: Values, columns: Sequence[str]) -> pa.Table:
+        """The rows whose column has one of the values; nulls never match."""
+        committed = self.survivors_where({column: values}, columns)
+        puts = self.change.puts
+        if puts is None or not puts.num_rows:
+            return committed
+        hits = puts.filter(pc.is_in(comparable(puts.column(column)), value_set=distinct(values)))
+        return _joined(committed, hits)
+
+    def present(self, ids: Values) -> pa.Array[Any]:
+        """Those of the ids that have a row."""
+        wanted = distinct(ids)
+        pending = pc.is_in(wanted, value_set=self.put_ids)
+        rest = wanted.filter(pc.invert(pending))
+        committed = self.survivors_where({ID: rest}, [ID]).column(ID)
+        return pa.concat_arrays([wanted.filter(pending), one_array(committed).cast(pa.string())])
+
+    def survivors(self, columns: Sequence[str], where: Filter | None = None) -> pa.Table:
+        """Committed rows for which the filter holds, without those that the change touches."""
+        if self.change.overwrite:
+            return self._nothing(columns)
+        return self._untouched(self.view.read(self.change.table_key, _with_id(columns), where), columns)
+
+    def survivors_where(self, wanted: Mapping[str, Values], columns: Sequence[str]) -> pa.Table:
+        """Committed rows with the wanted values, without those that the change touches."""
+        if self.change.overwrite:
+            return self._nothing(columns)
+        return self._untouched(self.view.rows_matching(self.change.table_key, wanted, _with_id(columns)), columns)
+
+    def survivor_pieces(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Every survivor, as a stream."""
+        if not self.change.overwrite:
+            # Every piece is probed with the touched ids: pieces as large as those keep the work linear.
+            size = len(self._touched) + 65_536
+            for piece in self.view.pieces(self.change.table_key, _with_id(columns), rows=size):
+                yield self._untouched(piece, columns)
+
+    @cached_property
+    def _touched(self) -> pa.Array[Any]:
+        return pa.concat_arrays([self.put_ids, self.deleted_ids])
+
+    def _untouched(self, rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+        if rows.num_rows and len(self._touched):
+            rows = rows.filter(pc.invert(pc.is_in(rows.column(ID), value_set=self._touched)))
+        return rows.select(list(columns))
+
+    def _nothing(self, columns: Sequence[str]) -> pa.Table:
+        return self.view.table(self.change.table_key).schema_of(columns).empty_table()
+
+    def _with_puts(self, committed: pa.Table, where: Filter | None) -> pa.Table:
+        puts = self.change.puts
+        return committed if puts is None else _joined(committed, matching(puts, where))
+
+
+def _joined(committed: pa.Table, puts: pa.Table) -> pa.Table:
+    """Both in one table. Stored fields may be named or annotated otherwise inside; the columns are the same."""
+    chosen = puts.select(committed.column_names)
+    if chosen.schema != committed.schema:
+        chosen = pa.Table.from_arrays(
+            [column.cast(field.type) for column, field in zip(chosen.columns, committed.schema, strict=True)],
+            schema=committed.schema,
+        )
+    return pa.concat_tables([committed, chosen])
+
+
+def _with_id(columns: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys([*columns, ID]))

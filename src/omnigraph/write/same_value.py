@@ -1,0 +1,91 @@
+"""When two values of a column are the same value, for keys, uniqueness and lookups.
+
+Values compare by type, not by their text. `-0.0` is `0.0`, every NaN is the same NaN, and lists compare item by item.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from omnigraph.store.filters import Value
+
+    Values = pa.Array[Any] | pa.ChunkedArray[Any]
+
+NO_VALUE = -1
+
+
+def one_array(values: Values) -> pa.Array[Any]:
+    """The values as one contiguous array."""
+    if not isinstance(values, pa.ChunkedArray):
+        return values
+    return values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
+
+
+def comparable(values: Values) -> pa.Array[Any]:
+    """The values in a form in which Arrow's hash functions find the same ones equal. Nulls stay null."""
+    array = one_array(values)
+    kind: Any = array.type
+    if pa.types.is_floating(kind):
+        wide = pc.add(array.cast(pa.float64()), 0.0)
+        return pc.if_else(pc.is_nan(wide), float("nan"), wide)
+    if pa.types.is_date64(kind):
+        return array.view(pa.int64())
+    if pa.types.is_nested(kind):
+        return pa.array([None if each is None else repr(_plain(each)) for each in array.to_pylist()], pa.string())
+    return array
+
+
+def distinct(values: Values) -> pa.Array[Any]:
+    """Each value once, without null, in `comparable` form."""
+    return pc.unique(comparable(values).drop_null())
+
+
+def as_literals(values: pa.Array[Any], kind: pa.DataType) -> list[Value] | None:
+    """`distinct` values of a column of this type as literals of a filter; None when a filter cannot name them."""
+    if pa.types.is_nested(kind) or pa.types.is_binary(kind):
+        return None
+    try:
+        literals: list[Value] = (values.cast(pa.timestamp("ms")) if pa.types.is_date64(kind) else values).to_pylist()
+    except (OverflowError, ValueError):
+        return None  # a date that Python's calendar does not have
+    return literals
+
+
+def tuple_codes(columns: Sequence[Values]) -> tuple[NDArray[np.int64], int]:
+    """A number for each row, the same for the same tuple of values, below the count given; a tuple with a null has none."""
+    codes, size = _codes(comparable(columns[0]))
+    for column in columns[1:]:
+        more, more_size = _codes(comparable(column))
+        missing = (codes == NO_VALUE) | (more == NO_VALUE)
+        codes, size = _codes(pa.array(codes * max(more_size, 1) + more, mask=missing))
+    return codes, size
+
+
+def first_rows(codes: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """For each number of `tuple_codes`, the first row that has it."""
+    first = np.full(size, NO_VALUE, np.int64)
+    rows = np.flatnonzero(codes != NO_VALUE)[::-1]
+    first[codes[rows]] = rows
+    return first
+
+
+def _codes(values: pa.Array[Any]) -> tuple[NDArray[np.int64], int]:
+    encoded: Any = values.dictionary_encode()
+    codes = encoded.indices.fill_null(NO_VALUE).to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes, len(encoded.dictionary)
+
+
+def _plain(value: Any) -> Any:
+    """A nested value with its floats made comparable."""
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return value + 0.0 if isinstance(value, float) else value
