@@ -7,6 +7,7 @@
     │   ├── SchemaError              .pg text, with places
     │   ├── SchemaChangeRefused      a migration plan that cannot be applied
     │   ├── QueryError               .gq text, with places
+    │   ├── InvalidRecord            a record or cell of an input that cannot be loaded, with its place
     │   └── ConstraintViolation      a row that breaks the schema's rules
     │       ├── ValueViolation       required, enum, @range, @check, vector length
     │       ├── UniqueViolation      @unique, @key
@@ -157,6 +158,31 @@ class SchemaChangeRefused(InvalidInput):
         super().__init__(message)
         self.change_code = change_code
         self.entity = entity
+
+
+class InvalidRecord(InvalidInput):
+    """A record or cell of an input that cannot be loaded. `line` or `row` counts from 1; `rule` is stable."""
+
+    code = "invalid_record"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        rule: str,
+        source: str = "",
+        line: int | None = None,
+        row: int | None = None,
+        type_name: str | None = None,
+        property_name: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.rule = rule
+        self.source = source
+        self.line = line
+        self.row = row
+        self.type_name = type_name
+        self.property_name = property_name
 
 
 class ConstraintViolation(InvalidInput):

@@ -36,6 +36,7 @@ from omnigraph.errors import (
 )
 from omnigraph.manifest import publisher
 from omnigraph.manifest.publisher import RETRY_BUDGET, NewVersion
+from omnigraph.manifest.upkeep import tidy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -345,15 +346,38 @@ def test_a_handle_whose_version_was_collected_catches_up_and_publishes(graph: Gr
     assert len(chain(reader)) == 43
 
 
-def test_a_fresh_branch_handle_whose_version_was_collected_catches_up_too(graph: GraphManifest, uri: str) -> None:
+@pytest.mark.parametrize("published_before", [0, 1, 2])
+def test_a_branch_handle_whose_version_was_collected_catches_up_too(
+    graph: GraphManifest, uri: str, published_before: int
+) -> None:
+    """However the head row lay when it was read: not there, among other rows, or alone."""
     graph.create_branch("b")
     behind = reopen(uri)
     behind.snapshot("b")
+    for _ in range(published_before):
+        publish_next(behind, branch="b")
     busy = reopen(uri, upkeep=EAGER)
     for _ in range(20):
         publish_next(busy, branch="b")
     done = behind.publish(request(version(PAPER, 2, branch="b")), branch="b")
     assert chain(graph, "b")[0] == done.commit.id
+    assert len(chain(graph, "b")) == published_before + 22
+    manifest_rows(graph, "b")
+
+
+def test_a_tidier_that_slept_while_others_published_and_collected_changes_nothing(
+    graph: GraphManifest, uri: str
+) -> None:
+    behind = reopen(uri)
+    for _ in range(6):
+        publish_next(behind)
+    busy = reopen(uri, upkeep=EAGER)
+    for _ in range(40):
+        publish_next(busy)
+    before = manifest_rows(graph)
+    tidy(behind.line(), EAGER)
+    assert manifest_rows(graph) == before
+    assert len(chain(graph)) == 47
 
 
 def test_threads_that_share_one_graph_publish_one_after_the_other(graph: GraphManifest) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import SparkUnavailable
-from omnigraph.spark.class_archive import ClassArchive, archive_for, claim
+from omnigraph.spark.class_archive import SETTING, ClassArchive, archive_for, claim
 from omnigraph.spark.java import Java, find_java
 from omnigraph.world import REAL, World
 
@@ -45,9 +45,8 @@ def _build(java: Java, archive: ClassArchive, world: World) -> None:
         _dump_base(java, archive.base)
     unfinished = archive.path.with_suffix(f".{os.getpid()}")
     try:
-        _run_jobs(
-            archive.options_to_build(unfinished), World(environ={**world.environ, "OMNIGRAPH_SPARK_ARCHIVE": "off"})
-        )
+        # The process that writes one must not be given one, nor ask for another to be built.
+        _run_jobs(archive.options_to_build(unfinished), World(environ={**world.environ, SETTING: "off"}))
         unfinished.replace(archive.path)
     finally:
         unfinished.unlink(missing_ok=True)

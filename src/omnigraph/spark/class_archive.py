@@ -13,7 +13,6 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyspark
@@ -25,8 +24,9 @@ from omnigraph.world import REAL, World
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
-_SETTING = "OMNIGRAPH_SPARK_ARCHIVE"
+SETTING = "OMNIGRAPH_SPARK_ARCHIVE"
 # Without it the Java process prints a line for every class that it cannot archive.
 _SILENT = "-Xlog:disable"
 
@@ -74,7 +74,7 @@ def archive_for(java: Java, world: World = REAL) -> ClassArchive:
     """The archive of the installed Spark on this Java."""
     name = f"spark-{pyspark.__version__}-java-{java.version}-{_fingerprint(java, world)}"
     directory = cache_directory(world)
-    if world.environ.get(_SETTING) == "off":
+    if world.environ.get(SETTING) == "off":
         return NoArchive(directory / f"{name}.jsa", None)
     base = None if java.has_class_archive else directory / f"java-{java.version}-{_fingerprint(java, world)}.jsa"
     return ClassArchive(directory / f"{name}.jsa", base)
@@ -82,7 +82,7 @@ def archive_for(java: Java, world: World = REAL) -> ClassArchive:
 
 def build_at_exit(archive: ClassArchive, world: World = REAL) -> None:
     """Have it built in the background once this process ends, unless the setting forbids it."""
-    if world.environ.get(_SETTING) in (None, "", "on"):
+    if world.environ.get(SETTING) in (None, "", "on"):
         atexit.register(_start_building, archive, world)
 
 

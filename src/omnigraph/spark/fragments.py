@@ -25,13 +25,9 @@ if TYPE_CHECKING:
 Mode = Literal["append", "overwrite"]
 
 # A task's number comes first, so that the table has its rows in the order of the tasks.
-WRITTEN = pa.schema(
-    [
-        pa.field("task", pa.int32(), nullable=False),
-        pa.field("position", pa.int32(), nullable=False),
-        pa.field("fragment", pa.string(), nullable=False),
-    ]
-)
+_NUMBER: pa.DataType = pa.int32()
+_TEXT: pa.DataType = pa.string()
+WRITTEN = pa.schema([("task", _NUMBER), ("position", _NUMBER), ("fragment", _TEXT)])
 
 
 def write_fragments_distributed(

@@ -1,7 +1,7 @@
 """The Java that Spark runs on: one of this machine, else the runtime that PyPI delivers.
 
 The runtime from PyPI is trimmed and lacks the module `jdk.incubator.vector`, which Spark asks for whenever it starts a
-Java by itself, as it does for executors. They get a `JAVA_HOME` of our own making, whose `java` leaves that request out.
+Java by itself, as it does for executors. They get a `JAVA_HOME` of our own making, whose `java` drops that request.
 """
 
 from __future__ import annotations

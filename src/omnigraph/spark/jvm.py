@@ -98,7 +98,7 @@ def start_jvm(
     # The directory is the process's home too, so that what Spark would leave in the package directory goes with it.
     for part in ("jars", "bin"):
         (directory / part).symlink_to(spark_home(world) / part)
-    log = tempfile.TemporaryFile()
+    log = tempfile.TemporaryFile()  # noqa: SIM115
     try:
         process = subprocess.Popen(  # noqa: S603
             _command(java, conf, memory, options, world),
@@ -120,7 +120,7 @@ def attach(jvm: Jvm, world: World = REAL) -> object:
     """Wait until the gateway listens and connect to it as pyspark does; a process that ends before is an error."""
     port, secret = _connection(jvm, world)
     with _told_to_pyspark(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret):
-        return launch_gateway()
+        return launch_gateway()  # type: ignore[no-untyped-call]
 
 
 def _command(java: Java, conf: Mapping[str, str], memory: str, options: Sequence[str], world: World) -> list[str]:
@@ -140,14 +140,8 @@ def _class_path(world: World) -> str:
 
 def _inherited(world: World) -> dict[str, str]:
     """This process's environment, without what would make the child a client of another Spark."""
-    mine = {
-        "SPARK_REMOTE",
-        "SPARK_CONNECT_MODE_ENABLED",
-        "SPARK_HOME",
-        "PYSPARK_GATEWAY_PORT",
-        "PYSPARK_GATEWAY_SECRET",
-    }
-    return {name: value for name, value in world.environ.items() if name not in mine}
+    left_out = {"SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_HOME"}
+    return {name: value for name, value in world.environ.items() if name not in left_out}
 
 
 def _told(java: Java, directory: Path, world: World) -> dict[str, str]:

@@ -10,7 +10,7 @@ import sys
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 from py4j.protocol import Py4JError
 from pyspark.sql.utils import is_remote
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
+    from pyspark.sql.connect.shell.progress import ProgressHandler, StageInfo
 
 _EVERY = 0.25
 _WIDTH = 24
@@ -170,18 +171,20 @@ def _watch_server(
     del label, every
     tag = f"omnigraph-{world.ulid()}"
 
-    def handler(stages: Iterable[object] | None, inflight_tasks: int, operation_id: str | None, done: bool) -> None:  # noqa: FBT001
+    def handler(stages: Iterable[StageInfo] | None, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
         del operation_id, done
-        known = [_Stage(each.num_tasks, each.num_completed_tasks, 0) for each in stages or ()]  # type: ignore[attr-defined]
+        known = [_Stage(each.num_tasks, each.num_completed_tasks, 0) for each in stages or ()]
         tell([*known, _Stage(0, 0, inflight_tasks)] if inflight_tasks else known)
 
+    # Any function will do, though the signature asks for a subclass of an abstract class.
+    as_handler = cast("ProgressHandler", handler)
     session.addTag(tag)
-    session.registerProgressHandler(handler)  # type: ignore[attr-defined]
+    session.registerProgressHandler(as_handler)
     try:
         yield
     except KeyboardInterrupt:
         session.interruptTag(tag)
         raise
     finally:
-        session.removeProgressHandler(handler)  # type: ignore[attr-defined]
+        session.removeProgressHandler(as_handler)
         session.removeTag(tag)

@@ -92,9 +92,7 @@ def _connect(url: str, options: Mapping[str, str]) -> SparkSession:
             builder = builder.config(name, value)
         session: SparkSession = builder.getOrCreate()
     except ImportError as error:
-        raise SparkUnavailable(
-            f"Spark Connect needs more packages: pip install 'pyspark[connect]' ({error})"
-        ) from error
+        raise SparkUnavailable(f"Spark Connect needs pip install 'pyspark[connect]' ({error})") from error
     return session
 
 

@@ -6,7 +6,6 @@ Executors read with the settings that the driver resolved, so they need none of 
 from __future__ import annotations
 
 import functools
-import glob
 import os
 import re
 from contextlib import contextmanager
@@ -90,13 +89,18 @@ def _files_of(source: str, options: Mapping[str, str], world: World) -> list[Sou
 
 
 def _local(path: str) -> Iterator[SourceFile]:
-    matches = [path] if Path(path).exists() or not _WILD.search(path) else sorted(glob.glob(path, recursive=True))
+    matches = [path] if Path(path).exists() or not _WILD.search(path) else _glob(path)
     for match in matches:
         root = Path(match).absolute()
         for file in sorted(root.rglob("*")) if root.is_dir() else [root]:
             below = file.relative_to(root).parts
             if file.is_file() and not any(part.startswith((".", "_")) for part in below):
                 yield SourceFile(os.path.normpath(file), file.stat().st_size)
+
+
+def _glob(pattern: str) -> list[str]:
+    absolute = Path(pattern).absolute()
+    return sorted(map(str, Path(absolute.anchor).glob(str(absolute.relative_to(absolute.anchor)))))
 
 
 def _objects(uri: str, options: Mapping[str, str], world: World) -> Iterator[SourceFile]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass, replace
-from itertools import accumulate, groupby
-from typing import TYPE_CHECKING, Any
+from itertools import accumulate, groupby, pairwise
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 SPLIT_BYTES = 32 << 20
 # A file without line ends is not a file of lines; it must not be taken into memory to find that out.
 LONGEST_LINE = 256 << 20
+Codec = Literal["gzip", "bz2", "zstd", "lz4"]
 _STEP = 1 << 20
-_CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+_CODECS: dict[str, Codec] = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 _COUNTS = pa.schema([pa.field("split", pa.int64(), nullable=False), pa.field("lines", pa.int64(), nullable=False)])
 
 
@@ -41,7 +42,7 @@ class Split:
     first_line: int = 0
 
     @property
-    def codec(self) -> str | None:
+    def codec(self) -> Codec | None:
         """How the file is compressed, by the end of its name."""
         return next((codec for suffix, codec in _CODECS.items() if self.file.uri.endswith(suffix)), None)
 
@@ -67,7 +68,7 @@ def plan_splits(files: Iterable[SourceFile], *, split_bytes: int = SPLIT_BYTES) 
 def read_blocks(split: Split, storage_options: Mapping[str, str] | None = None) -> Iterator[Block]:
     """The lines of a split, in blocks that fit in memory; at most one unless the file is compressed."""
     if split.codec is not None:
-        yield from _read_compressed(split, storage_options)
+        yield from _read_compressed(split, split.codec, storage_options)
         return
     data = _lines_that_begin_in(split, storage_options)
     if data:
@@ -98,8 +99,7 @@ def number_lines(
     session: SparkSession, splits: Sequence[Split], storage_options: Mapping[str, str] | None = None
 ) -> list[Split]:
     """Count the lines on the executors and number the splits. Files of one split need no counting."""
-    following = zip(splits, splits[1:], strict=False)
-    to_count = [split for split, after in following if split.file == after.file]
+    to_count = [split for split, after in pairwise(splits) if split.file == after.file]
     if not to_count:
         return number_splits(splits, {})
 
@@ -156,11 +156,11 @@ def _refuse_endless(file: SourceFile, length: int) -> None:
         raise InvalidInput(f"{file.uri} has a line of more than {LONGEST_LINE >> 20} MiB: is it a file of lines?")
 
 
-def _read_compressed(split: Split, options: Mapping[str, str] | None) -> Iterator[Block]:
+def _read_compressed(split: Split, codec: Codec, options: Mapping[str, str] | None) -> Iterator[Block]:
     raw = pa.PythonFile(io.BufferedReader(_Ranges(split.file, options), _STEP), mode="r")
     line, rest = split.first_line or 1, b""
     try:
-        with pa.CompressedInputStream(raw, split.codec or "") as stream:
+        with pa.CompressedInputStream(raw, codec) as stream:
             while more := stream.read(_STEP * 8):
                 whole, end, tail = more.rpartition(b"\n")
                 if end:
@@ -172,9 +172,8 @@ def _read_compressed(split: Split, options: Mapping[str, str] | None) -> Iterato
                     rest += tail
                     _refuse_endless(split.file, len(rest))
     except OSError as error:
-        raise InvalidInput(
-            f"{split.file.uri}, after line {line - 1}: {split.codec} cannot read on ({error})"
-        ) from error
+        message = f"{split.file.uri}, after line {line - 1}: {codec} cannot read on ({error})"
+        raise InvalidInput(message) from error
     if rest:
         yield Block(rest, line)
 

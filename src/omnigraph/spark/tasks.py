@@ -39,8 +39,8 @@ def one_task_each(
 
     def task(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:
-            for number in batch.column(0).to_pylist():
-                for rows in work(items[number]):
+            for number in batch.column(0).to_numpy():
+                for rows in work(items[int(number)]):
                     yield to_spark(rows, schema)
 
     partitions = max(1, len(items))

@@ -8,13 +8,16 @@ Both ways are exact: a value that the other side cannot hold is an error that na
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import types as spark
 
 from omnigraph.errors import InvalidInput
 from omnigraph.language.schema.arrow import BLOB, BLOB_METADATA
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 # Spark names the items of a list otherwise than Arrow and Lance do, and compares the names.
 _ITEM, _ELEMENT = "item", "element"
@@ -63,9 +66,7 @@ def stored_schema(schema: pa.Schema) -> pa.Schema:
 
 def spark_schema(schema: pa.Schema) -> spark.StructType:
     """The Spark columns of a table."""
-    return spark.StructType(
-        [spark.StructField(each.name, _spark_type(each), each.nullable) for each in carried(schema)]
-    )
+    return _struct(carried(schema))
 
 
 def carried(schema: pa.Schema) -> pa.Schema:
@@ -109,13 +110,17 @@ def _carrier(kind: pa.DataType) -> pa.DataType:
     return _CARRIERS.get(kind, kind)
 
 
+def _struct(fields: Iterable[pa.Field[Any]]) -> spark.StructType:
+    return spark.StructType([spark.StructField(each.name, _spark_type(each), each.nullable) for each in fields])
+
+
 def _spark_type(field: pa.Field[Any]) -> spark.DataType:
     """The Spark type of a carrier."""
     kind = field.type
     if pa.types.is_list(kind):
         return spark.ArrayType(_spark_type(kind.value_field), containsNull=True)
     if pa.types.is_struct(kind):
-        return spark.StructType([spark.StructField(each.name, _spark_type(each), each.nullable) for each in kind])
+        return _struct(kind)
     if pa.types.is_decimal128(kind):
         return spark.DecimalType(kind.precision, kind.scale)
     if kind not in _SPARK:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import datetime as dt
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,14 +21,21 @@ from omnigraph.language.query.expressions import (
 )
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.schema.catalog import INTEGERS
+from omnigraph.write.load.values import WrongValue, stored_value
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Mapping, Sequence
 
     from omnigraph.language.schema.catalog import PropertyType
 
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_BLOB_TEXT = "base64:"
+# Stored values are numbers where Arrow has a type of its own for them.
+_CARRIERS: dict[Any, Any] = {
+    pa.date32(): pa.int32(),
+    pa.date64(): pa.int64(),
+    pa.list_(pa.field("item", pa.date32())): pa.list_(pa.int32()),
+    pa.list_(pa.field("item", pa.date64())): pa.list_(pa.int64()),
+}
 
 
 @dataclass(frozen=True)
@@ -67,20 +71,12 @@ def column(values: Sequence[object], declared: PropertyType, *, of: str) -> pa.A
     """Values of a declared type as a column; `of` names the type and property for the message when one does not fit."""
     kind: Any = arrow_type(declared)
     try:
-        if declared.scalar == "Blob":
-            blobs: pa.Array[Any] = pa.array([_blob(each) for each in values], kind)
-            return blobs
-        if declared.scalar == "DateTime":
-            carrier = pa.list_(pa.int64()) if declared.is_list else pa.int64()
-            moments: pa.Array[Any] = pa.array([_milliseconds(each) for each in values], carrier).cast(kind)
-            return moments
-        plain: pa.Array[Any] = pa.array(values, kind)
-        return plain
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, ValueError) as error:
+        stored = [None if each is None else stored_value(declared, each) for each in values]
+    except WrongValue as error:
         type_name, _, property_name = of.partition(".")
-        raise ConstraintViolation(
-            f"{of} is {declared}: {error}", type_name=type_name, property_name=property_name or None
-        ) from error
+        raise ConstraintViolation(f"{of}: {error}", type_name=type_name, property_name=property_name) from error
+    made: pa.Array[Any] = pa.array(stored, _CARRIERS.get(kind, kind)).cast(kind)
+    return made
 
 
 def _calculate(expression: Arithmetic, left: Any, right: Any) -> Any:
@@ -98,21 +94,3 @@ def _calculate(expression: Arithmetic, left: Any, right: Any) -> Any:
         case "%":
             result = None if right == 0 else math.fmod(left, right)
     return int(result) if result is not None and expression.type.scalar in INTEGERS else result
-
-
-def _milliseconds(value: object) -> Any:
-    if isinstance(value, dt.datetime):
-        return (value - _EPOCH) // dt.timedelta(milliseconds=1)
-    return [_milliseconds(each) for each in value] if isinstance(value, list | tuple) else value
-
-
-def _blob(value: object) -> dict[str, object] | None:
-    if value is None:
-        return None
-    text = str(value)
-    if not text.startswith(_BLOB_TEXT):
-        return {"data": None, "uri": text}
-    try:
-        return {"data": base64.b64decode(text.removeprefix(_BLOB_TEXT), validate=True), "uri": None}
-    except binascii.Error as error:
-        raise ValueError(f"a blob that begins with {_BLOB_TEXT} must go on with base64 text: {error}") from error

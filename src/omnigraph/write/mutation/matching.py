@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import duckdb
 import pyarrow as pa
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from omnigraph.language.schema.catalog import PropertyType
     from omnigraph.write.mutation.constants import Request
 
+_Comparison = Literal["=", "!=", "<", "<=", ">", ">=", "contains", "starts_with"]
 _FLIPPED: dict[str, Any] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -106,10 +107,10 @@ def _filter(part: Expression, request: Request) -> filters.Filter | None:
             return None
 
 
-def _comparison(name: str, operator: str, value: Any) -> filters.Filter | None:
+def _comparison(name: str, operator: _Comparison, value: Any) -> filters.Filter | None:
     """Numbers with a fraction are left to DuckDB: the table would round them to the column's type."""
     if value is None or isinstance(value, float | list | tuple):
         return None
     if operator == "contains" or operator == "starts_with":
         return filters.Text(name, operator, str(value))
-    return filters.Compare(name, operator, value)  # type: ignore[arg-type]
+    return filters.Compare(name, operator, value)

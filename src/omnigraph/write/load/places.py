@@ -1,0 +1,64 @@
+"""Where a row came from, so that an error can send a person there: a line of a file, a row of a table, a record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from omnigraph.errors import ConstraintViolation, InvalidRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Unit = Literal["line", "row", "record"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """One line, row or record of a source, counted from 1. The source is empty for what was passed in directly."""
+
+    source: str
+    unit: Unit
+    number: int
+
+    def __str__(self) -> str:
+        here = f"{self.unit} {self.number}"
+        return f"{self.source}, {here}" if self.source else here
+
+
+@dataclass(frozen=True)
+class Places:
+    """The places of the rows of a batch, in order."""
+
+    source: str
+    unit: Unit
+    numbers: Sequence[int]
+
+    def __getitem__(self, index: int) -> Place:
+        return Place(self.source, self.unit, int(self.numbers[index]))
+
+
+def refuse(
+    place: Place, rule: str, message: str, *, type_name: str | None = None, property_name: str | None = None
+) -> InvalidRecord:
+    """The error about what stands at a place."""
+    return InvalidRecord(
+        f"{place}: {message}",
+        rule=rule,
+        source=place.source,
+        line=place.number if place.unit == "line" else None,
+        row=None if place.unit == "line" else place.number,
+        type_name=type_name,
+        property_name=property_name,
+    )
+
+
+def refuse_cell(
+    place: Place, rule: str, message: str, *, type_name: str, property_name: str
+) -> InvalidRecord | ConstraintViolation:
+    """The error about one value. A value outside an enum breaks a rule of the schema; any other is no value at all."""
+    if rule == "enum":
+        text = message.replace(" (expected:", f" for {type_name}.{property_name} (expected:", 1)
+        return ConstraintViolation(f"{place}: {text}", type_name=type_name, property_name=property_name)
+    text = f"{type_name}.{property_name}: {message}"
+    return refuse(place, rule, text, type_name=type_name, property_name=property_name)
