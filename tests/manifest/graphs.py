@@ -16,6 +16,8 @@ from omnigraph.store.location import parse_location
 from omnigraph.world import REAL, World
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import lance
 
     from omnigraph.manifest.publisher import Published
@@ -109,3 +111,8 @@ def chain(graph: GraphManifest, branch: str = MAIN) -> list[str]:
     walked = [commit.id for commit in lineage.first_parents()]
     assert sorted(walked) == sorted(lineage.commits), "the history is not one line"
     return walked
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder, hidden ones too, with its bytes."""
+    return {str(each.relative_to(folder)): each.read_bytes() for each in sorted(folder.rglob("*")) if each.is_file()}

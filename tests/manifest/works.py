@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from manifest.graphs import BLUEPRINT, EAGER, at, publish_next, reopen, request
+from omnigraph import failpoints
 from omnigraph.manifest.graph_manifest import GraphManifest, create_manifest
 from omnigraph.manifest.layout import MAIN
+from omnigraph.store import probe
 
 if TYPE_CHECKING:
     from omnigraph.manifest.publisher import NewVersion, PublishRequest
@@ -48,3 +51,22 @@ def create_branch(uri: str, name: str, source: str = MAIN, commit_id: str | None
 def delete_branch(uri: str, name: str) -> None:
     """Remove a branch."""
     reopen(uri).delete_branch(name)
+
+
+def init_dying(uri: str, failpoint: str) -> str:
+    """Make a graph on a store that is known to be safe, with a failpoint armed from there on."""
+    probe._found_safe.add(probe._identity(at(uri)))
+    failpoints.arm(failpoint)
+    return init(uri)
+
+
+def open_as_nobody(uri: str, *, read_only: bool) -> None:
+    """Open a graph without any right to its files."""
+    os.seteuid(65_534)
+    reopen(uri, read_only=read_only)
+
+
+def init_as_nobody(uri: str) -> None:
+    """Make a graph where this user may not write."""
+    os.seteuid(65_534)
+    init(uri)

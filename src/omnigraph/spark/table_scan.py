@@ -1,0 +1,167 @@
+"""One type of the graph as tasks: which version of its table is read, in which groups of fragments, and how.
+
+A scan is resolved once, on the driver, to a pinned version; every task of it reads that version, whatever is committed
+meanwhile. Tasks need the scan and this package, nothing else.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.errors import InvalidInput, NotFound
+from omnigraph.language.schema.arrow import BLOB
+from omnigraph.manifest.graph_manifest import GraphManifest
+from omnigraph.manifest.layout import MAIN
+from omnigraph.spark.types import is_blob, stored_schema
+from omnigraph.store.location import parse_location
+from omnigraph.store.tables import Table, TableStore
+from omnigraph.world import REAL, World
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.store.filters import Filter
+    from omnigraph.store.location import Location
+    from omnigraph.store.tables import Pin
+
+# Few enough that a task lasts seconds and a lost one costs little, enough that starting it costs nothing.
+ROWS_PER_TASK = 500_000
+_BATCH = 65_536
+_ADDRESS = "_rowaddr"
+
+
+@dataclass(frozen=True)
+class TableScan:
+    """A pinned table and what to read of it. `columns` None means all, `fragments` None means all."""
+
+    location: Location
+    pin: Pin
+    columns: tuple[str, ...] | None = None
+    where: Filter | None = None
+    fragments: tuple[int, ...] | None = None
+
+    def table(self) -> Table:
+        """The table at the pinned version."""
+        return TableStore(self.location).open(self.pin)
+
+    def schema(self) -> pa.Schema:
+        """The columns that are read, in the order asked for, as the table stores them."""
+        stored = stored_schema(self.table().schema)
+        if self.columns is None:
+            return stored
+        missing = [name for name in self.columns if name not in stored.names]
+        if missing:
+            raise InvalidInput(f"there is no column {missing[0]!r}; the columns are {', '.join(stored.names)}")
+        return pa.schema([stored.field(name) for name in self.columns])
+
+
+def resolve_scan(
+    graph: str | os.PathLike[str],
+    type_name: str,
+    *,
+    branch: str = MAIN,
+    snapshot: str | None = None,
+    timestamp: str | None = None,
+    columns: Sequence[str] | None = None,
+    where: Filter | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    world: World = REAL,
+) -> TableScan:
+    """The newest state of a branch, the state of the commit `snapshot`, or that of the branch at a moment.
+
+    `type_name` is a node or edge type, an edge type in any case; `node:Name` and `edge:Name` are understood too.
+    """
+    location = parse_location(graph, world, storage_options)
+    state = _snapshot(GraphManifest(location, read_only=True, world=world), branch, snapshot, timestamp)
+    pin = state[_table_key(state, type_name)].pin
+    return TableScan(location, pin, None if columns is None else tuple(columns), where)
+
+
+def tasks_of(scan: TableScan, *, rows_per_task: int = ROWS_PER_TASK) -> list[TableScan]:
+    """The scan cut into groups of neighbouring fragments; none when the table is empty."""
+    groups: list[list[int]] = []
+    rows = rows_per_task
+    for fragment in scan.table().dataset.get_fragments():
+        if rows >= rows_per_task:
+            groups.append([])
+            rows = 0
+        groups[-1].append(fragment.fragment_id)
+        rows += fragment.metadata.num_rows
+    return [replace(scan, fragments=tuple(group)) for group in groups]
+
+
+def read_scan(scan: TableScan, *, batch_size: int = _BATCH) -> Iterator[pa.RecordBatch]:
+    """The rows, with the types of `scan.schema()`; blobs come with their bytes, external ones with their address."""
+    table, schema = scan.table(), scan.schema()
+    blobs = [field.name for field in schema if is_blob(field)]
+    columns = [*schema.names, _ADDRESS] if blobs else schema.names
+    for batch in table.scan(columns, scan.where, fragments=scan.fragments, batch_size=batch_size):
+        if batch.num_rows:
+            arrays = [
+                _blobs(table, name, batch) if name in blobs else batch.column(name).cast(schema.field(name).type)
+                for name in schema.names
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _snapshot(manifest: GraphManifest, branch: str, commit_id: str | None, timestamp: str | None) -> Snapshot:
+    if commit_id is not None and timestamp is not None:
+        raise InvalidInput("give either a snapshot or a timestamp, not both.")
+    if commit_id is not None:
+        return manifest.snapshot_of(commit_id)
+    if timestamp is None:
+        return manifest.snapshot(branch)
+    moment = _microseconds(timestamp)
+    for commit in manifest.lineage(branch).newest_first():
+        if commit.created_at <= moment:
+            return manifest.snapshot_of(commit.id)
+    raise NotFound(f"branch {branch!r} has no commit as old as {timestamp}")
+
+
+def _microseconds(timestamp: str) -> int:
+    try:
+        moment = dt.datetime.fromisoformat(timestamp)
+    except ValueError as error:
+        raise InvalidInput(f"{timestamp!r} is not a moment: write 2026-06-28T12:30:00Z") from error
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+    return (aware - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
+
+
+def _table_key(state: Snapshot, type_name: str) -> str:
+    keys = list(state.tables)
+    found = [key for key in keys if type_name in (key, key.partition(":")[2])] or [
+        key for key in keys if key.startswith("edge:") and key.partition(":")[2].lower() == type_name.lower()
+    ]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InvalidInput(f"{type_name!r} names a node type and an edge type: write {' or '.join(sorted(found))}")
+    names = ", ".join(sorted(key.partition(":")[2] for key in keys))
+    raise NotFound(f"the graph has no type {type_name!r}; it has {names}")
+
+
+def _blobs(table: Table, name: str, batch: pa.RecordBatch) -> pa.Array[Any]:
+    """A scan gives descriptors. Bytes that the table keeps are fetched, addresses of others are handed on."""
+    descriptors: Any = batch.column(name)
+    uris = descriptors.field("blob_uri")
+    is_null = pc.or_(descriptors.is_null(), _is_null_pattern(descriptors))
+    is_kept = pc.and_(pc.invert(is_null), pc.equal(pc.fill_null(uris, ""), ""))
+    addresses = batch.column(_ADDRESS).filter(is_kept).to_pylist()
+    found = table.dataset.read_blobs(name, addresses=addresses, preserve_order=True) if addresses else []
+    kept = iter(data for _, data in found)
+    data = pa.array([next(kept) if each else None for each in is_kept.to_pylist()], pa.large_binary())
+    external = pc.if_else(pc.or_(is_null, is_kept), pa.scalar(None, pa.string()), uris)
+    return pa.StructArray.from_arrays([data, external], fields=list(BLOB), mask=is_null)
+
+
+def _is_null_pattern(descriptors: Any) -> Any:
+    """How a missing blob is stored where the store itself does not say so."""
+    zeros = [pc.equal(pc.fill_null(descriptors.field(part), 0), 0) for part in ("kind", "position", "size")]
+    return pc.and_(pc.and_(zeros[0], zeros[1]), pc.and_(zeros[2], pc.equal(pc.fill_null(descriptors.field(4), ""), "")))
