@@ -34,7 +34,9 @@
     │   ├── CommitConflict           somebody else was first: read again, try again
     │   │   ├── ExpectedVersionMismatch
     │   │   ├── HeadMismatch
+    │   │   ├── ReadSetChanged
     │   │   └── Contention
+    │   ├── MergeConflicts           two branches disagree
     │   └── CommitRejected           trying again cannot help
     ├── CommitOutcomeUnknown         it may or may not have landed: look before doing anything
     ├── RecoveryRequired             an unfinished operation is in the way
@@ -56,7 +58,12 @@ whether the same call can succeed when it is simply made again.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from omnigraph.versions.merge.conflicts import Conflict
 
 
 @dataclass(frozen=True)
@@ -466,6 +473,17 @@ class HeadMismatch(CommitConflict):
         self.actual = actual
 
 
+class ReadSetChanged(CommitConflict):
+    """A table that an operation was computed from moved before the operation could take effect."""
+
+    code = "read_set_changed"
+
+    def __init__(self, branch: str, tables: Sequence[str]) -> None:
+        super().__init__(f"branch {branch!r} moved meanwhile ({', '.join(tables)}): nothing was changed; try again.")
+        self.branch = branch
+        self.tables = tuple(tables)
+
+
 class Contention(CommitConflict):
     """Other writers won every attempt of the retry budget."""
 
@@ -474,6 +492,21 @@ class Contention(CommitConflict):
     def __init__(self, what: str, *, attempts: int) -> None:
         super().__init__(f"{what}: other writers were first {attempts} times; try again.")
         self.attempts = attempts
+
+
+class MergeConflicts(CommitFailed):
+    """Two branches disagree; nothing was written. `conflicts` has all of them."""
+
+    code = "merge_conflicts"
+
+    def __init__(self, source: str, target: str, conflicts: Sequence[Conflict]) -> None:
+        shown = "\n".join(f"  {each.kind} {each.table_key} {each.row_id!r}: {each.message}" for each in conflicts[:20])
+        more = f"\n  and {len(conflicts) - 20} more" if len(conflicts) > 20 else ""
+        head = f"{source!r} cannot be merged into {target!r}: {len(conflicts)} conflicts, nothing was written."
+        super().__init__(f"{head}\n{shown}{more}")
+        self.source = source
+        self.target = target
+        self.conflicts = tuple(conflicts)
 
 
 class CommitRejected(CommitFailed):

@@ -9,6 +9,7 @@ Off unless armed: `reach` then costs one look at an empty dictionary.
 from __future__ import annotations
 
 import os
+import re
 import signal
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -38,6 +39,10 @@ CATALOGUE = {
 }  # fmt: skip
 
 Action = Literal["kill", "raise", "lost", "delay"]
+_SPECIFICATION = re.compile(
+    rf"(?P<name>[a-z_.]+)=(?P<action>{'|'.join(get_args(Action))})"
+    r"(:(?P<seconds>[0-9]+(\.[0-9]+)?))?(@(?P<nth>[1-9][0-9]*))?"
+)
 
 
 class InjectedFaultError(OSError):
@@ -56,14 +61,19 @@ _armed: dict[str, _Armed] = {}
 
 def arm(specification: str) -> None:
     """Arm failpoints: `name=action[:seconds][@nth]`, separated by commas. Replaces what was armed before."""
+    points = dict(_parse(part.strip()) for part in specification.split(",") if part.strip())
     _armed.clear()
-    for part in filter(None, specification.split(",")):
-        name, _, rest = part.strip().partition("=")
-        what, _, nth = rest.partition("@")
-        action, _, argument = what.partition(":")
-        if name not in CATALOGUE or action not in get_args(Action):
-            raise InvalidInput(f"{part!r} is not a failpoint; the names are {', '.join(CATALOGUE)}")
-        _armed[name] = _Armed(action, float(argument or 0), int(nth or 1) - 1)  # type: ignore[arg-type]
+    _armed.update(points)
+
+
+def _parse(part: str) -> tuple[str, _Armed]:
+    match = _SPECIFICATION.fullmatch(part)
+    if match is None or match["name"] not in CATALOGUE:
+        raise InvalidInput(
+            f"{part!r} is not a failpoint: write name=action[:seconds][@nth]; the names are {', '.join(CATALOGUE)}"
+        )
+    action: Action = match["action"]  # type: ignore[assignment]
+    return match["name"], _Armed(action, float(match["seconds"] or 0), int(match["nth"] or 1) - 1)
 
 
 def reach(name: str) -> None:

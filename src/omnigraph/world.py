@@ -56,8 +56,12 @@ class World:
         return number.isdigit() and _is_alive(int(number)) and _started(int(number)) == started
 
     def host(self) -> str:
-        """This machine's name."""
-        return socket.gethostname()
+        """The place where process numbers mean something: a machine since its boot, or a container on it.
+
+        A name alone does not tell: containers that share their machine's network share its name too.
+        """
+        boot = _text_of("/proc/sys/kernel/random/boot_id").partition("-")[0]
+        return ":".join(filter(None, (socket.gethostname(), boot, _process_space())))
 
 
 @dataclass(frozen=True)
@@ -92,13 +96,31 @@ def _is_alive(pid: int) -> bool:
         return False
     except PermissionError:
         return True
-    return True
+    # One that was killed and not yet waited for by its parent still has a number.
+    return _status(pid)[:1] not in (["Z"], ["X"])
 
 
 def _started(pid: int) -> str:
     """When a process started, in ticks since the machine did; empty where the system does not tell."""
+    status = _status(pid)
+    return status[19] if status else ""
+
+
+def _status(pid: int) -> list[str]:
+    """What Linux tells of a process after its name; empty elsewhere."""
+    return _text_of(f"/proc/{pid}/stat").rpartition(")")[2].split()
+
+
+def _process_space() -> str:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        return Path("/proc/self/ns/pid").readlink().name.strip("pid:[]")
+    except OSError:
+        return ""
+
+
+def _text_of(file: str) -> str:
+    try:
+        return Path(file).read_text().strip()
     except OSError:
         return ""
 

@@ -60,13 +60,19 @@ def init_dying(uri: str, failpoint: str) -> str:
     return init(uri)
 
 
-def open_as_nobody(uri: str, *, read_only: bool) -> None:
+def open_as_nobody(uri: str) -> None:
     """Open a graph without any right to its files."""
     os.seteuid(65_534)
-    reopen(uri, read_only=read_only)
+    reopen(uri)
 
 
 def init_as_nobody(uri: str) -> None:
     """Make a graph where this user may not write."""
     os.seteuid(65_534)
     init(uri)
+
+
+def open_read_only_as_nobody(uri: str) -> None:
+    """As `open_as_nobody`, only to read."""
+    os.seteuid(65_534)
+    reopen(uri, read_only=True)

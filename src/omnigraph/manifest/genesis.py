@@ -28,6 +28,7 @@ from omnigraph.manifest.layout import (
     lance_manifest_file,
     table_path,
 )
+from omnigraph.manifest.line import open_manifest
 from omnigraph.manifest.rows import SCHEMA, GraphCommit, GraphHead, Registration, Row, TableVersion, encode
 from omnigraph.manifest.stamp import CURRENT, STAMP_KEY
 from omnigraph.store.counting import count
@@ -97,7 +98,7 @@ def _withdraw(stores: Stores, blueprint: Blueprint, lease: Lease) -> None:
     If that cannot be looked up or done, the claim is left for whoever comes next to clear up.
     """
     try:
-        if lease.is_mine() and not stores.tables.exists(MANIFEST):
+        if lease.is_mine() and not _has_manifest(stores):
             _clear_own(stores, blueprint)
         lease.release()
     except OmniGraphError:
@@ -117,7 +118,7 @@ def _build(stores: Stores, blueprint: Blueprint, lease: Lease, world: World) -> 
 
 def require_whole_graph(stores: Stores) -> None:
     """Tell a graph from nothing, and from a graph that was never finished."""
-    if stores.tables.exists(MANIFEST):
+    if _has_manifest(stores):
         return
     remains = [name for name in (INIT_CLAIM, *SCHEMA_FILES) if stores.objects.exists(name)]
     if remains:
@@ -129,8 +130,16 @@ def require_whole_graph(stores: Stores) -> None:
     raise NotAGraph(stores.uri, f"there is no graph at {stores.uri}: make one with init, or check the location.")
 
 
+def _has_manifest(stores: Stores) -> bool:
+    try:
+        open_manifest(stores, MAIN)
+    except NotAGraph:
+        return False
+    return True
+
+
 def _refuse_existing(stores: Stores) -> None:
-    if stores.tables.exists(MANIFEST):
+    if _has_manifest(stores):
         raise AlreadyInitialized(stores.uri)
 
 
@@ -155,7 +164,7 @@ def _refuse_foreign_content(stores: Stores) -> None:
 
 def _clear_remains(stores: Stores) -> None:
     """Remove what an initialiser that died has left: the schema files, and tables under names that only we give."""
-    if stores.tables.exists(MANIFEST):
+    if _has_manifest(stores):
         return
     for name in SCHEMA_FILES:
         stores.objects.delete(name)

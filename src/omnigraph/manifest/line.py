@@ -7,11 +7,19 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import BranchNotFound, BranchReplaced, NotAGraph, NotFound, ObjectNotFound
+from omnigraph.errors import (
+    BranchNotFound,
+    BranchReplaced,
+    ManifestCorrupt,
+    NotAGraph,
+    NotFound,
+    ObjectNotFound,
+    StoreError,
+)
 from omnigraph.manifest.layout import BRANCH_CLAIM, MAIN, MANIFEST, branch_reference_file, physical_branch
 from omnigraph.manifest.legacy import read_legacy_commits
 from omnigraph.manifest.row_ages import just_written, read_rows
-from omnigraph.manifest.rows import KEY, head_id
+from omnigraph.manifest.rows import KEY, SCHEMA, head_id
 from omnigraph.manifest.stamp import CURRENT, check_stamp
 from omnigraph.manifest.state import ManifestState
 from omnigraph.store.filters import equal
@@ -49,7 +57,7 @@ class ManifestLine:
         self.incarnation = branch_incarnation(stores, branch)
         if branch != MAIN and unfinished_branch(stores) == branch:
             raise no_such_branch(branch)
-        self.table = _open(stores, branch)
+        self.table = open_manifest(stores, branch)
         self.stamp = check_stamp(self.table)
         self.state = ManifestState(stores.uri)
         self._seen: frozenset[int] = frozenset()
@@ -113,8 +121,12 @@ class ManifestLine:
     def _load(self, table: Table) -> None:
         self.table = table
         self.stamp = check_stamp(table)
+        _require_columns(self.stores, table)
         self.state = ManifestState(self.stores.uri)
-        self.state.fold(read_rows(table), manifest_version=table.version)
+        try:
+            self.state.fold(read_rows(table), manifest_version=table.version)
+        except NotFound as error:
+            raise damaged(self.stores, error) from error
         self._seen = frozenset(table.fragment_ids())
         if self.stamp < CURRENT and not self.state.commits:
             for commit in read_legacy_commits(self.stores.tables, self.branch):
@@ -143,7 +155,8 @@ def no_such_branch(branch: str) -> BranchNotFound:
     return BranchNotFound(branch, f"there is no branch {branch!r}; `branches.list()` tells which there are.")
 
 
-def _open(stores: Stores, branch: str) -> Table:
+def open_manifest(stores: Stores, branch: str) -> Table:
+    """The newest manifest of a branch; an error that says what is there instead."""
     try:
         return stores.tables.open_newest(MANIFEST, physical_branch(branch))
     except NotFound as error:
@@ -152,3 +165,23 @@ def _open(stores: Stores, branch: str) -> Table:
         raise NotAGraph(
             stores.uri, f"there is no graph at {stores.uri}: make one with init, or check the location."
         ) from error
+    except StoreError as error:
+        if type(error) is not StoreError:
+            raise
+        raise damaged(stores, error) from error
+
+
+def damaged(stores: Stores, error: Exception) -> ManifestCorrupt:
+    """The error for a manifest that is there and cannot be read."""
+    return ManifestCorrupt(
+        stores.uri, f"{stores.uri}: {MANIFEST} is there but cannot be read ({error}). Restore it from a copy."
+    )
+
+
+def _require_columns(stores: Stores, table: Table) -> None:
+    missing = [name for name in SCHEMA.names if name not in table.schema.names]
+    if missing:
+        raise NotAGraph(
+            stores.uri,
+            f"{stores.uri} has a table {MANIFEST} that is another program's: it has no column {', '.join(missing)}.",
+        )

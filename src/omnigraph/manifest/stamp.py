@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import CorruptStamp, FormatTooNew, FormatTooOld
+from omnigraph.errors import CorruptStamp, FormatTooNew, FormatTooOld, ManifestCorrupt
 
 if TYPE_CHECKING:
     from omnigraph.store.tables import Table
@@ -13,6 +13,7 @@ STAMP_KEY = "omnigraph:internal_schema_version"
 CURRENT = 4
 # The oldest stamp that is still migrated. Raising it means deleting the steps below it: migrations/__init__.py checks.
 MINIMUM = 1
+NEWER_COLUMN = "stable_table_id"
 
 
 def read_stamp(table: Table) -> int:
@@ -28,6 +29,12 @@ def read_stamp(table: Table) -> int:
 def check_stamp(table: Table) -> int:
     """The stamp, if this release can open it at all."""
     stamp = read_stamp(table)
+    if stamp < CURRENT and NEWER_COLUMN in table.schema.names:
+        raise ManifestCorrupt(
+            table.dataset.uri,
+            f"{table.dataset.uri} is stamped v{stamp} or not at all, and has the column {NEWER_COLUMN!r} of a later "
+            "version: its initialisation was torn, or it was damaged. Restore it from a copy.",
+        )
     if stamp > CURRENT:
         raise FormatTooNew(table.dataset.uri, stamp=stamp, supported=CURRENT)
     if stamp < MINIMUM:

@@ -115,7 +115,7 @@ class OmniGraphReader(DataSourceReader):
     def __init__(self, scan: TableScan, rows_per_task: int) -> None:
         self.scan = scan
         self.rows_per_task = rows_per_task
-        self.pushFilters = _Pushdown(self)  # type: ignore[method-assign,assignment]
+        self.pushFilters = _Pushdown(self)  # type: ignore[method-assign]
 
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks."""

@@ -89,41 +89,47 @@ def _files_of(source: str, options: Mapping[str, str], world: World) -> list[Sou
 
 
 def _local(path: str) -> Iterator[SourceFile]:
-    matches = [path] if Path(path).exists() or not _WILD.search(path) else _glob(path)
-    for match in matches:
-        root = Path(match).absolute()
-        for file in sorted(root.rglob("*")) if root.is_dir() else [root]:
-            below = file.relative_to(root).parts
-            if file.is_file() and not any(part.startswith((".", "_")) for part in below):
-                yield SourceFile(os.path.normpath(file), file.stat().st_size)
-
-
-def _glob(pattern: str) -> list[str]:
-    absolute = Path(pattern).absolute()
-    return sorted(map(str, Path(absolute.anchor).glob(str(absolute.relative_to(absolute.anchor)))))
+    absolute = os.path.normpath(Path(path).absolute())
+    if Path(absolute).is_file():
+        yield SourceFile(absolute, Path(absolute).stat().st_size)
+        return
+    wanted = _wanted(absolute, is_pattern=not Path(absolute).exists())
+    for file in Path(wanted.below).rglob("*"):
+        if wanted(str(file)) and file.is_file():
+            yield SourceFile(str(file), file.stat().st_size)
 
 
 def _objects(uri: str, options: Mapping[str, str], world: World) -> Iterator[SourceFile]:
     bucket = _bucket_of(uri)
     key = uri.removeprefix(bucket).strip("/")
     objects = open_remote_objects(parse_location(bucket, world, options), world)
-    if not _WILD.search(key) and key and objects.is_object(key):
+    if key and not _WILD.search(key) and objects.is_object(key):
         with _errors(uri):
             yield SourceFile(f"{bucket}/{key}", int(obstore.head(objects.store, key)["size"]))
         return
-    prefix, pattern = _listing(key)
-    for each in objects.list(prefix):
-        below = each.path.removeprefix(prefix).strip("/").split("/")
-        if pattern.fullmatch(each.path) and not any(part.startswith((".", "_")) for part in below):
+    wanted = _wanted(key, is_pattern=True)
+    for each in objects.list(wanted.below):
+        if wanted(each.path):
             yield SourceFile(f"{bucket}/{each.path}", each.size)
 
 
-def _listing(key: str) -> tuple[str, re.Pattern[str]]:
-    """What to list, and which of it is meant."""
-    wild = _WILD.search(key)
+@dataclass(frozen=True)
+class _Wanted:
+    """What to list, and which of it is meant: what the pattern names, and everything below that."""
+
+    below: str
+    pattern: re.Pattern[str]
+
+    def __call__(self, path: str) -> bool:
+        parts = path.removeprefix(self.below).strip("/").split("/")
+        return not any(part.startswith((".", "_")) for part in parts) and self.pattern.fullmatch(path) is not None
+
+
+def _wanted(path: str, *, is_pattern: bool) -> _Wanted:
+    wild = _WILD.search(path) if is_pattern else None
     if wild is None:
-        return key, re.compile(".*", re.DOTALL)
-    return key[: wild.start()].rpartition("/")[0], re.compile(_expression(key) + r"(/.*)?", re.DOTALL)
+        return _Wanted(path, re.compile(".*", re.DOTALL))
+    return _Wanted(path[: wild.start()].rpartition("/")[0], re.compile(_expression(path) + "(/.*)?", re.DOTALL))
 
 
 def _expression(pattern: str) -> str:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.errors import InvalidInput, NotFound
 from omnigraph.language.schema.arrow import BLOB
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
 # Few enough that a task lasts seconds and a lost one costs little, enough that starting it costs nothing.
 ROWS_PER_TASK = 500_000
 _BATCH = 65_536
+# Of unknown size each.
+_BLOBS_AT_ONCE = 64
 _ADDRESS = "_rowaddr"
 
 
@@ -97,12 +98,13 @@ def tasks_of(scan: TableScan, *, rows_per_task: int = ROWS_PER_TASK) -> list[Tab
     return [replace(scan, fragments=tuple(group)) for group in groups]
 
 
-def read_scan(scan: TableScan, *, batch_size: int = _BATCH) -> Iterator[pa.RecordBatch]:
+def read_scan(scan: TableScan) -> Iterator[pa.RecordBatch]:
     """The rows, with the types of `scan.schema()`; blobs come with their bytes, external ones with their address."""
     table, schema = scan.table(), scan.schema()
     blobs = [field.name for field in schema if is_blob(field)]
     columns = [*schema.names, _ADDRESS] if blobs else schema.names
-    for batch in table.scan(columns, scan.where, fragments=scan.fragments, batch_size=batch_size):
+    size = _BLOBS_AT_ONCE if blobs else _BATCH
+    for batch in table.scan(columns, scan.where, fragments=scan.fragments, batch_size=size):
         if batch.num_rows:
             arrays = [
                 _blobs(table, name, batch) if name in blobs else batch.column(name).cast(schema.field(name).type)
@@ -149,19 +151,21 @@ def _table_key(state: Snapshot, type_name: str) -> str:
 
 def _blobs(table: Table, name: str, batch: pa.RecordBatch) -> pa.Array[Any]:
     """A scan gives descriptors. Bytes that the table keeps are fetched, addresses of others are handed on."""
-    descriptors: Any = batch.column(name)
-    uris = descriptors.field("blob_uri")
-    is_null = pc.or_(descriptors.is_null(), _is_null_pattern(descriptors))
-    is_kept = pc.and_(pc.invert(is_null), pc.equal(pc.fill_null(uris, ""), ""))
-    addresses = batch.column(_ADDRESS).filter(is_kept).to_pylist()
-    found = table.dataset.read_blobs(name, addresses=addresses, preserve_order=True) if addresses else []
-    kept = iter(data for _, data in found)
-    data = pa.array([next(kept) if each else None for each in is_kept.to_pylist()], pa.large_binary())
-    external = pc.if_else(pc.or_(is_null, is_kept), pa.scalar(None, pa.string()), uris)
-    return pa.StructArray.from_arrays([data, external], fields=list(BLOB), mask=is_null)
+    descriptors: list[Any] = batch.column(name).to_pylist()
+    addresses = batch.column(_ADDRESS).to_pylist()
+    kept = [at for at, each in zip(addresses, descriptors, strict=True) if _is_kept(each)]
+    found = dict(table.dataset.read_blobs(name, addresses=kept)) if kept else {}
+    values = [
+        None if _is_null(each) else {"data": found.get(at), "uri": each["blob_uri"] or None}
+        for at, each in zip(addresses, descriptors, strict=True)
+    ]
+    return pa.array(values, BLOB)
 
 
-def _is_null_pattern(descriptors: Any) -> Any:
-    """How a missing blob is stored where the store itself does not say so."""
-    zeros = [pc.equal(pc.fill_null(descriptors.field(part), 0), 0) for part in ("kind", "position", "size")]
-    return pc.and_(pc.and_(zeros[0], zeros[1]), pc.and_(zeros[2], pc.equal(pc.fill_null(descriptors.field(4), ""), "")))
+def _is_kept(descriptor: Any) -> bool:
+    return not _is_null(descriptor) and not descriptor["blob_uri"]
+
+
+def _is_null(descriptor: Any) -> bool:
+    """All zeros is how a missing blob is stored where the store itself does not say so."""
+    return descriptor is None or not any(descriptor[part] for part in ("kind", "position", "size", "blob_uri"))

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+import pyarrow as pa
 from lance import LanceOperation, Transaction
 from lance.optimize import Compaction
 
+from omnigraph.errors import InvalidInput
 from omnigraph.store.lance_errors import lance_errors
 from omnigraph.store.staging import Staged
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import lance
 
@@ -20,6 +22,12 @@ if TYPE_CHECKING:
 
 IndexKind = Literal["btree", "inverted", "vector"]
 _LANCE_KIND = {"btree": "BTREE", "inverted": "INVERTED", "vector": "IVF_FLAT"}
+
+_CAN_INDEX: dict[IndexKind, Callable[[pa.DataType], bool]] = {
+    "btree": lambda kind: not pa.types.is_nested(kind),
+    "inverted": lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind),
+    "vector": pa.types.is_fixed_size_list,
+}
 
 
 @dataclass(frozen=True)
@@ -40,6 +48,8 @@ def index_names(table: Table) -> frozenset[str]:
 
 def stage_indexes(table: Table, specs: Sequence[IndexSpec]) -> Staged:
     """Build indexes over all rows of the table as one transaction."""
+    for spec in specs:
+        _require_column(table, spec)
     with lance_errors(f"building indexes for {table.path}"):
         built = [_build(table, spec) for spec in specs]
     operation = LanceOperation.CreateIndex(built, [])
@@ -61,6 +71,14 @@ def stage_compaction(table: Table, *, rows_per_file: int, fragments: Sequence[in
         return None
     groups = [LanceOperation.RewriteGroup(each.original_fragments, each.new_fragments) for each in results]
     return Staged(table, "compact", Transaction(table.version, LanceOperation.Rewrite(groups, [])))
+
+
+def _require_column(table: Table, spec: IndexSpec) -> None:
+    if spec.column not in table.schema.names:
+        raise InvalidInput(f"{table.path} has no column {spec.column!r} to index")
+    kind = table.schema.field(spec.column).type
+    if not _CAN_INDEX[spec.kind](kind):
+        raise InvalidInput(f"column {spec.column!r} of {table.path} is of type {kind}: no {spec.kind} index fits it")
 
 
 def _build(table: Table, spec: IndexSpec) -> lance.Index:

@@ -40,6 +40,7 @@ class Trouble(Enum):
     DUPLICATE_KEY = "duplicate key"
     PERMISSION = "permission"
     UNREACHABLE = "unreachable"
+    INVALID = "invalid"  # what was asked for or handed over makes no sense for this table
     OTHER = "other"
 
 
@@ -49,12 +50,14 @@ _BY_TEXT: tuple[tuple[Trouble, tuple[str, ...]], ...] = (
     (Trouble.RETRYABLE, ("Retryable commit conflict", "Commit conflict for version")),
     (Trouble.CONTENTION, ("Too many concurrent writers",)),
     (Trouble.DUPLICATE_KEY, ("Merge insert failed: found matching row", "Ambiguous merge inserts")),
-    (Trouble.EXISTS, ("Dataset already exists", "Ref conflict error")),
+    (Trouble.EXISTS, ("Dataset already exists", "Ref conflict error", "already exists, please specify a different")),
     (Trouble.PERMISSION, ("AccessDenied", "Access Denied", "PermissionDenied", "Permission denied", "403 Forbidden",
                           "SignatureDoesNotMatch", "InvalidAccessKeyId", "Unauthenticated")),
     (Trouble.UNREACHABLE, ("NoSuchBucket", "error sending request", "Connection refused", "connection closed",
                            "timed out", "dns error")),
-    (Trouble.NOT_FOUND, ("was not found", "Not found", "NotFound", "not found", "Ref not found", "No such file")),
+    (Trouble.NOT_FOUND, ("was not found", "Not found", "NotFound", "not found", "Ref not found", "No such file",
+                         "Not a directory")),
+    (Trouble.INVALID, ("Invalid user input", "Append with different schema", "KMeans cannot train")),
 )  # fmt: skip
 
 
@@ -81,7 +84,7 @@ def translate(error: BaseException, what: str) -> OmniGraphError:
             return CommitOutcomeUnknown(text)
         case Trouble.EXISTS:
             return ObjectExists(text)
-        case Trouble.DUPLICATE_KEY:
+        case Trouble.DUPLICATE_KEY | Trouble.INVALID:
             return InvalidInput(text)
         case Trouble.NOT_FOUND:
             return NotFound(text)
@@ -107,4 +110,4 @@ def lance_errors(what: str) -> Iterator[None]:
 def _first_line(error: BaseException) -> str:
     """Lance appends the place in its Rust source; people do not need it."""
     text = str(error).strip().partition("\n")[0]
-    return text.partition(", /")[0].partition(" rust/")[0] or type(error).__name__
+    return text.partition(", /")[0].partition(", location: ")[0].partition(" rust/")[0] or type(error).__name__

@@ -100,9 +100,10 @@ class Lease:
     """
 
     def __init__(
-        self, objects: ControlStore, path: str, claim: Claim, tag: Tag, inherited: Claim | None = None
+        self, objects: ControlStore, path: str, claim: Claim, tag: Tag, inherited: Claim | None = None, *, world: World
     ) -> None:
         self._objects = objects
+        self._world = world
         self._path = path
         self._tag = tag
         # The claim of an earlier owner that died with it: its work may be lying about.
@@ -116,13 +117,19 @@ class Lease:
 
     def mark_unfinished(self, what: str | None) -> None:
         """Note, durably, what is half-made from now on; None when nothing is any more."""
-        self.claim = replace(self.claim, unfinished=what)
-        self._tag = self._objects.replace(self._path, self.claim.encode(), self._tag)
+        marked = replace(self.claim, unfinished=what)
+        self._tag = self._objects.replace(self._path, marked.encode(), self._tag)
+        self.claim = marked
 
     def release(self) -> None:
         """Give it back, unless somebody else has it by now."""
-        if self.is_mine():
+        if not self.is_mine():
+            return
+        if self._world.now_us() < self.claim.expires_at:
             self._objects.delete(self._path)
+        else:
+            # Another may be taking it over this very moment, and a deletion cannot be made conditional.
+            self.abandon()
 
     def abandon(self) -> None:
         """Let anybody take it over at once, together with what is unfinished; for work that failed half-way."""
@@ -147,7 +154,7 @@ def try_acquire(objects: ControlStore, path: str, *, purpose: str, seconds: floa
     """Take the lease if it is free or over; otherwise tell who has it."""
     claim = Claim(Owner.of(world), world.now_us() + int(seconds * 1_000_000), purpose)
     try:
-        return Lease(objects, path, claim, objects.create(path, claim.encode()))
+        return Lease(objects, path, claim, objects.create(path, claim.encode()), world=world)
     except ObjectExists:
         found = read_claim(objects, path)
     if found is None:
@@ -158,7 +165,7 @@ def try_acquire(objects: ControlStore, path: str, *, purpose: str, seconds: floa
     # What the dead owner left unfinished stays noted without a gap, should this one die as well.
     claim = replace(claim, unfinished=held.unfinished)
     try:
-        return Lease(objects, path, claim, objects.replace(path, claim.encode(), tag), inherited=held)
+        return Lease(objects, path, claim, objects.replace(path, claim.encode(), tag), inherited=held, world=world)
     except (ObjectChanged, ObjectNotFound):
         return held
 

@@ -82,6 +82,7 @@ def stage_overwrite(table: Table, rows: pa.Table | pa.RecordBatchReader) -> Stag
             return_transaction=True,
             data_storage_version=FILE_FORMAT,
             max_rows_per_file=ROWS_PER_FILE,
+            allow_external_blob_outside_bases=True,
         )
     operation = LanceOperation.Overwrite(reader.schema, transaction.operation.fragments)
     return _staged(table, "overwrite", operation, inserted=_rows_of(operation.fragments))
@@ -119,6 +120,7 @@ def stage_delete_ids(table: Table, ids: Sequence[str]) -> Staged | None:
 def stage_change(table: Table, upserts: pa.Table, deletes: Sequence[str]) -> Staged:
     """Upsert some rows and remove others as one transaction. A row cannot be in both."""
     _refuse_repeated_ids(table, upserts)
+    _refuse_removed_ids(table, upserts, deletes)
     builder = table.dataset.merge_insert(ID).when_matched_update_all().when_not_matched_insert_all()
     if deletes:
         builder = builder.when_not_matched_by_source_delete(render(one_of(ID, deletes)))
@@ -173,7 +175,8 @@ def create_table(
         for piece in rows or ():
             fragments += write_fragments(
                 piece, uri, schema=schema, mode="create", storage_options=storage_options,
-                data_storage_version=FILE_FORMAT, enable_stable_row_ids=True,
+                data_storage_version=FILE_FORMAT, enable_stable_row_ids=True, max_rows_per_file=ROWS_PER_FILE,
+                allow_external_blob_outside_bases=True,
             )  # fmt: skip
         return LanceDataset.commit(
             uri,
@@ -236,7 +239,15 @@ def _staged(
 def _write(table: Table, rows: pa.Table | pa.RecordBatchReader) -> list[FragmentMetadata]:
     reader = as_reader(rows)
     with lance_errors(f"staging rows for {table.path}"):
-        return list(write_fragments(reader, table.dataset, schema=reader.schema, max_rows_per_file=ROWS_PER_FILE))
+        return list(
+            write_fragments(
+                reader,
+                table.dataset,
+                schema=reader.schema,
+                max_rows_per_file=ROWS_PER_FILE,
+                allow_external_blob_outside_bases=True,
+            )
+        )
 
 
 def _merge(table: Table, change: Change, builder: lance.dataset.MergeInsertBuilder, rows: pa.Table) -> Staged:
@@ -279,6 +290,12 @@ def _refuse_repeated_ids(table: Table, rows: pa.Table) -> None:
     )
     if repeated:
         raise InvalidInput(f"rows for {table.path} repeat the id {repeated[0]!r}")
+
+
+def _refuse_removed_ids(table: Table, rows: pa.Table, removed: Sequence[str]) -> None:
+    both = set(removed).intersection(rows.column(ID).to_pylist()) if removed else set()
+    if both:
+        raise InvalidInput(f"a change to {table.path} both writes and removes the id {min(both)!r}")
 
 
 def _rows_of(fragments: Sequence[FragmentMetadata]) -> int:

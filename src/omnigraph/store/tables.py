@@ -23,6 +23,8 @@ from omnigraph.store.lance_errors import Trouble, classify, lance_errors, transl
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from lance import LanceFragment
+
     from omnigraph.store.location import Location
 
 FILE_FORMAT = "2.2"
@@ -93,7 +95,7 @@ class Table:
     ) -> Iterator[pa.RecordBatch]:
         """Matching rows as a stream of batches; `fragments` limits it to some of the table's pieces."""
         count("table_scans", self.path)
-        pieces = None if fragments is None else [self.dataset.get_fragment(each) for each in fragments]
+        pieces = None if fragments is None else [self._fragment(each) for each in fragments]
         with lance_errors(f"reading {self.path} at version {self.version}"):
             yield from self.dataset.scanner(
                 columns=list(columns) if columns is not None else None,
@@ -105,6 +107,12 @@ class Table:
     def fragment_ids(self) -> tuple[int, ...]:
         """The ids of the table's pieces, in order."""
         return tuple(each.fragment_id for each in self.dataset.get_fragments())
+
+    def _fragment(self, number: int) -> LanceFragment:
+        fragment = self.dataset.get_fragment(number)
+        if fragment is None:
+            raise NotFound(f"{self.path} has no piece {number} at version {self.version}")
+        return fragment
 
     def _rendered(self, where: Filter | None) -> str | None:
         return None if where is None else render(where, self.schema)

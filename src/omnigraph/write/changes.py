@@ -15,8 +15,8 @@ class TableChanges:
 
     `puts` has every column of the table and no id twice; None when no row is put. A row to put replaces the committed
     one of the same id. `deletes` and the ids of `puts` have nothing in common. `overwrite` means that the puts become
-    the whole content. `only_new`: a put whose id is committed already is an error, not an upsert; `new_ids` says the same
-    of some of the puts.
+    the whole content. `only_new`: a put whose id is committed already is an error, not an upsert; `new_ids` says so of
+    some of the puts.
     """
 
     table_key: str

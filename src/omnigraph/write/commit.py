@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import (
-    CommitConflict,
     CommitOutcomeUnknown,
     CommitRejected,
     Contention,
     HeadMismatch,
     OmniGraphError,
+    ReadSetChanged,
 )
 from omnigraph.failpoints import reach
 from omnigraph.manifest.branches import fork_table
@@ -95,17 +95,6 @@ class Receipt:
     commit: GraphCommit
     snapshot: Snapshot
     repeated: bool = False
-
-
-class ReadSetChanged(CommitConflict):
-    """A table that the operation was computed from moved before it could take effect."""
-
-    code = "read_set_changed"
-
-    def __init__(self, branch: str, tables: Sequence[str]) -> None:
-        super().__init__(f"branch {branch!r} moved meanwhile ({', '.join(tables)}): nothing was changed; try again.")
-        self.branch = branch
-        self.tables = tuple(tables)
 
 
 def commit(manifest: GraphManifest, operation: Operation) -> Receipt | None:

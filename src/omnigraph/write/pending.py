@@ -19,7 +19,7 @@ from omnigraph.write.changes import TableChanges
 from omnigraph.write.constraints.rules import Unique, unique_rules
 from omnigraph.write.overlay import Overlay
 from omnigraph.write.row_shape import put_schema, readable_columns, shaped
-from omnigraph.write.same_value import first_rows, one_array, tuple_codes
+from omnigraph.write.same_value import first_rows, one_array, row_numbers, texts, tuple_codes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -91,23 +91,19 @@ class PendingWrites:
         self._require_budget()
         return Deleted(len(gone), edges)
 
-    def read(
-        self, table_key: str, columns: Sequence[str] | None = None, where: Filter | None = None
-    ) -> pa.Table:
+    def read(self, table_key: str, columns: Sequence[str] | None = None, where: Filter | None = None) -> pa.Table:
         """The rows as they would be; all columns but blobs unless told."""
         table = self._table(table_key)
         return table.overlay().read(table.chosen(columns), where)
 
-    def rows_where(
-        self, table_key: str, column: str, values: Values, columns: Sequence[str] | None = None
-    ) -> pa.Table:
+    def rows_where(self, table_key: str, column: str, values: Values, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows whose column has one of the values."""
         table = self._table(table_key)
         return table.overlay().rows_where(column, values, table.chosen(columns))
 
     def exists(self, table_key: str, ids: Iterable[str] | Values) -> set[str]:
         """Those of the ids that have a row."""
-        return set(self._table(table_key).overlay().present(_id_array(ids)).to_pylist())
+        return set(texts(self._table(table_key).overlay().present(_id_array(ids))))
 
     def changes(self) -> dict[str, TableChanges]:
         """The net result: every table that would change, in name order."""
@@ -200,7 +196,7 @@ class _PendingTable:
         if len(pending):
             rows = self._pieces[0]
             self._pieces = [rows.filter(pc.invert(pc.is_in(rows.column(ID), value_set=pending)))]
-        self._deletes.update(fresh.to_pylist())
+        self._deletes.update(texts(fresh))
         self._overlay = None
         return gone
 
@@ -235,7 +231,7 @@ class _PendingTable:
         last = np.empty(size, np.int64)
         last[codes] = np.arange(rows.num_rows)
         last.sort()
-        kept = rows.drop_columns(_MUST_BE_NEW).take(pa.array(last))
+        kept = rows.drop_columns(_MUST_BE_NEW).take(row_numbers(last))
         return kept.append_column(_MUST_BE_NEW, pa.array(must_be_new[codes[last]]))
 
     def _refuse_twice_new(self, rows: pa.Table, codes: Any, repeated: Any) -> None:
@@ -253,7 +249,7 @@ class _PendingTable:
             return TableChanges(self._table_key, deletes=deletes)
         flags = one_array(rows.column(_MUST_BE_NEW))
         only_new = bool(pc.all(flags).as_py())
-        new_ids = frozenset() if only_new else frozenset(puts.column(ID).filter(flags).to_pylist())
+        new_ids = frozenset() if only_new else frozenset(texts(puts.column(ID).filter(flags)))
         return TableChanges(self._table_key, puts, deletes, only_new=only_new, new_ids=new_ids)
 
 

@@ -16,18 +16,32 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from omnigraph.store.filters import Value
+    from omnigraph.store.literals import Value
 
     Values = pa.Array[Any] | pa.ChunkedArray[Any]
 
 NO_VALUE = -1
 
 
+def texts(values: Values) -> list[str]:
+    """Ids as Python strings."""
+    found: list[Any] = values.to_pylist()
+    return found
+
+
+def row_numbers(rows: NDArray[np.int64]) -> pa.Array[Any]:
+    """Row numbers in the form that `take` wants."""
+    numbers: pa.Array[Any] = pa.array(rows, pa.int64())
+    return numbers
+
+
 def one_array(values: Values) -> pa.Array[Any]:
     """The values as one contiguous array."""
     if not isinstance(values, pa.ChunkedArray):
         return values
-    return values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
+    array: pa.Array[Any] | pa.ChunkedArray[Any] = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
+    assert isinstance(array, pa.Array)
+    return array
 
 
 def comparable(values: Values) -> pa.Array[Any]:
@@ -36,7 +50,7 @@ def comparable(values: Values) -> pa.Array[Any]:
     kind: Any = array.type
     if pa.types.is_floating(kind):
         wide = pc.add(array.cast(pa.float64()), 0.0)
-        return pc.if_else(pc.is_nan(wide), float("nan"), wide)
+        return one_array(pc.if_else(pc.is_nan(wide), float("nan"), wide))
     if pa.types.is_date64(kind):
         return array.view(pa.int64())
     if pa.types.is_nested(kind):
@@ -61,7 +75,7 @@ def as_literals(values: pa.Array[Any], kind: pa.DataType) -> list[Value] | None:
 
 
 def tuple_codes(columns: Sequence[Values]) -> tuple[NDArray[np.int64], int]:
-    """A number for each row, the same for the same tuple of values, below the count given; a tuple with a null has none."""
+    """A number for each row, the same for the same tuple, and how many there are; `NO_VALUE` where one is null."""
     codes, size = _codes(comparable(columns[0]))
     for column in columns[1:]:
         more, more_size = _codes(comparable(column))

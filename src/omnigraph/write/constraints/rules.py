@@ -170,8 +170,7 @@ class EdgeCount:
         """The error for one source node."""
         bounds = f"{self.minimum}..{'' if self.maximum is None else self.maximum}"
         return CardinalityViolation(
-            f"@card violation on {self.type_name}: {self.node_type} {source_id!r} has {count} edges, "
-            f"expected {bounds}",
+            f"@card violation on {self.type_name}: {self.node_type} {source_id!r} has {count} edges, expected {bounds}",
             type_name=self.type_name,
             source_id=source_id,
             count=count,
@@ -182,7 +181,8 @@ class EdgeCount:
 
 def value_rules(catalog: Catalog, table_key: str) -> tuple[ValueRule, ...]:
     """The rules on single values of a table, in column order."""
-    kind, name = _type_of(catalog, table_key)
+    kind = type_of(catalog, table_key)
+    name = kind.name
     ends = ENDS if table_key.startswith("edge:") else ()
     rules: list[ValueRule] = [Required(name, end) for end in ends]
     for each in kind.properties.values():
@@ -194,7 +194,8 @@ def value_rules(catalog: Catalog, table_key: str) -> tuple[ValueRule, ...]:
 
 def unique_rules(catalog: Catalog, table_key: str) -> tuple[Unique, ...]:
     """The key, then the other tuples that must be unique. Blobs are not compared."""
-    kind, name = _type_of(catalog, table_key)
+    kind = type_of(catalog, table_key)
+    name = kind.name
     blobs = {each.name for each in kind.properties.values() if each.type.scalar == "Blob"}
     keys = [Unique(table_key, name, kind.rules.key, is_key=True)] if kind.rules.key else []
     others = [Unique(table_key, name, each) for each in kind.rules.unique if not blobs & set(each)]
@@ -224,9 +225,10 @@ def _property_rules(type_name: str, each: Property) -> list[ValueRule]:
     return rules
 
 
-def _type_of(catalog: Catalog, table_key: str) -> tuple[NodeType | EdgeType, str]:
+def type_of(catalog: Catalog, table_key: str) -> NodeType | EdgeType:
+    """The node or edge type that a table holds."""
     kind, _, name = table_key.partition(":")
-    return (catalog.nodes[name] if kind == "node" else catalog.edges[name]), name
+    return catalog.nodes[name] if kind == "node" else catalog.edges[name]
 
 
 def _value_violation(rule: ValueRule, name: str, text: str, row_id: str | None, value: object) -> ValueViolation:

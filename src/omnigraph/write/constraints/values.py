@@ -81,7 +81,8 @@ def _outside(rule: Within, column: Column) -> NDArray[np.bool_]:
 
 def _whole_bounds(rule: Within, kind: pa.DataType) -> tuple[int, int]:
     """The bounds in the column's own type, without rounding; an impossible range keeps none of its values."""
-    info = np.iinfo(kind.to_pandas_dtype())
+    width: Any = kind.to_pandas_dtype()
+    info = np.iinfo(width)
     lowest, highest = int(info.min), int(info.max)
     minimum = lowest if rule.minimum is None else math.ceil(rule.minimum)
     maximum = highest if rule.maximum is None else math.floor(rule.maximum)
@@ -92,7 +93,7 @@ def _whole_bounds(rule: Within, kind: pa.DataType) -> tuple[int, int]:
 
 def _float_bounds(rule: Within, kind: pa.DataType) -> tuple[float, float]:
     """The bounds in the column's width: a value written like the bound is inside, in 32 bits as in 64."""
-    width = kind.to_pandas_dtype()
+    width: Any = kind.to_pandas_dtype()
     minimum = -math.inf if rule.minimum is None else float(width(rule.minimum))
     maximum = math.inf if rule.maximum is None else float(width(rule.maximum))
     return minimum, maximum
@@ -108,8 +109,7 @@ def _found(rule: Matches, column: Column) -> Any:
 
 
 def _misshapen(rule: Dimensions, column: Column) -> NDArray[np.bool_]:
-    lengths = pc.list_value_length(column)
-    wrong = _flags(pc.not_equal(lengths, rule.dimensions))
+    wrong = _flags(pc.not_equal(pc.list_value_length(column), pa.scalar(rule.dimensions)))
     lists: Any = column
     items = one_array(pc.list_flatten(lists))
     if items.null_count:

@@ -140,6 +140,8 @@ def _one_by_one(declared: PropertyType, values: Sequence[object], *, lenient: bo
         except WrongValue as wrong:
             if not (lenient and scalar and wrong.rule == "type"):
                 raise BadCell(index, wrong.rule, str(wrong)) from None
+            if not declared.nullable:
+                raise BadCell(index, "required", f"a value is required: {wrong}") from None
             stored.append(None)
     return stored_column(declared, stored)
 

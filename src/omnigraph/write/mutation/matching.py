@@ -68,7 +68,7 @@ def _select(rows: pa.Table, columns: dict[str, exp.Expr]) -> pa.Table:
     with duckdb.connect() as connection:
         connection.register("given", _for_duckdb(rows))
         try:
-            answer = connection.execute(query.sql("duckdb")).to_arrow_table()
+            answer = connection.sql(query.sql("duckdb")).to_arrow_table()
         except (duckdb.OutOfRangeException, duckdb.ConversionException) as error:
             raise ConstraintViolation(f"a value cannot be computed: {error}", type_name="") from error
     assert answer is not None

@@ -99,7 +99,7 @@ class Executor:
 
     def _delete(self, statement: Delete) -> None:
         kind = self._type(statement.table)
-        ids = self._rows(kind, statement.where).column("id").to_pylist()
+        ids = self._rows(kind, statement.where).column("id")
         if isinstance(kind, NodeType):
             gone = self.pending.delete_nodes(kind.name, ids)
             self.affected.nodes += gone.nodes

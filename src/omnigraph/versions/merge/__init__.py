@@ -1,0 +1,1 @@
+"""Three-way merge, entity by entity, on ids."""

@@ -1,0 +1,167 @@
+"""One table: what both sides made of it since their common base, put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.store.tables import ID
+from omnigraph.versions.merge.conflicts import Conflict, ConflictKind, Resolver, Row, settle
+from omnigraph.versions.same_rows import same_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from omnigraph.versions.delta import TableDelta
+
+
+@dataclass(frozen=True)
+class TableMerge:
+    """What has to change on the target, and what the caller has to decide first."""
+
+    table_key: str
+    puts: pa.Table
+    deletes: frozenset[str]
+    conflicts: tuple[Conflict, ...]
+
+
+def merge_table(source: TableDelta, target: TableDelta, *, by_property: bool, resolver: Resolver) -> TableMerge:
+    """Put the source's changes on top of the target's.
+
+    Rows that only the source touched are taken as they are. Rows that both touched are merged property by property, or,
+    without `by_property`, must be the same on both sides.
+    """
+    theirs = _touched(target)
+    both = [each for each in _touched(source) if each in theirs]
+    if not both:
+        return TableMerge(source.table_key, source.after, _ids(source.deleted), ())
+    contested = pa.array(both, pa.string())
+    puts = source.after.filter(pc.invert(pc.is_in(source.after_ids, value_set=contested)))
+    deletes = _ids(source.deleted) - set(both)
+    decided = [_decide(each, by_property=by_property, resolver=resolver) for each in _contested(source, target, both)]
+    rows = [each.put for each in decided if each.put is not None]
+    gone = {each.row_id for each in decided if each.delete}
+    if rows:
+        puts = pa.concat_tables([puts, _table(rows, puts.schema)])
+    conflicts = tuple(each.conflict for each in decided if each.conflict is not None)
+    return TableMerge(source.table_key, puts, frozenset(deletes | gone), conflicts)
+
+
+@dataclass(frozen=True)
+class _Contested:
+    table_key: str
+    row_id: str
+    base: Row | None
+    ours: Row | None
+    theirs: Row | None
+
+
+@dataclass(frozen=True)
+class _Decided:
+    row_id: str
+    put: Row | None = None
+    delete: bool = False
+    conflict: Conflict | None = None
+
+
+def _decide(entity: _Contested, *, by_property: bool, resolver: Resolver) -> _Decided:
+    base, ours, theirs = entity.base, entity.ours, entity.theirs
+    if _same_row(ours, theirs):
+        return _Decided(entity.row_id)
+    if base is not None and ours is not None and theirs is not None:
+        merged, disputed = _merge_properties(base, ours, theirs)
+        if by_property and not disputed:
+            return _Decided(entity.row_id, put=merged)
+        return _settled(entity, "DivergentUpdate", _named(disputed), disputed, resolver)
+    if base is None:
+        return _settled(entity, "DivergentInsert", "both sides added it, with different values", (), resolver)
+    side = (
+        "the source removed it and the target changed it"
+        if theirs is None
+        else "the target removed it and the source changed it"
+    )
+    return _settled(entity, "DeleteVsUpdate", side, (), resolver)
+
+
+def _settled(
+    entity: _Contested, kind: ConflictKind, message: str, properties: tuple[str, ...], resolver: Resolver
+) -> _Decided:
+    conflict = Conflict(
+        kind, entity.table_key, entity.row_id, message, entity.base, entity.ours, entity.theirs, properties
+    )
+    choice = settle(resolver, conflict)
+    if choice is None:
+        return _Decided(entity.row_id, conflict=conflict)
+    if choice == "ours":
+        return _Decided(entity.row_id)
+    row = entity.theirs if choice == "theirs" else _completed(choice, entity)
+    return _Decided(entity.row_id, delete=True) if row is None else _Decided(entity.row_id, put=row)
+
+
+def _completed(choice: Any, entity: _Contested) -> Row:
+    """The caller's own row: what it does not name stays as the target has it."""
+    known = entity.ours or entity.theirs or {}
+    return {**known, **choice, ID: entity.row_id}
+
+
+def _merge_properties(base: Row, ours: Row, theirs: Row) -> tuple[Row, tuple[str, ...]]:
+    merged, disputed = dict(ours), []
+    for name, value in theirs.items():
+        if same_value(value, base.get(name)) or same_value(value, ours.get(name)):
+            continue
+        if same_value(ours.get(name), base.get(name)):
+            merged[name] = value
+        else:
+            disputed.append(name)
+    return merged, tuple(disputed)
+
+
+def _named(disputed: tuple[str, ...]) -> str:
+    return f"both sides changed {', '.join(disputed) or 'it'}"
+
+
+def _contested(source: TableDelta, target: TableDelta, ids: list[str]) -> Iterator[_Contested]:
+    base = {**_rows(target.before, ids), **_rows(source.before, ids)}
+    ours, theirs = _rows(target.after, ids), _rows(source.after, ids)
+    for row_id in ids:
+        yield _Contested(source.table_key, row_id, base.get(row_id), ours.get(row_id), theirs.get(row_id))
+
+
+def _rows(table: pa.Table, ids: list[str]) -> dict[str, Row]:
+    wanted = table.filter(pc.is_in(table.column(ID), value_set=pa.array(ids, pa.string())))
+    return {row[ID]: row for row in _plain(wanted).to_pylist()}
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Moments as numbers: Python's dates would lose the time of day."""
+    for at, field in enumerate(table.schema):
+        if pa.types.is_date64(field.type):
+            table = table.set_column(at, field.name, table.column(at).cast(pa.int64()))
+    return table
+
+
+def _table(rows: list[Row], schema: pa.Schema) -> pa.Table:
+    columns = []
+    for field in schema:
+        carrier = pa.int64() if pa.types.is_date64(field.type) else field.type
+        columns.append(pa.array([row.get(field.name) for row in rows], carrier).cast(field.type))
+    return pa.table(columns, schema=schema)
+
+
+def _touched(delta: TableDelta) -> dict[str, None]:
+    ids: list[Any] = [*delta.before_ids.to_pylist(), *delta.after_ids.to_pylist()]
+    return dict.fromkeys(ids)
+
+
+def _ids(rows: pa.Table) -> frozenset[str]:
+    ids: list[Any] = rows.column(ID).to_pylist()
+    return frozenset(ids)
+
+
+def _same_row(one: Row | None, other: Row | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return all(same_value(value, other.get(name)) for name, value in one.items())

@@ -1,0 +1,93 @@
+"""No two rows with the same tuple: within the change, and against the committed rows that it leaves alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.store.tables import ID
+from omnigraph.write.constraints.identity import has_own_id
+from omnigraph.write.constraints.values import in_row_order
+from omnigraph.write.same_value import NO_VALUE, first_rows, one_array, row_numbers, tuple_codes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from omnigraph.errors import ConstraintViolation
+    from omnigraph.language.schema.catalog import EdgeType, NodeType
+    from omnigraph.write.constraints.rules import Unique
+    from omnigraph.write.overlay import Overlay
+
+
+def unique_violations(
+    rules: Sequence[Unique], kind: NodeType | EdgeType, rows: pa.Table, table: Overlay
+) -> Iterator[ConstraintViolation]:
+    """Every violation in row order. A tuple that a committed row holds is told as that row's, else as the first's."""
+    searches = [_Search(rule, kind, rows, table) for rule in rules]
+    for row, search in in_row_order([(each.rows_in_conflict, each) for each in searches]):
+        yield search.violation(row)
+
+
+class _Search:
+    """The rows that break one rule, and who holds their tuples."""
+
+    def __init__(self, rule: Unique, kind: NodeType | EdgeType, rows: pa.Table, table: Overlay) -> None:
+        self._rule = rule
+        self._rows = rows
+        self._committed_ids: Any = pa.array([], pa.string())
+        columns = [one_array(rows.column(each)) for each in rule.columns]
+        codes, size = tuple_codes(columns)
+        self._earlier = _earlier(codes, size)
+        self._committed = self._held(kind, table, codes != NO_VALUE)
+        conflict = (self._earlier != NO_VALUE) | (self._committed != NO_VALUE)
+        self.rows_in_conflict = np.flatnonzero(conflict)
+
+    def violation(self, row: int) -> ConstraintViolation:
+        """The error for one of the rows in conflict."""
+        committed = int(self._committed[row])
+        earlier = self._rows.column(ID)[int(self._earlier[row])]
+        holder = self._committed_ids[committed] if committed != NO_VALUE else earlier
+        values = tuple(self._rows.column(each)[row].as_py() for each in self._rule.columns)
+        return self._rule.violation(self._rows.column(ID)[row].as_py(), values, holder.as_py())
+
+    def _held(self, kind: NodeType | EdgeType, table: Overlay, complete: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """For each row, the committed row that holds its tuple."""
+        held = np.full(self._rows.num_rows, NO_VALUE, np.int64)
+        asked = complete & ~has_own_id(kind, self._rows) if self._rule.is_key else complete
+        places = np.flatnonzero(asked)
+        if not len(places):
+            return held
+        mine = self._rows if len(places) == len(held) else self._rows.take(row_numbers(places))
+        wanted = {each: mine.column(each) for each in self._rule.columns}
+        found = table.survivors_where(wanted, [*self._rule.columns, ID])
+        if found.num_rows:
+            self._committed_ids = one_array(found.column(ID))
+            held[places] = _matches(mine, found, self._rule.columns)
+        return held
+
+
+def _earlier(codes: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """For each row, the first row with its tuple when that is another one."""
+    rows = np.arange(len(codes))
+    if size == len(codes):
+        return np.full(len(codes), NO_VALUE, np.int64)
+    first = np.append(first_rows(codes, size), NO_VALUE)[codes]
+    return np.where(first == rows, NO_VALUE, first)
+
+
+def _matches(mine: pa.Table, found: pa.Table, columns: Sequence[str]) -> NDArray[np.int64]:
+    """For each of my rows, a found row with the same tuple."""
+    both = [pa.concat_arrays([one_array(mine.column(each)), _like(found, mine, each)]) for each in columns]
+    codes, size = tuple_codes(both)
+    theirs = first_rows(codes[mine.num_rows :], size)
+    return np.append(theirs, NO_VALUE)[codes[: mine.num_rows]]
+
+
+def _like(found: pa.Table, mine: pa.Table, column: str) -> pa.Array[Any]:
+    kind: Any = mine.schema.field(column).type
+    return one_array(pc.cast(found.column(column), kind))

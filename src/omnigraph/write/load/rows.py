@@ -1,0 +1,181 @@
+"""Typed batches become one table of whole rows per type: every row with its id, no id twice, edges at their nodes.
+
+Edges wait until all nodes are known, because the permissive grammar may rewrite the ids that they point at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.errors import ConstraintViolation, InvalidRecord
+from omnigraph.language.schema.arrow import edge_arrow_schema, node_arrow_schema
+from omnigraph.language.schema.catalog import EdgeType
+from omnigraph.write.load.batches import Batch, GraphType
+from omnigraph.write.load.identity import derived_ids, given_or_new_ids, mismatches, spells_a_member, strict_ids
+from omnigraph.write.load.places import Place, refuse
+from omnigraph.write.load.values import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from omnigraph.world import World
+
+    Column = pa.Array[Any]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """All rows of one type that an input holds."""
+
+    type: GraphType
+    table: pa.Table
+
+
+@dataclass
+class _Gathered:
+    """Batches of one type with their ids, in the order of the input."""
+
+    type: GraphType
+    batches: list[Batch] = field(default_factory=list)
+    ids: list[Column] = field(default_factory=list)
+
+    def add(self, batch: Batch, ids: Column) -> None:
+        self.batches.append(batch)
+        self.ids.append(ids)
+
+    def place(self, index: int) -> Place:
+        """Where the row of this index came from."""
+        for batch in self.batches:
+            if index < len(batch):
+                return batch.places[index]
+            index -= len(batch)
+        raise IndexError(index)
+
+
+def gather_rows(
+    batches: Iterable[Batch], world: World, *, touched: Iterable[GraphType] = (), strict: bool = True
+) -> dict[str, Rows]:
+    """All rows by table key. Types in `touched` are there even without rows.
+
+    Strict: an explicit id must be what the key makes. Otherwise an old spelling of it is accepted, and edges follow.
+    """
+    gathered = {each.table_key: _Gathered(each) for each in touched}
+    renamed = _Renamed()
+    edges: list[Batch] = []
+    for batch in batches:
+        if isinstance(batch.type, EdgeType):
+            edges.append(batch)
+            continue
+        ids = strict_ids(batch, world) if strict else renamed.node_ids(batch, world)
+        gathered.setdefault(batch.type.table_key, _Gathered(batch.type)).add(batch, ids)
+    renamed.check(gathered)
+    for batch in edges:
+        moved = renamed.follow(batch)
+        ids = strict_ids(moved, world) if strict else _edge_ids(moved, world)
+        gathered.setdefault(batch.type.table_key, _Gathered(batch.type)).add(moved, ids)
+    for each in gathered.values():
+        _refuse_repeated_ids(each)
+    return {key: Rows(each.type, _table(each)) for key, each in gathered.items()}
+
+
+def _edge_ids(batch: Batch, world: World) -> Column:
+    derived = derived_ids(batch)
+    return given_or_new_ids(batch, world) if derived is None else derived
+
+
+def _table(gathered: _Gathered) -> pa.Table:
+    schema = _schema(gathered.type)
+    pairs = zip(gathered.batches, gathered.ids, strict=True)
+    tables = [pa.Table.from_arrays([ids, *_columns(batch)], schema=schema) for batch, ids in pairs]
+    return pa.concat_tables(tables) if tables else schema.empty_table()
+
+
+def _schema(kind: GraphType) -> pa.Schema:
+    return edge_arrow_schema(kind) if isinstance(kind, EdgeType) else node_arrow_schema(kind)
+
+
+def _columns(batch: Batch) -> list[Column]:
+    ends = [each for each in (batch.src, batch.dst) if each is not None]
+    return [*ends, *(batch.columns[name] for name in batch.type.properties)]
+
+
+def _refuse_repeated_ids(gathered: _Gathered) -> None:
+    ids: Any = pa.chunked_array(gathered.ids, pa.string())
+    if pc.count_distinct(ids).as_py() == len(ids):
+        return
+    seen: dict[str, int] = {}
+    for index, row_id in enumerate(ids.to_pylist()):
+        if row_id in seen:
+            raise _repeated(gathered, row_id, seen[row_id], index)
+        seen[row_id] = index
+
+
+def _repeated(gathered: _Gathered, row_id: str, first: int, second: int) -> ConstraintViolation | InvalidRecord:
+    kind, earlier, place = gathered.type, gathered.place(first), gathered.place(second)
+    if not kind.rules.key:
+        message = f"the id {shown(row_id)} of this {kind.name} stands twice, first in {earlier}"
+        return refuse(place, "duplicate_id", message, type_name=kind.name, property_name="id")
+    columns = kind.rules.key
+    named = f"{kind.name}.{columns[0]}" if len(columns) == 1 else f"{kind.name}({', '.join(columns)})"
+    return ConstraintViolation(
+        f"{place}: @unique violation on {named}: the key {shown(row_id)} stands twice, first in {earlier}",
+        type_name=kind.name,
+        property_name=columns[0] if len(columns) == 1 else None,
+        row_id=row_id,
+    )
+
+
+class _Renamed:
+    """Old spellings of node ids, and what they are now: what edges point at is rewritten with them."""
+
+    def __init__(self) -> None:
+        self._new: dict[str, dict[str, str]] = {}
+
+    def node_ids(self, batch: Batch, world: World) -> Column:
+        """The ids of a batch of nodes; an id that spells one of the row's key values is noted as an old one."""
+        derived = derived_ids(batch)
+        if derived is None:
+            return given_or_new_ids(batch, world)
+        wrong = mismatches(batch, derived)
+        for index in [] if wrong is None else pc.indices_nonzero(wrong).to_pylist():
+            self._note(batch, index, batch.ids[index].as_py(), derived[index].as_py())
+        return derived
+
+    def _note(self, batch: Batch, index: int, old: str, new: str) -> None:
+        kind, place = batch.type, batch.places[index]
+        if not spells_a_member(batch, index, old):
+            message = f"the id {shown(old)} of this {kind.name} is no spelling of its key, which makes it {shown(new)}"
+            raise refuse(place, "id_mismatch", message, type_name=kind.name, property_name="id")
+        known = self._new.setdefault(kind.name, {}).setdefault(old, new)
+        if known != new:
+            message = f"the id {shown(old)} stands for two {kind.name}s, {shown(known)} and {shown(new)}"
+            raise refuse(place, "id_ambiguous", message, type_name=kind.name, property_name="id")
+
+    def check(self, gathered: Mapping[str, _Gathered]) -> None:
+        """An old spelling that is also the id of another node would send edges to the wrong one."""
+        for each in gathered.values():
+            old = self._new.get(each.type.name)
+            if not old or isinstance(each.type, EdgeType):
+                continue
+            taken = pc.is_in(pa.chunked_array(each.ids, pa.string()), value_set=pa.array(list(old), pa.string()))
+            if pc.any(taken, min_count=0).as_py():
+                place = each.place(int(pc.index(taken, value=True).as_py()))
+                message = f"the id of this {each.type.name} is also an old spelling of another one's"
+                raise refuse(place, "id_ambiguous", message, type_name=each.type.name, property_name="id")
+
+    def follow(self, batch: Batch) -> Batch:
+        """A batch of edges that points at the ids as they are now."""
+        kind = batch.type
+        assert isinstance(kind, EdgeType)
+        return replace(batch, src=self._now(kind.source, batch.src), dst=self._now(kind.target, batch.dst))
+
+    def _now(self, node_type: str, ids: Column | None) -> Column | None:
+        renamed = self._new.get(node_type)
+        if not renamed or ids is None:
+            return ids
+        found = pc.index_in(ids, value_set=pa.array(list(renamed), pa.string()))
+        return pc.coalesce(pa.array(list(renamed.values()), pa.string()).take(found), ids)

@@ -1,0 +1,90 @@
+"""From net changes to table writes: for each table the cheapest staging that is right."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.errors import KeyConflict
+from omnigraph.store.staging import (
+    Staged,
+    stage_append,
+    stage_change,
+    stage_delete_ids,
+    stage_overwrite,
+    stage_upsert,
+)
+from omnigraph.store.tables import ID
+from omnigraph.write.commit import TableWrite
+from omnigraph.write.overlay import Overlay
+from omnigraph.write.row_shape import put_schema
+from omnigraph.write.same_value import one_array, texts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from omnigraph.store.tables import Table
+    from omnigraph.write.changes import TableChanges
+    from omnigraph.write.view import View
+
+    Stage = Callable[[Table], Staged]
+
+
+def writes_of(view: View, changes: Mapping[str, TableChanges]) -> list[TableWrite]:
+    """The writes that make the changes, in table order; a table in which nothing would change has none.
+
+    Nothing is staged yet. Each write holds rows and ids only, so it can be staged on any handle of the same content,
+    such as a branch's fork of the table. `KeyConflict` when a row that must be new is there.
+    """
+    writes = []
+    for table_key in sorted(changes):
+        stage = _staging(view, changes[table_key])
+        if stage is not None:
+            writes.append(TableWrite(view.entry(table_key), stage))
+    return writes
+
+
+def _staging(view: View, change: TableChanges) -> Stage | None:
+    if change.is_empty:
+        return None
+    if change.overwrite:
+        return partial(_overwrite, rows=change.puts)
+    there = _committed_ids(view, change)
+    _refuse_taken(change, there)
+    deletes = [each for each in there.to_pylist() if each in change.deletes]
+    puts = change.puts if change.puts is not None and change.puts.num_rows else None
+    if puts is None:
+        return partial(_delete, ids=deletes) if deletes else None
+    if deletes:
+        return partial(stage_change, upserts=puts, deletes=deletes)
+    # Nobody else's row can come between: the commit protocol lands a write on the version it was computed from.
+    return partial(stage_upsert, rows=puts) if len(there) else partial(stage_append, rows=puts)
+
+
+def _committed_ids(view: View, change: TableChanges) -> pa.Array[Any]:
+    """Those of the ids put and removed that are committed: one lookup for both."""
+    overlay = Overlay(view, change)
+    asked = pa.concat_arrays([overlay.put_ids, overlay.deleted_ids])
+    return one_array(view.rows_where(change.table_key, ID, asked, [ID]).column(ID))
+
+
+def _refuse_taken(change: TableChanges, there: pa.Array[Any]) -> None:
+    if change.puts is None or not len(there) or not (change.only_new or change.new_ids):
+        return
+    ids = one_array(change.puts.column(ID))
+    for row_id in texts(ids.filter(pc.is_in(ids, value_set=there))):
+        if change.only_new or row_id in change.new_ids:
+            raise KeyConflict(change.table_key.partition(":")[2], row_id)
+
+
+def _overwrite(table: Table, rows: pa.Table | None) -> Staged:
+    return stage_overwrite(table, put_schema(table.schema).empty_table() if rows is None else rows)
+
+
+def _delete(table: Table, ids: Sequence[str]) -> Staged:
+    staged = stage_delete_ids(table, ids)
+    assert staged is not None, "the ids were committed in a table of the same content"
+    return staged
