@@ -15,6 +15,8 @@ from omnigraph.manifest.layout import MAIN
 from omnigraph.manifest.publisher import ANY_HEAD
 from omnigraph.schema_contract import blueprint, read_schema
 from omnigraph.store.location import parse_location
+from omnigraph.versions.diff import GraphDiff
+from omnigraph.versions.merge.merge import Merge, Merged, MergeOptions
 from omnigraph.world import REAL, World
 from omnigraph.write.commit import Operation, commit
 from omnigraph.write.mutation.constants import Request
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from omnigraph.manifest.branches import Branch
     from omnigraph.manifest.rows import GraphCommit
     from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.versions.merge.conflicts import Resolver
     from omnigraph.write.recovery.audit import Recovery
 
 
@@ -140,6 +143,37 @@ class Graph:
             return Mutated(receipt.commit if receipt else None, 0, 0, repeated=receipt is not None)
         return Mutated(receipt.commit, mutation.affected.nodes, mutation.affected.edges)
 
+    def merge(
+        self,
+        source: str,
+        *,
+        into: str = MAIN,
+        resolve: Resolver = None,
+        by_property: bool = True,
+        actor: str | None = None,
+        dry_run: bool = False,
+        delete_branch: bool = False,
+    ) -> Merged:
+        """Merge a branch into another as one commit with two parents.
+
+        Two sides that changed different properties of one entity merge, unless `by_property` is off. What they
+        disagree on is settled by `resolve`: `"ours"` (the target), `"theirs"` (the source), a mapping of
+        `table_key/id` to one of them, or a function of the conflict; whatever is left is `MergeConflicts`, and nothing
+        is written. `dry_run` only tells what would happen.
+        """
+        options = MergeOptions(by_property=by_property, resolver=resolve, actor=actor or self.actor)
+        merge = Merge(self._manifest, self._catalog, source, into, options)
+        if dry_run:
+            return merge.preview()
+        done = merge.run()
+        if delete_branch:
+            self.branches.delete(source)
+        return done
+
+    def diff(self, before: str, after: str) -> GraphDiff:
+        """What changed between two states, each given as a branch or a commit id."""
+        return GraphDiff(self._state(before), self._state(after), self._manifest.stores.tables)
+
     def snapshot(self, *, branch: str = MAIN, commit_id: str | None = None) -> Snapshot:
         """Which version of each table makes up the graph: now, or as of a commit."""
         return self._manifest.snapshot(branch) if commit_id is None else self._manifest.snapshot_of(commit_id)
@@ -160,6 +194,10 @@ class Graph:
         """Finish or undo operations that died since the graph was opened."""
         if not self.read_only:
             sweep(self._manifest)
+
+    def _state(self, name: str) -> Snapshot:
+        branches = {each.name for each in self.branches.list()}
+        return self.snapshot(branch=name) if name in branches else self.snapshot(commit_id=name)
 
     def _checked(self, source: str, name: str | None) -> CheckedQuery | CheckedMutation:
         return check_query(parse_queries(source).select(name), self._catalog)

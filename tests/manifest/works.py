@@ -76,3 +76,13 @@ def open_read_only_as_nobody(uri: str) -> None:
     """As `open_as_nobody`, only to read."""
     os.seteuid(65_534)
     reopen(uri, read_only=True)
+
+
+def branch_dying(uri: str, action: str, name: str, commit_id: str | None, failpoint: str) -> None:
+    """Make or remove a branch, with a failpoint armed once the graph is open."""
+    graph = reopen(uri)
+    failpoints.arm(failpoint)
+    if action == "create":
+        graph.create_branch(name, commit_id=commit_id)
+    else:
+        graph.delete_branch(name)

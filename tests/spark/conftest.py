@@ -15,6 +15,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+PANDAS_WARNING = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """pyspark warns of pandas 3 with every `mapInArrow`, which uses nothing of it."""
+    for item in items:
+        if item.get_closest_marker("spark"):
+            item.add_marker(PANDAS_WARNING)
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = spark_session(

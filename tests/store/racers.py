@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
@@ -77,7 +76,7 @@ def spawn_python(code: str, environment: dict[str, str] | None = None) -> subpro
     prelude = f"import sys; sys.path[:] = {paths!r}\n"
     return subprocess.Popen(
         [sys.executable, "-c", prelude + code],
-        env={**os.environ, **(environment or {})},
+        env={**REAL.environ, **(environment or {})},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

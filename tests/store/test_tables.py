@@ -154,19 +154,19 @@ def test_what_is_not_there_is_not_found(graph_uri: str, path: str, branch: str |
     assert not store.exists("nowhere")
 
 
-def test_a_directory_without_a_table_is_not_found_and_a_file_in_its_place_is_an_error(tmp_path: Path) -> None:
+def test_a_directory_or_a_file_is_not_a_table(tmp_path: Path) -> None:
     store = open_store(str(tmp_path))
-    (tmp_path / "empty").mkdir()
+    (tmp_path / "directory").mkdir()
     (tmp_path / "file").write_text("not a table")
-    assert not store.exists("empty")
-    with pytest.raises(StoreError):
-        store.exists("file")
+    assert not store.exists("directory")
+    assert not store.exists("file")
 
 
-def test_a_damaged_version_file_is_an_error_and_not_an_absence(tmp_path: Path) -> None:
-    store = open_store(str(tmp_path))
+@pytest.mark.parametrize("home", ["plain", "not found", "AccessDenied"])
+def test_a_damaged_version_file_is_an_error_and_not_an_absence(tmp_path: Path, home: str) -> None:
+    store = open_store(str(tmp_path / home))
     made(store, small("a"))
-    (version,) = (tmp_path / PATH / "_versions").glob("*.manifest")
+    (version,) = (tmp_path / home / PATH / "_versions").glob("*.manifest")
     version.write_bytes(b"damaged")
     with pytest.raises(StoreError) as caught:
         store.open(Pin(PATH, 1))

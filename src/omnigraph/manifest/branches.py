@@ -21,7 +21,7 @@ from omnigraph.manifest.state import ManifestState
 from omnigraph.store.filters import one_of
 from omnigraph.store.lance_errors import lance_errors
 from omnigraph.store.lease import acquire
-from omnigraph.store.residual import create_branch, delete_branch, drop_files
+from omnigraph.store.residual import create_branch, delete_branch
 from omnigraph.store.staging import commit_staged, stage_delete
 from omnigraph.store.tables import Pin
 
@@ -126,8 +126,8 @@ def drop_fork(stores: Stores, path: str, branch: str) -> None:
     main = stores.tables.open_newest(path)
     if branch in _references(main):
         delete_branch(main, branch)
-    else:
-        _drop_tree(stores, path, branch)
+    # Lance removes no tree without a reference, and refuses to drop one without a whole version in it.
+    stores.objects.delete_prefix(branch_tree(path, branch))
 
 
 def fork_table(stores: Stores, path: str, branch: str, *, parent: Table) -> Table:
@@ -186,7 +186,7 @@ def _require_free(name: str, taken: References) -> None:
 def _reclaim_orphan(stores: Stores, name: str) -> None:
     """Files of a branch whose maker died before it became one: Lance can neither create nor delete over them."""
     if stores.objects.exists(branch_tree(MANIFEST, name)):
-        _drop_tree(stores, MANIFEST, name)
+        stores.objects.delete_prefix(branch_tree(MANIFEST, name))
         stores.tables.forget(MANIFEST, name)
 
 
@@ -253,11 +253,3 @@ def _tables_of(stores: Stores, branch: str) -> Snapshot:
     state = ManifestState(stores.uri)
     state.fold(read_rows(table), manifest_version=table.version)
     return state.current(branch)
-
-
-def _drop_tree(stores: Stores, path: str, branch: str) -> None:
-    options = stores.tables.location.storage_options
-    try:
-        drop_files(stores.tables.uri(path, branch), None if options is None else dict(options))
-    except NotFound:
-        return

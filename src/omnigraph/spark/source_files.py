@@ -93,10 +93,18 @@ def _local(path: str) -> Iterator[SourceFile]:
     if Path(absolute).is_file():
         yield SourceFile(absolute, Path(absolute).stat().st_size)
         return
-    wanted = _wanted(absolute, is_pattern=not Path(absolute).exists())
-    for file in Path(wanted.below).rglob("*"):
-        if wanted(str(file)) and file.is_file():
-            yield SourceFile(str(file), file.stat().st_size)
+    is_pattern = not Path(absolute).exists()
+    wanted = _wanted(absolute, is_pattern=is_pattern)
+    for match in _glob(absolute) if is_pattern else [Path(absolute)]:
+        for file in match.rglob("*") if match.is_dir() else [match]:
+            if wanted(str(file)) and file.is_file():
+                yield SourceFile(str(file), file.stat().st_size)
+
+
+def _glob(pattern: str) -> Iterator[Path]:
+    """Looks only into directories that the pattern can match."""
+    root = Path(pattern).anchor
+    return Path(root).glob(os.path.relpath(pattern, root))
 
 
 def _objects(uri: str, options: Mapping[str, str], world: World) -> Iterator[SourceFile]:

@@ -61,9 +61,9 @@ _BY_TEXT: tuple[tuple[Trouble, tuple[str, ...]], ...] = (
 )  # fmt: skip
 
 
-def classify(error: BaseException) -> Trouble:
-    """Sort an exception raised by Lance."""
-    text = str(error)
+def classify(error: BaseException, *, place: str = "") -> Trouble:
+    """Sort an exception of Lance by its text. `place` is a path in it that people chose and that says nothing."""
+    text = str(error).replace(place, "") if place else str(error)
     if isinstance(error, CommitConflictError) and "is unknown" not in text:
         return Trouble.RETRYABLE if error.retryable else Trouble.INCOMPATIBLE
     for trouble, marks in _BY_TEXT:
@@ -72,10 +72,10 @@ def classify(error: BaseException) -> Trouble:
     return Trouble.OTHER
 
 
-def translate(error: BaseException, what: str) -> OmniGraphError:
+def translate(error: BaseException, what: str, *, place: str = "") -> OmniGraphError:
     """The error of ours that says the same, with `what` as its subject."""
     text = f"{what}: {_first_line(error)}"
-    match classify(error):
+    match classify(error, place=place):
         case Trouble.RETRYABLE | Trouble.CONTENTION:
             return CommitConflict(text)
         case Trouble.INCOMPATIBLE:

@@ -75,13 +75,6 @@ def delete_branch(main: Table, name: str) -> None:
         _own_handle(main).branches.delete(name)
 
 
-def drop_files(uri: str, storage_options: dict[str, str] | None) -> None:
-    """Delete a whole table or branch tree, including whatever lies below it."""
-    count("object_deletes", uri)
-    with lance_errors(f"deleting {uri}"):
-        LanceDataset.drop(uri, storage_options=storage_options)
-
-
 def collect_old_versions(table: Table, *, keep: int) -> int:
     """Delete all but the newest `keep` versions, and the files that only those needed; how many versions went.
 
@@ -99,4 +92,5 @@ def _own_handle(table: Table) -> LanceDataset:
 
 
 def _options(table: Table) -> dict[str, str] | None:
-    return getattr(table.dataset, "_storage_options", None)
+    options: dict[str, str] | None = table.dataset.initial_storage_options
+    return options

@@ -146,7 +146,13 @@ def commit_staged(staged: Staged, *, operation_id: str | None = None) -> Committ
         }
     count("table_commits", staged.table.path)
     try:
-        dataset = LanceDataset.commit(staged.table.dataset, transaction, max_retries=0)
+        dataset = LanceDataset.commit(
+            staged.table.dataset,
+            transaction,
+            max_retries=0,
+            # Without them the new handle could neither be opened a second time nor be shipped to another process.
+            storage_options=staged.table.dataset.initial_storage_options,
+        )
         reach("table.committed")
     except (OSError, ValueError, RuntimeError) as error:
         return _settle(staged, error)

@@ -193,9 +193,10 @@ class TableStore:
                 self.uri(path, branch), version=version, storage_options=self._options(), session=session
             )
         except (OSError, ValueError) as error:
-            if classify(error) is Trouble.NOT_FOUND:
+            place = self.location.root
+            if classify(error, place=place) is Trouble.NOT_FOUND:
                 raise NotFound(f"there is no table at {path}{_at(branch, version)}") from error
-            raise translate(error, f"opening {path}{_at(branch, version)}") from error
+            raise translate(error, f"opening {path}{_at(branch, version)}", place=place) from error
         return Table(dataset, path=path, branch=branch)
 
     def _options(self) -> dict[str, str] | None:

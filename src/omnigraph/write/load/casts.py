@@ -96,11 +96,12 @@ def _date(column: Column) -> Column | None:
         return column.cast(pa.int32()).cast(pa.date32())
     if types.is_string(column.type):
         return text_as_date(column)
-    if types.is_timestamp(column.type) and column.type.tz is None:
-        days = column.cast(pa.date32())
-        _same(column, days.cast(column.type), "has a time of day, and a Date has none")
+    moments = column.cast(pa.timestamp("ms")) if types.is_date64(column.type) else column
+    if types.is_timestamp(moments.type) and moments.type.tz is None:
+        days = moments.cast(pa.date32())
+        _same(moments, days.cast(moments.type), "has a time of day, and a Date has none")
         return days
-    return column.cast(pa.date32()) if types.is_date(column.type) else None
+    return column if types.is_date32(column.type) else None
 
 
 def _moment(column: Column) -> Column | None:
@@ -140,13 +141,10 @@ def _vector(declared: PropertyType, column: Column) -> Column | None:
     """Vectors whose numbers are all there and finite."""
     if not _is_list(column.type):
         return None
-    cast = column.cast(arrow_type(declared)) if not types.is_floating(column.type.value_type) else _narrow(declared, column)
+    # Only floats may be rounded to 32 bits; integers must fit.
+    cast: Any = column.cast(arrow_type(declared), safe=not types.is_floating(column.type.value_type))
     numbers = cast.flatten()
     return cast if not numbers.null_count and pc.all(pc.is_finite(numbers), min_count=0).as_py() else None
-
-
-def _narrow(declared: PropertyType, column: Any) -> Any:
-    return column.cast(arrow_type(declared), safe=False)
 
 
 def _list(declared: PropertyType, column: Column) -> Column | None:
@@ -156,8 +154,10 @@ def _list(declared: PropertyType, column: Column) -> Column | None:
     items = _scalar(PropertyType(declared.scalar), _decoded(lists.flatten()))
     if items is None or items.null_count:
         return None
-    offsets = pc.subtract(lists.offsets, lists.offsets[0])
-    return pa.ListArray.from_arrays(offsets, items, type=arrow_type(declared), mask=lists.is_null() if lists.null_count else None)
+    lengths = pc.fill_null(lists.value_lengths(), 0)
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])
+    mask = lists.is_null() if lists.null_count else None
+    return pa.ListArray.from_arrays(offsets, items, type=arrow_type(declared), mask=mask)
 
 
 def _blob(column: Column) -> Column | None:

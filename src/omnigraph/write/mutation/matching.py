@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import duckdb
-import pyarrow as pa
 from sqlglot import exp
 
 from omnigraph.errors import ConstraintViolation
@@ -20,11 +20,14 @@ from omnigraph.language.query.expressions import (
     RowValue,
     conjuncts,
 )
+from omnigraph.relational.engine import as_duckdb_takes_it, connection
 from omnigraph.relational.expressions import SqlBuilder
 from omnigraph.store import filters
 from omnigraph.write.mutation.constants import depends_on_row
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from omnigraph.language.schema.catalog import PropertyType
     from omnigraph.write.mutation.constants import Request
 
@@ -32,19 +35,31 @@ _Comparison = Literal["=", "!=", "<", "<=", ">", ">=", "contains", "starts_with"
 _FLIPPED: dict[str, Any] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-def pushed(where: Expression, request: Request) -> filters.Filter | None:
-    """The part of a predicate that the table itself can filter by: never more than the predicate allows."""
-    parts = [each for each in (_filter(part, request) for part in conjuncts(where)) if each is not None]
-    return filters.All(tuple(parts)) if parts else None
+@dataclass(frozen=True)
+class Predicate:
+    """A predicate in two parts: what the table itself filters by, and what is left to evaluate over those rows."""
+
+    pushed: filters.Filter | None
+    rest: tuple[Expression, ...]
+
+    def rows(self, candidates: pa.Table, request: Request) -> pa.Table:
+        """Of the rows that the filter lets through, those for which the rest is true too."""
+        if not self.rest or not candidates.num_rows:
+            return candidates
+        condition = _builder(request).build(AllOf(self.rest))
+        return candidates.filter(_select(candidates, {"matches": condition}).column("matches"))
 
 
-def matching(rows: pa.Table, where: Expression, request: Request) -> pa.Table:
-    """The rows for which the predicate is true."""
-    if not rows.num_rows:
-        return rows
-    condition = _builder(request).build(where)
-    mask = _select(rows, {"matches": condition}).column("matches")
-    return rows.filter(mask)
+def split(where: Expression, request: Request) -> Predicate:
+    """Push every condition that means the same to the table; most predicates are pushed whole."""
+    pushed, rest = [], []
+    for part in conjuncts(where):
+        each = _filter(part, request)
+        if each is None:
+            rest.append(part)
+        else:
+            pushed.append(each)
+    return Predicate(filters.All(tuple(pushed)) if pushed else None, tuple(rest))
 
 
 def computed(rows: pa.Table, values: dict[str, tuple[Expression, PropertyType]], request: Request) -> pa.Table:
@@ -65,24 +80,13 @@ def _column(expression: Expression) -> exp.Expr:
 def _select(rows: pa.Table, columns: dict[str, exp.Expr]) -> pa.Table:
     projected = [exp.alias_(value, name, quoted=True) for name, value in columns.items()]
     query = exp.select(*projected).from_("given")
-    with duckdb.connect() as connection:
-        connection.register("given", _for_duckdb(rows))
+    with connection() as duck:
+        duck.register("given", as_duckdb_takes_it(rows))
         try:
-            answer = connection.sql(query.sql("duckdb")).to_arrow_table()
+            answer: pa.Table = duck.sql(query.sql("duckdb")).to_arrow_table()
         except (duckdb.OutOfRangeException, duckdb.ConversionException) as error:
             raise ConstraintViolation(f"a value cannot be computed: {error}", type_name="") from error
-    assert answer is not None
     return answer
-
-
-def _for_duckdb(rows: pa.Table) -> pa.Table:
-    """Moments as timestamps, because DuckDB takes date64 for whole days; without blobs, which no predicate has."""
-    fields = [each for each in rows.schema if not pa.types.is_struct(each.type)]
-    columns = [
-        rows.column(each.name).cast(pa.timestamp("ms")) if pa.types.is_date64(each.type) else rows.column(each.name)
-        for each in fields
-    ]
-    return pa.table(columns, names=[each.name for each in fields])
 
 
 def _filter(part: Expression, request: Request) -> filters.Filter | None:

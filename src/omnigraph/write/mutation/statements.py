@@ -13,7 +13,7 @@ from omnigraph.language.schema import edge_arrow_schema, edge_id, node_arrow_sch
 from omnigraph.language.schema.arrow import default_array
 from omnigraph.language.schema.catalog import EdgeType, NodeType
 from omnigraph.write.mutation.constants import Request, column, depends_on_row
-from omnigraph.write.mutation.matching import computed, matching, pushed
+from omnigraph.write.mutation.matching import computed, split
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -108,8 +108,8 @@ class Executor:
             self.affected.edges += self.pending.delete(kind.table_key, ids)
 
     def _rows(self, kind: NodeType | EdgeType, where: Any) -> pa.Table:
-        candidates = self.pending.read(kind.table_key, None, pushed(where, self.request))
-        return matching(candidates, where, self.request)
+        predicate = split(where, self.request)
+        return predicate.rows(self.pending.read(kind.table_key, None, predicate.pushed), self.request)
 
     def _type(self, target: Target) -> NodeType | EdgeType:
         return self.catalog.nodes[target.name] if target.kind == "node" else self.catalog.edges[target.name]

@@ -1,0 +1,158 @@
+"""Files to load, wherever they are: opened as streams of bytes, found by glob or directory, unpacked by their suffix."""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import io
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+import obstore
+import pyarrow as pa
+from obstore.exceptions import BaseError
+
+from omnigraph.errors import InvalidInput, StoreUnavailable
+from omnigraph.store.location import OBJECT_STORES, Location, parse_location
+from omnigraph.store.remote_objects import RemoteObjects, open_remote_objects
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer
+
+    from omnigraph.world import World
+
+PACKED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
+_WILD = frozenset("*?[")
+
+
+@dataclass(frozen=True)
+class Found:
+    """One file: its path or URI, and its size in bytes."""
+
+    where: str
+    size: int
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return self.where
+
+    @property
+    def suffix(self) -> str:
+        """The suffix that tells its format, without that of a packer."""
+        path = PurePosixPath(self.where)
+        return (PurePosixPath(path.stem) if path.suffix in PACKED else path).suffix.lower()
+
+
+def is_remote(where: str) -> bool:
+    """Whether this is a URI of an object store."""
+    return where.partition("://")[0] in OBJECT_STORES and "://" in where
+
+
+def find_files(where: str, world: World) -> list[Found]:
+    """The files that a path, a glob, a directory or the URI of one stands for, sorted. None at all is an error."""
+    found = _find_remote(where, world) if is_remote(where) else _find_local(where.removeprefix("file://"))
+    if not found:
+        raise InvalidInput(f"there is nothing to load at {where}: check the path.")
+    return sorted(found, key=lambda each: each.where)
+
+
+def open_file(found: Found, world: World) -> BinaryIO:
+    """The bytes of a file, unpacked. Raises `InvalidInput` or a `StoreError` when they cannot be had."""
+    stream = _open_remote(found, world) if is_remote(found.where) else _open_local(found.where)
+    packer = PACKED.get(PurePosixPath(found.where).suffix)
+    return stream if packer is None else cast("BinaryIO", pa.CompressedInputStream(stream, packer))
+
+
+def is_lance(where: str) -> bool:
+    """Whether a path is a Lance dataset."""
+    return where.rstrip("/").endswith(".lance") or (not is_remote(where) and (Path(where) / "_versions").is_dir())
+
+
+def _find_local(where: str) -> list[Found]:
+    path = Path(where).expanduser()
+    if path.is_dir():
+        return [_local(each) for each in path.rglob("*") if each.is_file() and _counts(each.relative_to(path))]
+    if path.exists() or not _WILD & set(where):
+        return [_local(path)] if path.exists() else []
+    matches = (Path(each) for each in glob.glob(str(path), recursive=True))  # noqa: PTH207
+    return [_local(each) for each in matches if each.is_file()]
+
+
+def _local(path: Path) -> Found:
+    return Found(str(path), path.stat().st_size)
+
+
+def _counts(path: Path | PurePosixPath) -> bool:
+    """Names with a dot or an underscore in front are notes that writers leave beside the data."""
+    return not any(part.startswith((".", "_")) for part in path.parts)
+
+
+def _open_local(where: str) -> BinaryIO:
+    try:
+        return Path(where).open("rb")
+    except OSError as error:
+        raise InvalidInput(f"{where} cannot be read: {error.strerror or error}.") from error
+
+
+def _find_remote(where: str, world: World) -> list[Found]:
+    fixed, wild = _without_wildcards(where)
+    location = parse_location(fixed, world)
+    objects = open_remote_objects(location, world)
+    if not wild and location.root:
+        parent, name = _parent(location, world)
+        exact = [each for each in parent.list("") if each.path == name] if parent.is_object(name) else []
+        if exact:
+            return [Found(where, exact[0].size)]
+    found = [(PurePosixPath(each.path), each.size) for each in objects.list("")]
+    kept = [(path, size) for path, size in found if _counts(path) and (not wild or fnmatch.fnmatch(str(path), wild))]
+    return [Found(f"{fixed.rstrip('/')}/{path}", size) for path, size in kept]
+
+
+def _without_wildcards(where: str) -> tuple[str, str]:
+    """The directory before the first wildcard, and the pattern below it."""
+    scheme, _, path = where.partition("://")
+    parts = path.split("/")
+    first = next((index for index, part in enumerate(parts) if _WILD & set(part)), len(parts))
+    return f"{scheme}://{'/'.join(parts[:first])}", "/".join(parts[first:])
+
+
+def _parent(location: Location, world: World) -> tuple[RemoteObjects, str]:
+    directory, _, name = location.uri.rpartition("/")
+    return open_remote_objects(parse_location(directory, world), world), name
+
+
+def _open_remote(found: Found, world: World) -> BinaryIO:
+    objects, name = _parent(parse_location(found.where, world), world)
+    try:
+        return io.BufferedReader(_RemoteFile(obstore.open_reader(objects.store, name)), 1 << 20)
+    except FileNotFoundError:
+        raise InvalidInput(f"there is no object at {found.where}.") from None
+    except BaseError:
+        raise StoreUnavailable(f"{found.where} cannot be opened: check the credentials.", location=found.where) from None
+
+
+class _RemoteFile(io.RawIOBase):
+    """An object of a bucket as the file that Python and Arrow expect."""
+
+    def __init__(self, reader: obstore.ReadableFile) -> None:
+        self._reader = reader
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        return self._reader.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._reader.tell()
+
+    def readinto(self, buffer: Buffer, /) -> int:
+        view = memoryview(buffer)
+        data = bytes(self._reader.read(len(view)))
+        view[: len(data)] = data
+        return len(data)
