@@ -42,6 +42,11 @@
     ├── RecoveryRequired             an unfinished operation is in the way
     ├── MigrationFailed
     ├── ResourceLimitExceeded        more than this program agreed to hold or do
+    ├── QueryStopped                 a read that did not come to its end
+    │   ├── QueryTimedOut
+    │   ├── QueryCancelled
+    │   ├── QueryTooLarge            more memory than the query may use
+    │   └── HopCapReached            an unbounded traversal that would have to go on
     ├── SparkUnavailable             no Spark, or no Java that it runs on
     └── StoreError                   the disk or the object store
         ├── StorePermissionDenied
@@ -552,6 +557,53 @@ class ResourceLimitExceeded(OmniGraphError):
         self.resource = resource
         self.limit = limit
         self.actual = actual
+
+
+# -- reads -------------------------------------------------------------------------------------------------------------
+
+
+class QueryStopped(OmniGraphError):
+    """A read that did not come to its end; nothing was changed."""
+
+    code = "query_stopped"
+
+
+class QueryTimedOut(QueryStopped):
+    """The query took longer than it may."""
+
+    code = "query_timed_out"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"the query took longer than {seconds:g} s: narrow it, or allow more time.")
+        self.seconds = seconds
+
+
+class QueryCancelled(QueryStopped):
+    """Somebody asked the query to stop."""
+
+    code = "query_cancelled"
+
+    def __init__(self) -> None:
+        super().__init__("the query was cancelled.")
+
+
+class QueryTooLarge(QueryStopped):
+    """The query needs more memory than it may use, or counts more than 64 bits can hold."""
+
+    code = "query_too_large"
+
+
+class HopCapReached(QueryStopped):
+    """A traversal without an upper bound would have to go on beyond the cap."""
+
+    code = "hop_cap_reached"
+
+    def __init__(self, edge: str, cap: int) -> None:
+        super().__init__(
+            f"following {edge} did not end within {cap} hops: write an upper bound, as in {{1,{2 * cap}}}, to go further."
+        )
+        self.edge = edge
+        self.cap = cap
 
 
 class SparkUnavailable(OmniGraphError):

@@ -39,9 +39,8 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
 def local_rows() -> pa.Table:
     """Rows without a blob outside the graph, which an embedded append refuses."""
     rows = every_type()
-    blobs = pa.array(
-        [None, {"data": b"\0\xff", "uri": None}, *[None] * (rows.num_rows - 2)], EVERY_TYPE.field("blob").type
-    )
+    values = [None, {"data": b"\0\xff", "uri": None}, *[None] * (rows.num_rows - 2)]
+    blobs = pa.array(values, EVERY_TYPE.field("blob").type)
     return rows.set_column(rows.num_columns - 1, EVERY_TYPE.field("blob"), blobs)
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from omnigraph.errors import InvalidInput, KeyConflict, NotFound, ResourceLimitExceeded, UniqueViolation, ValueViolation
 from omnigraph.store.counting import counting
@@ -204,7 +204,7 @@ def test_what_is_pending_becomes_one_commit_and_committed_tables_stay_untouched_
         _put(graph, pending, _person("di", 1), only_new=True)
         older = pending.read(PERSON, where=Compare("age", "<", 30))
         pending.put(
-            PERSON, older.set_column(2, "age", pa.array([100] * older.num_rows, pa.int32())), only_new=False
+            PERSON, older.set_column(1, "age", pa.array([100] * older.num_rows, pa.int32())), only_new=False
         )
         pending.put(KNOWS, graph.rows(KNOWS, [_knows("di", "ada")]), only_new=True)
         assert graph.content(PERSON) == before
@@ -368,8 +368,6 @@ class PendingAgainstDicts(RuleBasedStateMachine):
 @pytest.mark.timeout(120)
 def test_pending_writes_behave_like_a_dict(tmp_path: Path) -> None:
     PendingAgainstDicts.graph = SmallGraph(tmp_path / "model.omni", SCHEMA)
-    from hypothesis.stateful import run_state_machine_as_test
-
     run_state_machine_as_test(
         PendingAgainstDicts, settings=settings(max_examples=25, stateful_step_count=25, deadline=None)
     )

@@ -106,14 +106,15 @@ class OmniGraphSource(DataSource):
 
         scan = replace(self.scan, columns=tuple(schema.fieldNames()))
         _require_same_types(scan, schema)
-        return OmniGraphReader(scan, self.rows_per_task)
+        return OmniGraphReader(scan, schema, self.rows_per_task)
 
 
 class OmniGraphReader(DataSourceReader):
     """Reads a pinned scan, one task per group of fragments."""
 
-    def __init__(self, scan: TableScan, rows_per_task: int) -> None:
+    def __init__(self, scan: TableScan, wanted: StructType, rows_per_task: int) -> None:
         self.scan = scan
+        self.nullable = [field.nullable for field in wanted.fields]
         self.rows_per_task = rows_per_task
         self.pushFilters = _Pushdown(self)  # type: ignore[method-assign]
 
@@ -125,13 +126,18 @@ class OmniGraphReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task. Spark makes up an empty one when there is none."""
+        import pyarrow as pa
+
         from omnigraph.spark.table_scan import read_scan
         from omnigraph.spark.types import to_spark
 
-        if partition.value is not None:
-            schema = self.scan.schema()
-            for batch in read_scan(partition.value):
-                yield to_spark(batch, schema)
+        if partition.value is None:
+            return
+        # A schema that the user gave allows nulls everywhere, and Spark compares to the letter.
+        fields = zip(self.scan.schema(), self.nullable, strict=True)
+        schema = pa.schema([field.with_nullable(nullable) for field, nullable in fields])
+        for batch in read_scan(partition.value):
+            yield to_spark(batch, schema)
 
     def take(self, filters: Iterable[offered.Filter]) -> Iterator[offered.Filter]:
         """Take over the conditions that the table can apply, give back the others."""
@@ -155,10 +161,9 @@ class _Pushdown:
     switched off, which is its default; it looks at `__func__` to find out, and here finds its own.
     """
 
-    __func__ = DataSourceReader.pushFilters
-
     def __init__(self, reader: OmniGraphReader) -> None:
         self.reader = reader
+        self.__func__ = DataSourceReader.pushFilters
 
     def __call__(self, filters: list[offered.Filter]) -> Iterable[offered.Filter]:
         return list(self.reader.take(filters))

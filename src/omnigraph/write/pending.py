@@ -117,6 +117,7 @@ class PendingWrites:
 
     def _table(self, table_key: str) -> _PendingTable:
         if table_key not in self._tables:
+            self.view.entry(table_key)
             keys = [each for each in unique_rules(self.catalog, table_key) if each.is_key]
             self._tables[table_key] = _PendingTable(table_key, self.view, keys[0] if keys else None)
         return self._tables[table_key]

@@ -16,7 +16,7 @@ from omnigraph.write.load.json_objects import BadRecord, strict_object
 from omnigraph.write.load.ndjson import bad_record
 from omnigraph.write.load.opening import Found, is_remote, open_file
 from omnigraph.write.load.places import Place
-from omnigraph.write.load.tabular import read_arrow, read_rows
+from omnigraph.write.load.tabular import ENDS, read_arrow, read_rows
 from omnigraph.write.load.texts import text_column
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def read_file(found: Found, kind: GraphType, catalog: Catalog, world: World) -> 
             return
         with _readable(found):
             if suffix in _SEPARATORS:
-                reader = _open_csv(stream, _SEPARATORS[suffix])
+                reader = _open_csv(stream, _SEPARATORS[suffix], kind)
                 yield from read_arrow(reader, kind, catalog, source=found.name, convert=text_column)
                 return
             reader = _open(suffix, found)(stream)
@@ -91,13 +91,11 @@ def _open(suffix: str, found: Found) -> Callable[[BinaryIO], pa.RecordBatchReade
     return _BINARY[suffix]
 
 
-def _open_csv(stream: BinaryIO, separator: str) -> pa.RecordBatchReader:
+def _open_csv(stream: BinaryIO, separator: str, kind: GraphType) -> pa.RecordBatchReader:
     """Every cell as text. An empty cell is null; a quoted empty one is an empty text."""
     from pyarrow import csv
 
-    header = csv.open_csv(stream, parse_options=csv.ParseOptions(delimiter=separator, newlines_in_values=True))
-    names = header.schema.names
-    stream.seek(0)
+    names = ["id", *kind.properties, *(name for spellings in ENDS.values() for name in spellings)]
     return csv.open_csv(
         stream,
         read_options=csv.ReadOptions(use_threads=False),

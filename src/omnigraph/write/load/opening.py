@@ -130,7 +130,9 @@ def _open_remote(found: Found, world: World) -> BinaryIO:
     except FileNotFoundError:
         raise InvalidInput(f"there is no object at {found.where}.") from None
     except BaseError:
-        raise StoreUnavailable(f"{found.where} cannot be opened: check the credentials.", location=found.where) from None
+        raise StoreUnavailable(
+            f"{found.where} cannot be opened: check the credentials.", location=found.where
+        ) from None
 
 
 class _RemoteFile(io.RawIOBase):

@@ -60,7 +60,11 @@ class _Reading:
             _check_columns(self.type, schema.names)
         except BadRecord as bad:
             raise refuse(
-                Place(self.source, "row", 1), bad.rule, str(bad), type_name=self.type.name, property_name=bad.property_name
+                Place(self.source, "row", 1),
+                bad.rule,
+                str(bad),
+                type_name=self.type.name,
+                property_name=bad.property_name,
             ) from None
 
     def _property(self, given: pa.RecordBatch, name: str, places: Places) -> Column:
@@ -107,7 +111,12 @@ def read_arrow(
 
 
 def read_rows(
-    numbered: Iterable[tuple[int, Mapping[str, Any]]], kind: GraphType, *, source: str, unit: Unit, lenient: bool = False
+    numbered: Iterable[tuple[int, Mapping[str, Any]]],
+    kind: GraphType,
+    *,
+    source: str,
+    unit: Unit,
+    lenient: bool = False,
 ) -> Iterator[Batch]:
     """Typed batches of objects whose members are the columns, each with its line or record number."""
     rows = iter(numbered)
@@ -155,7 +164,9 @@ def _check_columns(kind: GraphType, names: list[str]) -> None:
         _check_ends(kind, names)
     for name, each in kind.properties.items():
         if name not in names and not each.type.nullable and each.default is None:
-            raise BadRecord("missing_column", f"{kind.name}.{name} is required: the column is missing", property_name=name)
+            raise BadRecord(
+                "missing_column", f"{kind.name}.{name} is required: the column is missing", property_name=name
+            )
 
 
 def _check_ends(kind: EdgeType, names: list[str]) -> None:

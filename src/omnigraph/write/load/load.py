@@ -1,0 +1,71 @@
+"""A load, prepared: everything is read, typed and identified before anything is staged, so a bad input changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from omnigraph.write.changes import TableChanges
+from omnigraph.write.load.reading import read_input
+from omnigraph.write.load.rows import gather_rows
+from omnigraph.write.load.sources import LoadPlan, plan_load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from omnigraph.language.schema.catalog import Catalog
+    from omnigraph.world import World
+    from omnigraph.write.load.batches import Batch
+    from omnigraph.write.view import View
+
+Mode = Literal["append", "merge", "overwrite"]
+
+
+@dataclass(frozen=True)
+class LoadSummary:
+    """What a load has read: rows by type name, nodes and edges apart. `bytes` is None when the source does not tell."""
+
+    nodes: Mapping[str, int]
+    edges: Mapping[str, int]
+    seconds: float
+    bytes: int | None
+    engine: Literal["local", "spark"] = "local"
+
+    @property
+    def rows(self) -> int:
+        """All rows."""
+        return sum(self.nodes.values()) + sum(self.edges.values())
+
+
+def prepare_load(
+    catalog: Catalog, view: View, source: object, mode: Mode, world: World, *, strict: bool = True
+) -> tuple[dict[str, TableChanges], LoadSummary]:
+    """The changes that a load asks for, by table key, not yet validated against the schema's constraints.
+
+    append: every id must be new. merge: a row replaces the one of its id, whole. overwrite: the rows become the whole
+    content of each type that the source names or holds; other types keep theirs.
+    """
+    started = world.monotonic()
+    plan = source if isinstance(source, LoadPlan) else plan_load(source, catalog, world)
+    rows = gather_rows(_batches(plan, catalog, world, strict=strict), world, touched=plan.types, strict=strict)
+    changes = {}
+    for key, each in sorted(rows.items()):
+        view.entry(key)
+        changes[key] = TableChanges(key, each.table, overwrite=mode == "overwrite", only_new=mode == "append")
+    counts = {key: each.table.num_rows for key, each in sorted(rows.items())}
+    summary = LoadSummary(
+        nodes=_of_kind(counts, "node:"),
+        edges=_of_kind(counts, "edge:"),
+        seconds=world.monotonic() - started,
+        bytes=plan.size,
+    )
+    return changes, summary
+
+
+def _batches(plan: LoadPlan, catalog: Catalog, world: World, *, strict: bool) -> Iterator[Batch]:
+    for each in plan.inputs:
+        yield from read_input(each, catalog, world, strict=strict)
+
+
+def _of_kind(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
+    return {key.removeprefix(prefix): rows for key, rows in counts.items() if key.startswith(prefix)}
