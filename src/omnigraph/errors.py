@@ -600,7 +600,7 @@ class HopCapReached(QueryStopped):
 
     def __init__(self, edge: str, cap: int) -> None:
         super().__init__(
-            f"following {edge} did not end within {cap} hops: write an upper bound, as in {{1,{2 * cap}}}, to go further."
+            f"following {edge} did not end within {cap} hops: write an upper bound, {{1,{2 * cap}}}, to go further."
         )
         self.edge = edge
         self.cap = cap

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from sqlglot import exp
 
@@ -27,12 +27,16 @@ from omnigraph.language.query.expressions import (
     NullTest,
     ParameterValue,
 )
+from omnigraph.language.query.types import is_integer, is_number
 from omnigraph.language.schema.catalog import PropertyType
+from omnigraph.relational.aggregates import cast as _cast
+from omnigraph.relational.aggregates import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from omnigraph.language.query.types import ValueType
+    from omnigraph.relational.aggregates import Rendering
 
 SQL_TYPES = {
     "String": "TEXT",
@@ -57,13 +61,9 @@ _COMPARISONS: dict[str, type[exp.Binary]] = {
     ">=": exp.GTE,
 }
 _ARITHMETIC: dict[str, type[exp.Binary]] = {"+": exp.Add, "-": exp.Sub, "*": exp.Mul}
-_AGGREGATES: dict[str, type[exp.AggFunc]] = {
-    "count": exp.Count,
-    "sum": exp.Sum,
-    "avg": exp.Avg,
-    "min": exp.Min,
-    "max": exp.Max,
-}
+# `column operator value` for a value between two integers, of which `floor` is the lower.
+_BETWEEN_INTEGERS = {"<": "<=", "<=": "<=", ">": ">", ">=": ">"}
+_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,7 @@ class SqlBuilder:
     params: Mapping[str, object]
     now: dt.datetime
     leaf: Callable[[Expression], exp.Expr]
+    aggregate: Rendering = plain
 
     def build(self, expression: Expression) -> exp.Expr:  # noqa: C901 - one case for each kind of expression
         """The SQL of an expression."""
@@ -83,24 +84,24 @@ class SqlBuilder:
                 return literal(self.params[name], kind)
             case Now(kind):
                 return literal(self.now, kind)
-            case Negative(operand):
-                return exp.Neg(this=exp.Paren(this=self.build(operand)))
+            case Negative(operand, kind):
+                return exp.Neg(this=exp.Paren(this=_cast(self.build(operand), sql_type(kind))))
             case Arithmetic():
                 return self._arithmetic(expression)
             case Comparison():
                 return self._comparison(expression)
-            case Membership(item, items):
-                return exp.ArrayContains(this=self.build(items), expression=self.build(item))
+            case Membership():
+                return self._membership(expression)
             case NullTest(operand):
-                return exp.Is(this=self.build(operand), expression=exp.Null())
+                return exp.Paren(this=exp.Is(this=self.build(operand), expression=exp.Null()))
             case AllOf(operands):
-                return exp.and_(*map(self.build, operands))
+                return exp.Paren(this=exp.and_(*map(self.build, operands)))
             case AnyOf(operands):
-                return exp.or_(*map(self.build, operands))
+                return exp.Paren(this=exp.or_(*map(self.build, operands)))
             case NotOf(operand):
-                return exp.not_(self.build(operand))
-            case Aggregate():
-                return self._aggregate(expression)
+                return exp.Paren(this=exp.not_(exp.Paren(this=self.build(operand))))
+            case Aggregate(_, argument):
+                return self.aggregate(expression, self.build(argument))
             case _:
                 return self.leaf(expression)
 
@@ -113,24 +114,67 @@ class SqlBuilder:
         if expression.operator == "/":
             whole: exp.Expr = exp.Div(this=_cast(left, "DOUBLE"), expression=_cast(right.copy(), "DOUBLE"))
         else:
-            whole = exp.Mod(this=exp.Paren(this=left), expression=exp.Paren(this=right.copy()))
+            kind = sql_type(expression.type)
+            whole = exp.Mod(this=_cast(left, kind), expression=_cast(right.copy(), kind))
         by_zero = exp.EQ(this=right, expression=exp.Literal.number(0))
         return exp.Case().when(by_zero, exp.Null()).else_(whole)
 
     def _comparison(self, expression: Comparison) -> exp.Expr:
-        left, right = self.build(expression.left), self.build(expression.right)
-        if expression.operator == "contains":
-            return exp.Contains(this=left, expression=right)
-        if expression.operator == "starts_with":
-            return exp.StartsWith(this=left, expression=right)
-        return exp.Paren(this=_COMPARISONS[expression.operator](this=left, expression=right))
+        if (value := self._known(expression.right)) is not None:
+            return self._against(expression.left, expression.operator, value, expression.right.type)
+        if (value := self._known(expression.left)) is not None and expression.operator in _MIRRORED:
+            operator = _MIRRORED[expression.operator]
+            return self._against(expression.right, operator, value, expression.left.type)
+        return _compared(self.build(expression.left), expression.operator, self.build(expression.right))
 
-    def _aggregate(self, expression: Aggregate) -> exp.Expr:
-        argument = self.build(expression.argument)
-        if expression.distinct:
-            argument = exp.Distinct(expressions=[argument])
-        whole: exp.Expr = _AGGREGATES[expression.function](this=argument)
-        return _cast(whole, "DOUBLE") if expression.function in ("sum", "avg") else whole
+    def _against(self, side: Expression, operator: str, value: object, kind: ValueType) -> exp.Expr:
+        """A comparison with a value that is known now: in the width of a float, and exact with integers."""
+        if not is_number(side.type):
+            return _compared(self.build(side), operator, literal(value, kind))
+        if is_integer(side.type) and isinstance(value, float):
+            return _with_integer(self.build(side), operator, value)
+        narrow = cast("PropertyType", side.type).scalar == "F32"
+        return _compared(self.build(side), operator, literal(value, side.type) if narrow else literal(value, kind))
+
+    def _membership(self, expression: Membership) -> exp.Expr:
+        item, values = self.build(expression.item), self._known(expression.items)
+        if values is None:
+            return exp.ArrayContains(this=self.build(expression.items), expression=item)
+        if not values:
+            return exp.Boolean(this=False)
+        kind = PropertyType(cast("PropertyType", expression.items.type).scalar)
+        item_kind = expression.item.type
+        if isinstance(item_kind, PropertyType) and item_kind.scalar == "F32":
+            kind = item_kind
+        listed = [literal(each, kind) for each in cast("Sequence[object]", values)]
+        return exp.Paren(this=exp.In(this=item, expressions=listed))
+
+    def _known(self, expression: Expression) -> object | None:
+        """The value of a literal or a parameter; None when it is null or made from rows."""
+        if isinstance(expression, Constant):
+            return expression.value
+        return self.params[expression.name] if isinstance(expression, ParameterValue) else None
+
+
+def _compared(left: exp.Expr, operator: str, right: exp.Expr) -> exp.Expr:
+    if operator == "contains":
+        return exp.Contains(this=left, expression=right)
+    if operator == "starts_with":
+        return exp.StartsWith(this=left, expression=right)
+    return exp.Paren(this=_COMPARISONS[operator](this=left, expression=right))
+
+
+def _with_integer(integer: exp.Expr, operator: str, value: float) -> exp.Expr:
+    """An integer of 64 bits does not fit a float: the float becomes an integer instead."""
+    if not math.isfinite(value) or abs(value) >= 2**100:
+        return _compared(_cast(integer, "DOUBLE"), operator, literal(value, PropertyType("F64")))
+    floor = math.floor(value)
+    if floor == value:
+        return _compared(_cast(integer, "HUGEINT"), operator, _cast(_scalar(floor), "HUGEINT"))
+    if operator in ("=", "!="):
+        known = exp.Is(this=integer, expression=exp.Null())
+        return exp.Case().when(known, _cast(exp.Null(), "BOOLEAN")).else_(exp.Boolean(this=operator == "!="))
+    return _compared(_cast(integer, "HUGEINT"), _BETWEEN_INTEGERS[operator], _cast(_scalar(floor), "HUGEINT"))
 
 
 def sql_type(kind: ValueType) -> str:
@@ -141,10 +185,6 @@ def sql_type(kind: ValueType) -> str:
     if kind.scalar == "Vector":
         return f"FLOAT[{kind.dimensions}]"
     return f"{name}[]" if kind.is_list else name
-
-
-def _cast(value: exp.Expr, kind: str) -> exp.Expr:
-    return exp.cast(value, exp.DataType.build(kind, dialect="duckdb"))
 
 
 def literal(value: object, kind: ValueType) -> exp.Expr:

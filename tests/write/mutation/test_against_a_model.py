@@ -71,15 +71,15 @@ class Mutations(RuleBasedStateMachine):
         assert done.affected_nodes == len(grown)
         model.update(grown)
 
-    @rule(branch=branches, source=NAMES, target=NAMES)
-    def insert_edge(self, branch: str, source: str, target: str) -> None:
+    @rule(branch=branches, source=NAMES, end=NAMES)
+    def insert_edge(self, branch: str, source: str, end: str) -> None:
         model = self.models[branch]
-        if source in model.people and target in model.people:
-            self.do(branch, "insert Knows { from: $a, to: $b }", a=source, b=target)
-            model.knows.append((source, target))
+        if source in model.people and end in model.people:
+            self.do(branch, "insert Knows { from: $a, to: $b }", a=source, b=end)
+            model.knows.append((source, end))
             return
         with pytest.raises(errors.OrphanEdge):
-            self.do(branch, "insert Knows { from: $a, to: $b }", a=source, b=target)
+            self.do(branch, "insert Knows { from: $a, to: $b }", a=source, b=end)
 
     @rule(branch=branches, names=st.lists(NAMES, min_size=1, max_size=3))
     def several_at_once(self, branch: str, names: list[str]) -> None:

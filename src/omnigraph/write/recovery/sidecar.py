@@ -1,15 +1,15 @@
 """The note an operation leaves before its first effect: which tables it is about to move, and from where.
 
 `__recovery/<operation id>.json`, in the shape of releases 0.7.1 to 0.8.1 with fields of our own beside theirs: the
-lease of the owner, the transaction planned for each table, and the commit that the operation wants to become. A sidecar
-is also a ticket: while it stands, nobody else moves the same tables.
+lease of the owner, the transaction planned for each table, the tables that it was computed from, and the commit that it
+wants to become. A sidecar is also a ticket: while it stands, nobody else moves the same tables.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from omnigraph.errors import RecoveryRequired
 from omnigraph.store.lease import CLOCK_SKEW_US, Owner
@@ -89,6 +89,10 @@ class Sidecar:
     expires_at: int | None = None
     phase: Phase | None = None
     commit: PlannedCommit | None = None
+    # Tables that the operation was computed from and does not move.
+    reads: tuple[str, ...] = ()
+    # Tells the branch from an earlier or later one of the same name; None for main.
+    incarnation: str | None = None
     # Fields of a later release, kept when the sidecar is rewritten.
     unknown: dict[str, Any] = field(default_factory=dict, compare=False)
 
@@ -99,8 +103,18 @@ class Sidecar:
 
     @property
     def lines(self) -> frozenset[tuple[str, str | None]]:
-        """What it keeps others from moving."""
+        """What it moves."""
         return frozenset(pin.line for pin in self.tables)
+
+    @property
+    def read_lines(self) -> frozenset[tuple[str, str | None]]:
+        """What must not be moved while it stands, and what it does not move itself."""
+        return frozenset((table_key, self.branch) for table_key in self.reads)
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether a writer of this program left it: then every change to a table is noted before it is made."""
+        return self.commit is not None
 
     def is_over(self, world: World) -> bool:
         """Whether its owner is dead, or silent for so long that others take it for dead."""
@@ -147,7 +161,10 @@ def decode(data: bytes, *, path: str) -> Sidecar:
                 "graph read-write; read-only opens still work.",
                 operation_id=operation_id,
             )
-        return _from_fields(fields)
+        sidecar = _from_fields(fields)
+        if sidecar.operation_id != operation_id:
+            raise ValueError(f"it is about operation {sidecar.operation_id}")
+        return sidecar
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RecoveryRequired(
             f"{path} cannot be read ({error}). It is kept: look at it, and remove it once you know what it was.",
@@ -174,6 +191,10 @@ def _own_fields(sidecar: Sidecar) -> dict[str, Any]:
     }
     if sidecar.commit is not None:
         own["commit"] = _without_none(vars(sidecar.commit))
+    if sidecar.reads:
+        own["reads"] = list(sidecar.reads)
+    if sidecar.incarnation is not None:
+        own["incarnation"] = sidecar.incarnation
     return {_OWN: own}
 
 
@@ -192,7 +213,7 @@ def _from_fields(fields: dict[str, Any]) -> Sidecar:
     return Sidecar(
         operation_id=str(fields["operation_id"]),
         started_at=int(fields["started_at"]),
-        writer_kind=fields["writer_kind"],
+        writer_kind=_writer_kind(fields["writer_kind"]),
         branch=fields.get("branch"),
         actor=fields.get("actor_id"),
         tables=tuple(_pin(each, transactions) for each in fields["tables"]),
@@ -208,8 +229,25 @@ def _from_fields(fields: dict[str, Any]) -> Sidecar:
         owner=Owner.from_json(lease["owner"]) if lease else None,
         expires_at=int(lease["expires_at"]) if lease else None,
         phase=own.get("phase"),
-        commit=PlannedCommit(**own["commit"]) if "commit" in own else None,
+        commit=_planned(own["commit"]) if "commit" in own else None,
+        reads=tuple(own.get("reads", ())),
+        incarnation=own.get("incarnation"),
         unknown={key: value for key, value in fields.items() if key not in _KNOWN},
+    )
+
+
+def _writer_kind(name: str) -> WriterKind:
+    if name not in get_args(WriterKind):
+        raise ValueError(f"no writer is called {name!r}")
+    return name  # type: ignore[return-value]
+
+
+def _planned(fields: dict[str, Any]) -> PlannedCommit:
+    return PlannedCommit(
+        commit_id=str(fields["commit_id"]),
+        created_at=int(fields["created_at"]),
+        merged_parent=fields.get("merged_parent"),
+        idempotency_key=fields.get("idempotency_key"),
     )
 
 
