@@ -86,3 +86,16 @@ def branch_dying(uri: str, action: str, name: str, commit_id: str | None, failpo
         graph.create_branch(name, commit_id=commit_id)
     else:
         graph.delete_branch(name)
+
+
+def open_dying(uri: str, failpoint: str) -> list[str]:
+    """Open for writing, which migrates main, with a failpoint armed."""
+    failpoints.arm(failpoint)
+    return open_graph(uri)
+
+
+def publish_dying(uri: str, what: PublishRequest, branch: str, failpoint: str) -> str:
+    """Publish on a branch, which migrates it first, with a failpoint armed once main is open."""
+    graph = reopen(uri)
+    failpoints.arm(failpoint)
+    return graph.publish(what, branch=branch).commit.id

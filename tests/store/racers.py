@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
@@ -36,7 +37,8 @@ class Racers:
 
     def all(self, work: Callable[[str, int], T], uri: str) -> list[T]:
         """`work(uri, number)` in every process at once; the results in the order of the numbers."""
-        tasks = [self.pool.submit(_together, work, uri, number) for number in range(RACERS)]
+        settings = {name: value for name, value in REAL.environ.items() if name.startswith("AWS_")}
+        tasks = [self.pool.submit(_together, work, uri, number, settings) for number in range(RACERS)]
         return [task.result(timeout=PATIENCE_SECONDS) for task in tasks]
 
 
@@ -44,11 +46,16 @@ def gather() -> Iterator[Racers]:
     """Six processes, until the caller is done with them."""
     spawn = multiprocessing.get_context("spawn")
     barrier = spawn.Barrier(RACERS)
-    with ProcessPoolExecutor(RACERS, mp_context=spawn, initializer=_meeting.append, initargs=(barrier,)) as pool:
+    with ProcessPoolExecutor(RACERS, mp_context=spawn, initializer=_meet_at, initargs=(barrier,)) as pool:
         yield Racers(pool)
 
 
-def _together(work: Callable[[str, int], T], uri: str, number: int) -> T:
+def _meet_at(barrier: Barrier) -> None:
+    _meeting.append(barrier)
+
+
+def _together(work: Callable[[str, int], T], uri: str, number: int, settings: dict[str, str]) -> T:
+    os.environ.update(settings)  # noqa: TID251
     _meeting[0].wait(timeout=PATIENCE_SECONDS)
     return work(uri, number)
 

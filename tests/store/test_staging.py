@@ -448,7 +448,7 @@ def test_an_answer_lost_on_the_network_lands_once(s3_server: Seaweed, losses: li
 @pytest.mark.s3
 def test_an_answer_lost_together_with_the_store_is_an_unknown_outcome(s3_server: Seaweed) -> None:
     with LossyProxy(s3_server.endpoint) as proxy:
-        store, table = _behind(proxy, s3_server, "dead")
+        store, table = _behind(proxy, s3_server, "dead", retries=1)
         proxy.losses, proxy.dead_after_losses = ["cut"], True
         staged = stage_append(table, small("b"))
         with pytest.raises(CommitOutcomeUnknown) as caught:
@@ -459,9 +459,9 @@ def test_an_answer_lost_together_with_the_store_is_an_unknown_outcome(s3_server:
         assert ids(fresh_behind(store)) == ["a", "b"]
 
 
-def _behind(proxy: LossyProxy, server: Seaweed, name: str) -> tuple[TableStore, Table]:
+def _behind(proxy: LossyProxy, server: Seaweed, name: str, *, retries: int = 4) -> tuple[TableStore, Table]:
     world = World({**server.environment, "AWS_ENDPOINT_URL_S3": proxy.endpoint})
-    impatient = {"client_max_retries": "4", "client_retry_timeout": "3"}
+    impatient = {"client_max_retries": str(retries), "client_retry_timeout": str(retries)}
     store = TableStore(parse_location(f"s3://{server.bucket}/lossy/{name}", world, impatient))
     return store, made(store, small("a"))
 

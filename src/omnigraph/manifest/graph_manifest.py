@@ -10,7 +10,7 @@ from omnigraph.manifest.branches import Branch, list_branches, make_branch, remo
 from omnigraph.manifest.genesis import Blueprint, initialize, require_whole_graph
 from omnigraph.manifest.layout import MAIN, MANIFEST, physical_branch
 from omnigraph.manifest.line import ManifestLine, Stores
-from omnigraph.manifest.lineage import Lineage, merge_base
+from omnigraph.manifest.lineage import Lineage, merge_base, unknown_ancestors
 from omnigraph.manifest.migrations import bring_up_to_date
 from omnigraph.manifest.publisher import Published, PublishRequest, publish
 from omnigraph.manifest.upkeep import DEFAULT_UPKEEP, UpkeepPolicy
@@ -106,8 +106,17 @@ class GraphManifest:
         return self._find(commit_id)[1]
 
     def merge_base(self, source: str, target: str) -> GraphCommit | None:
-        """The commit that two branches last had in common."""
-        return merge_base(self.lineage(source), self.lineage(target))
+        """The commit that two branches last had in common.
+
+        It may have been made on a third branch that both have merged: then that branch's history is needed too.
+        """
+        ours, theirs = self.lineage(target), self.lineage(source)
+        elsewhere: dict[str, GraphCommit] = {}
+        if unknown_ancestors(theirs, ours):
+            for branch in self.branches():
+                if branch.name not in (source, target):
+                    elsewhere.update(self.lineage(branch.name).commits)
+        return merge_base(theirs, ours, elsewhere)
 
     def publish(self, request: PublishRequest, *, branch: str = MAIN) -> Published:
         """Make changes visible on a branch, all at once or not at all."""

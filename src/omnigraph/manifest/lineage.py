@@ -61,11 +61,16 @@ class Lineage:
         return found
 
 
-def merge_base(source: Lineage, target: Lineage) -> GraphCommit | None:
-    """The common ancestor of two heads with the fewest steps in all; of equals, the one published later."""
+def merge_base(
+    source: Lineage, target: Lineage, elsewhere: Mapping[str, GraphCommit] | None = None
+) -> GraphCommit | None:
+    """The common ancestor of two heads with the fewest steps in all; of equals, the one published later.
+
+    `elsewhere` are commits of other branches, which merges may have made ancestors of both.
+    """
     if source.head is None or target.head is None:
         return None
-    everything = Lineage(target.branch, {**source.commits, **target.commits})
+    everything = Lineage(target.branch, {**(elsewhere or {}), **source.commits, **target.commits})
     from_source, from_target = everything.distances(source.head.id), everything.distances(target.head.id)
     shared = [
         everything.commits[each] for each in from_source.keys() & from_target.keys() if each in everything.commits
@@ -79,6 +84,15 @@ def merge_base(source: Lineage, target: Lineage) -> GraphCommit | None:
         ),
         default=None,
     )
+
+
+def unknown_ancestors(source: Lineage, target: Lineage) -> set[str]:
+    """Ancestors of either head that neither branch can see: they were made on branches that were merged."""
+    if source.head is None or target.head is None:
+        return set()
+    everything = Lineage(target.branch, {**source.commits, **target.commits})
+    reached = everything.distances(source.head.id).keys() | everything.distances(target.head.id).keys()
+    return {each for each in reached if each not in everything.commits}
 
 
 def rank(commit: GraphCommit) -> tuple[int, int, str]:

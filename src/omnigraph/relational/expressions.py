@@ -169,12 +169,12 @@ def _with_integer(integer: exp.Expr, operator: str, value: float) -> exp.Expr:
     if not math.isfinite(value) or abs(value) >= 2**100:
         return _compared(_cast(integer, "DOUBLE"), operator, literal(value, PropertyType("F64")))
     floor = math.floor(value)
-    if floor == value:
-        return _compared(_cast(integer, "HUGEINT"), operator, _cast(_scalar(floor), "HUGEINT"))
-    if operator in ("=", "!="):
+    if floor != value and operator in ("=", "!="):
         known = exp.Is(this=integer, expression=exp.Null())
         return exp.Case().when(known, _cast(exp.Null(), "BOOLEAN")).else_(exp.Boolean(this=operator == "!="))
-    return _compared(_cast(integer, "HUGEINT"), _BETWEEN_INTEGERS[operator], _cast(_scalar(floor), "HUGEINT"))
+    nearest = operator if floor == value else _BETWEEN_INTEGERS[operator]
+    kind = "BIGINT" if abs(floor) < 2**63 else "DECIMAL(38,0)"
+    return _compared(integer, nearest, _cast(_scalar(floor), kind))
 
 
 def sql_type(kind: ValueType) -> str:

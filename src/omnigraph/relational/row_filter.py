@@ -40,10 +40,11 @@ _BELOW: dict[Operator, Operator] = {"<": "<", "<=": "<", ">": ">=", ">=": ">="}
 
 def one_array(values: pa.Array[Any] | pa.ChunkedArray[Any]) -> Column:
     """The values as one contiguous array."""
-    if not isinstance(values, pa.ChunkedArray):
-        return values
-    array: Any = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
-    return array
+    array: Any = values
+    if isinstance(values, pa.ChunkedArray):
+        array = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
+    one: Column = array
+    return one
 
 
 def matching(rows: pa.Table, row_filter: Filter | None) -> pa.Table:

@@ -40,17 +40,22 @@ class Observation:
     """What the store shows of one pinned table.
 
     `head` is the newest version on the pin's branch, `published` what the manifest says (0: nothing). `landed` is the
-    version that the planned transaction became; None when it is not there, or when no transaction was noted.
+    version that the planned transaction became; None when it is not there, or when no transaction was noted. `restored`
+    is the version with which an earlier recovery of this operation has taken the table back.
     """
 
     pin: TablePin
     head: int
     published: int
     landed: int | None = None
+    restored: int | None = None
 
 
 def classify(sidecar: Sidecar, seen: Observation) -> Finding:
     """What one table shows."""
+    if sidecar.is_planned and seen.pin.transaction is None:
+        # Whatever lies on the table's branch is a stale fork, or another writer's.
+        return Finding.NO_MOVEMENT
     if seen.head < seen.published:
         return Finding.INVARIANT_VIOLATION
     if seen.pin.transaction is not None:
@@ -61,24 +66,38 @@ def classify(sidecar: Sidecar, seen: Observation) -> Finding:
         return _strict(seen)
     if sidecar.writer_kind == "BranchMerge" and sidecar.schema_version >= 2:
         return _confirmed(seen)
-    matches = seen.pin.expected_version == seen.published
-    return Finding.ROLLED_PAST_EXPECTED if matches else _unexpected(seen)
+    return Finding.ROLLED_PAST_EXPECTED if _is_base(seen) else _unexpected(seen)
 
 
-def decide(sidecar: Sidecar, findings: Sequence[Finding], seen: Sequence[Observation], *, published: bool) -> Decision:
-    """All or nothing. `published` says that the operation's own commit is in the history already."""
+def decide(
+    sidecar: Sidecar,
+    findings: Sequence[Finding],
+    seen: Sequence[Observation],
+    *,
+    published: bool = False,
+    undone: bool = False,
+) -> Decision:
+    """All or nothing. `published`, `undone`: its own commit, or the one that takes it back, is in the history."""
     if published:
         return Decision.FINISHED
+    if undone:
+        return Decision.BACK
     if Finding.INVARIANT_VIOLATION in findings:
         return Decision.ABORT
+    if not sidecar.is_planned and sidecar.writer_kind == "SchemaApply" and not _went_by(findings, seen):
+        # Other releases change the schema files after the publish: without it they are the old ones.
+        return Decision.BACK
     if findings and all(each is Finding.ROLLED_PAST_EXPECTED for each in findings):
         return Decision.FORWARD
-    if not findings and (sidecar.added or sidecar.dropped):
-        return Decision.BACK
-    nothing_moved = all(each is Finding.NO_MOVEMENT for each in findings)
-    if nothing_moved and sidecar.commit is None and any(each.published > each.pin.expected_version for each in seen):
+    if not sidecar.is_planned and _went_by(findings, seen):
         return Decision.FINISHED
     return Decision.BACK
+
+
+def _went_by(findings: Sequence[Finding], seen: Sequence[Observation]) -> bool:
+    """Nothing is unpublished, and a table is beyond where the operation began: it had published before it died."""
+    nothing_moved = all(each is Finding.NO_MOVEMENT for each in findings)
+    return nothing_moved and any(each.published > each.pin.expected_version for each in seen)
 
 
 def _by_transaction(seen: Observation) -> Finding:

@@ -1,28 +1,37 @@
 """Dealing with one unfinished operation whose sidecar this process holds.
 
 Look at every table it names, decide for the whole of it, then publish it or undo it, write the audit, and delete the
-sidecar last. Every step can be cut short and done again.
+sidecar last. Every step can be cut short and done again: what a recovery commits to tables and to the graph has names
+that follow from the operation's, so that a second try finds what the first has done.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
+from hashlib import sha256
+from typing import TYPE_CHECKING, Literal
+from uuid import NAMESPACE_OID, uuid5
 
 from omnigraph.errors import BranchNotFound, NotFound, RecoveryRequired
 from omnigraph.failpoints import reach
 from omnigraph.manifest.layout import MAIN, table_path
 from omnigraph.manifest.publisher import NewVersion, PublishRequest
 from omnigraph.store.staging import commit_staged, find_transaction, stage_restore
+from omnigraph.store.tables import Pin
+from omnigraph.world import encode_ulid
 from omnigraph.write.recovery.audit import TableOutcome, record, recovery_of
 from omnigraph.write.recovery.classify import Decision, Finding, Observation, classify, decide
 
 if TYPE_CHECKING:
     from omnigraph.manifest.graph_manifest import GraphManifest
-    from omnigraph.manifest.publisher import Published
+    from omnigraph.manifest.line import ManifestLine
+    from omnigraph.manifest.state import ManifestState
     from omnigraph.store.tables import Table
     from omnigraph.write.recovery.audit import RecoveryKind
     from omnigraph.write.recovery.sidecar import Sidecar, TablePin
     from omnigraph.write.tickets import Ticket
+
+log = logging.getLogger(__name__)
 
 ACTOR = "omnigraph:recovery"
 
@@ -33,114 +42,180 @@ def recover(manifest: GraphManifest, ticket: Ticket, *, may_finish: bool = True)
     `may_finish=False`: its owner has told its caller that it failed, so it is undone even where it could be finished.
     """
     sidecar = ticket.sidecar
-    branch = sidecar.branch or MAIN
-    try:
-        state = manifest.fresh_line(branch).state
-    except BranchNotFound:
+    line = _line_of(manifest, sidecar)
+    if line is None:
         _discard_orphan(manifest, ticket)
         return Decision.BACK
-    seen = [_observe(manifest, branch, pin) for pin in sidecar.tables]
+    seen = [_observe(manifest, sidecar, line.state, pin) for pin in sidecar.tables]
     findings = [classify(sidecar, each) for each in seen]
-    published = sidecar.commit is not None and sidecar.commit.commit_id in state.commits
-    decision = decide(sidecar, findings, seen, published=published)
+    published = _forward_id(sidecar) in line.state.commits
+    undone = commit_id_of(sidecar, "back") in line.state.commits
+    decision = decide(sidecar, findings, seen, published=published, undone=undone)
     if decision is Decision.FORWARD and not may_finish:
         decision = Decision.BACK
     match decision:
         case Decision.ABORT:
             raise _violated(sidecar, seen, findings)
         case Decision.FORWARD:
-            _forward(manifest, branch, sidecar, seen)
+            _forward(manifest, line.branch, sidecar, seen)
         case Decision.BACK:
-            _back(manifest, branch, sidecar, seen)
+            _back(manifest, line, ticket, seen)
         case Decision.FINISHED:
-            _finished(manifest, branch, sidecar, seen)
+            _finished(manifest, line.state, sidecar, seen)
     ticket.delete()
     return decision
 
 
-def _observe(manifest: GraphManifest, branch: str, pin: TablePin) -> Observation:
-    entry = manifest.line(branch).state.current_entry(pin.table_key)
-    published = entry.version if entry is not None else 0
+def commit_id_of(sidecar: Sidecar, what: Literal["forward", "back", "orphan"]) -> str:
+    """The id of the commit that a recovery makes of an operation; the same at every try."""
+    digest = sha256(f"{what} {sidecar.operation_id}".encode()).digest()
+    return encode_ulid(sidecar.started_at // 1_000, int.from_bytes(digest[:10]))
+
+
+def _forward_id(sidecar: Sidecar) -> str:
+    return sidecar.commit.commit_id if sidecar.commit else commit_id_of(sidecar, "forward")
+
+
+def _line_of(manifest: GraphManifest, sidecar: Sidecar) -> ManifestLine | None:
+    """The branch that the operation was for; None when it is gone, even if there is a new one of the name."""
+    try:
+        line = manifest.fresh_line(sidecar.branch or MAIN)
+    except BranchNotFound:
+        return None
+    replaced = sidecar.incarnation is not None and sidecar.incarnation != line.incarnation
+    return None if replaced else line
+
+
+def _observe(manifest: GraphManifest, sidecar: Sidecar, state: ManifestState, pin: TablePin) -> Observation:
+    published = state.current_version(pin.table_key) or 0
     try:
         table = manifest.stores.tables.open_newest(table_path(pin.table_key), pin.table_branch)
     except NotFound:
         return Observation(pin, head=published, published=published)
+    restored = find_transaction(table, _restore_uuid(sidecar, pin), after=pin.expected_version)
     if pin.transaction is None:
-        return Observation(pin, head=table.version, published=published)
+        return Observation(pin, head=table.version, published=published, restored=restored)
     landed = find_transaction(table, pin.transaction, after=pin.expected_version)
-    return Observation(pin, head=table.version, published=published, landed=landed)
+    return Observation(pin, head=table.version, published=published, landed=landed, restored=restored)
 
 
 def _forward(manifest: GraphManifest, branch: str, sidecar: Sidecar, seen: list[Observation]) -> None:
     """Publish what has landed, as the commit that the operation wanted to be."""
     reach("recovery.before_publish")
     planned = sidecar.commit
-    published = manifest.publish(
-        PublishRequest(
-            commit_id=planned.commit_id if planned else manifest.world.ulid(),
-            created_at=planned.created_at if planned else manifest.world.now_us(),
-            versions=[
-                *(_new_version(manifest, each.pin, each.head) for each in seen),
-                *(NewVersion(each.table_key, 1, 0, each.table_branch, each.table_path) for each in sidecar.added),
-            ],
-            drops=[each.table_key for each in sidecar.dropped],
-            expected_versions={each.pin.table_key: each.pin.expected_version for each in seen},
-            actor=sidecar.actor if planned else ACTOR,
-            merged_parent=planned.merged_parent if planned else sidecar.merge_source_commit_id,
-            idempotency_key=planned.idempotency_key if planned else None,
-        ),
-        branch=branch,
+    request = PublishRequest(
+        commit_id=_forward_id(sidecar),
+        created_at=planned.created_at if planned else manifest.world.now_us(),
+        versions=[
+            *(_version_at(manifest, each.pin, each.head) for each in seen),
+            *(NewVersion(each.table_key, 1, 0, each.table_branch, each.table_path) for each in sidecar.added),
+        ],
+        drops=[each.table_key for each in sidecar.dropped],
+        expected_versions={each.pin.table_key: each.pin.expected_version for each in seen},
+        actor=sidecar.actor if planned else ACTOR,
+        merged_parent=planned.merged_parent if planned else sidecar.merge_source_commit_id,
+        idempotency_key=planned.idempotency_key if planned else None,
     )
+    published = manifest.publish(request, branch=branch)
     outcomes = [TableOutcome(each.pin.table_key, each.pin.expected_version, each.head) for each in seen]
     _audit(manifest, sidecar, "RolledForward", published.commit.id, outcomes)
 
 
-def _back(manifest: GraphManifest, branch: str, sidecar: Sidecar, seen: list[Observation]) -> None:
-    """Take back what has landed and is not published, and publish the restored tables: manifest and tables agree."""
-    moved = [each for each in seen if _is_ours_to_undo(sidecar, each)]
-    restored = [_restore(manifest, each) for each in moved]
-    outcomes = [TableOutcome(each.pin.table_key, each.head, each.published) for each in moved]
-    if not restored:
-        head = manifest.line(branch).state.head
-        _audit(manifest, sidecar, "RolledBack", head.id if head else "", outcomes)
-        return
-    reach("recovery.before_publish")
-    request = PublishRequest(
-        commit_id=manifest.world.ulid(),
-        created_at=manifest.world.now_us(),
-        versions=[_version_of(each, seen_at.pin) for each, seen_at in zip(restored, moved, strict=True)],
-        expected_versions={each.pin.table_key: each.published for each in moved},
-        actor=ACTOR,
-    )
-    published: Published = manifest.publish(request, branch=branch)
-    _audit(manifest, sidecar, "RolledBack", published.commit.id, outcomes)
+def _back(manifest: GraphManifest, line: ManifestLine, ticket: Ticket, seen: list[Observation]) -> None:
+    """Take back what has landed and is not published, and publish the restored tables: manifest and tables agree.
+
+    A table whose earlier versions the graph does not know either is only taken back to those: `repair` is for them.
+    """
+    sidecar = ticket.sidecar
+    versions = []
+    for each in seen:
+        if not _is_ours_to_undo(sidecar, each):
+            continue
+        ticket.keep_alive()
+        restored = each.restored if each.restored == each.head else _restore(manifest, sidecar, each)
+        if _before(each) == each.published:
+            versions.append(_version_at(manifest, each.pin, restored))
+    if versions:
+        reach("recovery.before_publish")
+        request = PublishRequest(
+            commit_id=commit_id_of(sidecar, "back"),
+            created_at=manifest.world.now_us(),
+            versions=versions,
+            expected_versions={each.table_key: _published(seen, each.table_key) for each in versions},
+            actor=ACTOR,
+        )
+        manifest.publish(request, branch=line.branch)
+    commit_id = commit_id_of(sidecar, "back")
+    if commit_id not in line.state.commits:
+        commit_id = line.state.head.id if line.state.head else ""
+    _audit(manifest, sidecar, "RolledBack", commit_id, _undone(sidecar, seen))
 
 
 def _is_ours_to_undo(sidecar: Sidecar, seen: Observation) -> bool:
     """Never what somebody else has done, and never what is published: an earlier try may have come that far."""
-    if seen.pin.transaction is not None:
+    if sidecar.is_planned:
         return seen.landed is not None and seen.landed > seen.published
     return classify(sidecar, seen) is not Finding.NO_MOVEMENT
 
 
-def _restore(manifest: GraphManifest, seen: Observation) -> Table:
+def _before(seen: Observation) -> int:
+    """The version that a table is taken back to."""
+    return seen.published if seen.landed is None else seen.landed - 1
+
+
+def _published(seen: list[Observation], table_key: str) -> int:
+    return next(each.published for each in seen if each.pin.table_key == table_key)
+
+
+def _undone(sidecar: Sidecar, seen: list[Observation]) -> list[TableOutcome]:
+    """From the version that was taken back to the one whose content the table has again; the same at every try."""
+    if sidecar.is_planned:
+        landed = [(each.pin.table_key, each.landed) for each in seen if each.landed is not None]
+        return [TableOutcome(table_key, version, version - 1) for table_key, version in landed]
+    outcomes = []
+    for each in seen:
+        if each.restored is not None:
+            outcomes.append(TableOutcome(each.pin.table_key, each.restored - 1, each.pin.expected_version))
+        elif _is_ours_to_undo(sidecar, each):
+            outcomes.append(TableOutcome(each.pin.table_key, each.head, each.published))
+    return outcomes
+
+
+def _restore(manifest: GraphManifest, sidecar: Sidecar, seen: Observation) -> int:
     newest = manifest.stores.tables.open_newest(table_path(seen.pin.table_key), seen.pin.table_branch)
-    return commit_staged(stage_restore(newest, seen.published)).table
+    if seen.landed is not None and newest.version > seen.landed:
+        log.warning(
+            "operation %s is undone: versions %s to %s of %s, which are not the graph's, go with it",
+            sidecar.operation_id, seen.landed + 1, newest.version, seen.pin.table_key,
+        )  # fmt: skip
+    staged = stage_restore(newest, _before(seen))
+    staged.transaction.uuid = _restore_uuid(sidecar, seen.pin)
+    return commit_staged(staged, operation_id=sidecar.operation_id).version
 
 
-def _finished(manifest: GraphManifest, branch: str, sidecar: Sidecar, seen: list[Observation]) -> None:
+def _restore_uuid(sidecar: Sidecar, pin: TablePin) -> str:
+    return str(uuid5(NAMESPACE_OID, f"{sidecar.operation_id} {pin.table_key} {pin.table_branch or ''}"))
+
+
+def _finished(manifest: GraphManifest, state: ManifestState, sidecar: Sidecar, seen: list[Observation]) -> None:
     """Everything was published; only the sidecar had been left behind."""
-    head = manifest.line(branch).state.head
-    commit_id = sidecar.commit.commit_id if sidecar.commit else head.id if head else ""
-    outcomes = [TableOutcome(each.pin.table_key, each.pin.expected_version, each.published) for each in seen]
+    commit_id = _forward_id(sidecar)
+    if commit_id not in state.commits:
+        commit_id = state.head.id if state.head else ""
+    outcomes = [TableOutcome(each.pin.table_key, each.pin.expected_version, _after(each)) for each in seen]
     _audit(manifest, sidecar, "RolledForward", commit_id, outcomes)
+
+
+def _after(seen: Observation) -> int:
+    return seen.published if seen.landed is None else seen.landed
 
 
 def _discard_orphan(manifest: GraphManifest, ticket: Ticket) -> None:
     """The branch is gone, and with it all that the operation could have changed. Main's history tells of it."""
-    now = manifest.world.now_us()
-    published = manifest.publish(PublishRequest(manifest.world.ulid(), now, actor=ACTOR))
-    _audit(manifest, ticket.sidecar, "OrphanedBranchDiscarded", published.commit.id, [])
+    sidecar = ticket.sidecar
+    request = PublishRequest(commit_id_of(sidecar, "orphan"), manifest.world.now_us(), actor=ACTOR)
+    published = manifest.publish(request)
+    _audit(manifest, sidecar, "OrphanedBranchDiscarded", published.commit.id, [])
     ticket.delete()
 
 
@@ -152,14 +227,10 @@ def _audit(
     record(manifest.stores, line)
 
 
-def _new_version(manifest: GraphManifest, pin: TablePin, version: int) -> NewVersion:
-    table = manifest.stores.tables.open_newest(table_path(pin.table_key), pin.table_branch)
-    assert table.version == version, "the table moved while its sidecar was held"
-    return _version_of(table, pin)
-
-
-def _version_of(table: Table, pin: TablePin) -> NewVersion:
-    return NewVersion(pin.table_key, table.version, table.count_rows(), pin.table_branch, table_path(pin.table_key))
+def _version_at(manifest: GraphManifest, pin: TablePin, version: int) -> NewVersion:
+    path = table_path(pin.table_key)
+    table: Table = manifest.stores.tables.open(Pin(path, version, pin.table_branch))
+    return NewVersion(pin.table_key, version, table.count_rows(), pin.table_branch, path)
 
 
 def _violated(sidecar: Sidecar, seen: list[Observation], findings: list[Finding]) -> RecoveryRequired:

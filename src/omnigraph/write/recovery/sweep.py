@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from omnigraph.write.recovery.recover import recover
-from omnigraph.write.tickets import list_sidecars, take_over
+from omnigraph.write.tickets import list_sidecars, recover_if_over
 
 if TYPE_CHECKING:
     from omnigraph.manifest.graph_manifest import GraphManifest
@@ -18,9 +18,10 @@ def sweep(manifest: GraphManifest) -> dict[str, Decision]:
     Operations of living owners are theirs. Being unable to list or to read a sidecar is an error: going on would be
     writing over an operation that nobody has looked at.
     """
+    objects, world = manifest.stores.objects, manifest.world
     done = {}
-    for found in list_sidecars(manifest.stores.objects):
-        ticket = take_over(manifest.stores.objects, found, manifest.world)
-        if ticket is not None:
-            done[ticket.sidecar.operation_id] = recover(manifest, ticket)
+    for found in list_sidecars(objects):
+        decision = recover_if_over(objects, found, world, lambda ticket: recover(manifest, ticket))
+        if decision is not None:
+            done[found.sidecar.operation_id] = decision
     return done

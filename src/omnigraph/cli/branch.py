@@ -1,0 +1,123 @@
+"""`omnigraph branch`: make, list, merge and delete branches."""
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from omnigraph.cli.arguments import Json, Uri, UriOption
+from omnigraph.cli.consent import require_consent
+from omnigraph.cli.options import Command, Group
+from omnigraph.cli.output import note, say, say_json
+from omnigraph.cli.scopes import actor, addressed
+from omnigraph.errors import InvalidInput, MergeConflicts, OmniGraphError
+
+if TYPE_CHECKING:
+    from omnigraph.graph import Graph
+    from omnigraph.versions.merge.merge import Merged
+
+branch = typer.Typer(cls=Group, no_args_is_help=True, help="Make, list, merge and delete branches.")
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The branch.")]
+
+
+@branch.command("create", cls=Command)
+def create(
+    name: Name,
+    uri: UriOption = None,
+    from_: Annotated[str, typer.Option("--from", metavar="BRANCH", help="Where it begins.")] = "main",
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="COMMIT", help="Begin at this commit instead of the newest one.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Make a branch. It costs nothing until it is written to."""
+    from omnigraph.cli.wire import present
+
+    target = addressed(uri)
+    target.open().branches.create(name, from_=from_, commit_id=at)
+    if json:
+        say_json({"uri": target.uri, "name": name, "from": from_, **present(actor_id=actor())})
+    else:
+        say(f"created branch {name} from {from_}")
+
+
+@branch.command("list", cls=Command)
+def list_branches(uri: Uri = None, uri_option: UriOption = None, json: Json = False) -> None:
+    """List the branches, main first."""
+    if uri is not None and uri_option is not None:
+        raise InvalidInput("a URI and --uri are mutually exclusive: address one graph in one way.")
+    names = [each.name for each in addressed(uri or uri_option).open(read_only=True).branches.list()]
+    if json:
+        say_json({"branches": names})
+        return
+    for name in names:
+        say(name)
+
+
+@branch.command("delete", cls=Command)
+def delete(name: Name, uri: UriOption = None, json: Json = False) -> None:
+    """Delete a branch and what only it has. Refused while another branch stands on it."""
+    from omnigraph.cli.wire import present
+
+    target = addressed(uri)
+    require_consent(f"deleting branch {name}", target.uri, is_local=target.is_local, json=json)
+    target.open().branches.delete(name)
+    if json:
+        say_json({"uri": target.uri, "name": name, **present(actor_id=actor())})
+    else:
+        say(f"deleted branch {name}")
+
+
+@branch.command("merge", cls=Command)
+def merge(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="The branch to merge.")],
+    uri: UriOption = None,
+    into: Annotated[str, typer.Option("--into", metavar="BRANCH", help="The branch that receives it.")] = "main",
+    delete_branch: Annotated[
+        bool, typer.Option("--delete-branch", help="Delete the merged branch afterwards.")
+    ] = False,
+    resolve: Annotated[
+        Literal["ours", "theirs"] | None,
+        typer.Option("--resolve", help="Settle conflicts: ours is --into, theirs is SOURCE."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would happen.")] = False,
+    json: Json = False,
+) -> None:
+    """Merge a branch into another as one commit. Where they disagree, nothing is written unless --resolve is given."""
+    graph = addressed(uri).open()
+    try:
+        merged = graph.merge(source, into=into, resolve=resolve, dry_run=dry_run)
+    except MergeConflicts as conflicts:
+        if json:
+            from omnigraph.cli.wire import conflicts_json
+
+            say_json(conflicts_json(conflicts))
+        raise
+    _tell(merged, _deleted(graph, source) if delete_branch and not dry_run else {}, json=json, dry_run=dry_run)
+
+
+def _deleted(graph: "Graph", source: str) -> dict[str, Any]:
+    """The merge stands whether or not the branch can go."""
+    try:
+        graph.branches.delete(source)
+    except OmniGraphError as error:
+        return {"branch_deleted": False, "branch_delete_error": error.message}
+    return {"branch_deleted": True}
+
+
+def _tell(merged: "Merged", deleted: dict[str, Any], *, json: bool, dry_run: bool) -> None:
+    from omnigraph.cli.wire import present
+
+    if "branch_delete_error" in deleted:
+        note(f"warning: branch {merged.source} was merged but not deleted: {deleted['branch_delete_error']}")
+    if json:
+        told = {"source": merged.source, "target": merged.target, "outcome": merged.kind, **present(actor_id=actor())}
+        say_json({**told, **deleted, **({"conflicts": len(merged.conflicts)} if dry_run else {})})
+        return
+    if dry_run:
+        say(f"would merge {merged.source} into {merged.target}: {merged.kind}, {len(merged.conflicts)} conflicts")
+        for each in merged.conflicts:
+            say(f"  {each.kind} {each.table_key} {each.row_id}: {each.message}")
+        return
+    say(f"merged {merged.source} into {merged.target}: {merged.kind}")
+    if deleted.get("branch_deleted"):
+        say(f"deleted branch {merged.source}")

@@ -1,0 +1,126 @@
+"""`omnigraph commit`: the history of a branch, and single commits."""
+
+import datetime as dt
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from omnigraph.cli.arguments import Branch, Json, Uri, UriOption, refuse_together
+from omnigraph.cli.options import Command, Group
+from omnigraph.cli.output import is_terminal, say, say_json, show_table
+from omnigraph.cli.scopes import addressed
+from omnigraph.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from omnigraph.graph import Graph
+    from omnigraph.manifest.rows import GraphCommit
+
+commit = typer.Typer(cls=Group, no_args_is_help=True, help="The history of a branch, and single commits.")
+_FILTERS = ("actor", "branch")
+
+
+@commit.command("list", cls=Command)
+def list_commits(
+    uri: Uri = None,
+    branch: Branch = None,
+    graph: Annotated[
+        bool, typer.Option("--graph", help="Draw how commits follow each other; all branches without --branch.")
+    ] = False,
+    filters: Annotated[
+        list[str] | None,
+        typer.Option("--filter", metavar="KEY=VALUE", help="Only commits with this actor or branch. Repeatable."),
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="At most this many.")] = None,
+    json: Json = False,
+) -> None:
+    """List commits, the newest first."""
+    refuse_together(graph=graph, json=json)
+    wanted = dict(_filter(each) for each in filters or ())
+    opened = addressed(uri).open(read_only=True)
+    if graph:
+        _draw(opened, branch, wanted, limit)
+        return
+    found = [each for each in opened.commits(branch=branch or "main") if _passes(each, wanted)][:limit]
+    if json:
+        from omnigraph.cli.wire import commit_json
+
+        say_json({"commits": [commit_json(each) for each in found]})
+    elif is_terminal():
+        show_table(("commit", "branch", "version", "actor", "when"), [_row(each) for each in found])
+    else:
+        for each in found:
+            say(_line(each))
+
+
+@commit.command("show", cls=Command)
+def show(
+    commit_id: Annotated[str, typer.Argument(metavar="ID", help="The commit.")], uri: UriOption = None, json: Json = False
+) -> None:
+    """Show one commit, whichever branch it was made on."""
+    from omnigraph.cli.wire import commit_json
+
+    found = addressed(uri).open(read_only=True).commit(commit_id)
+    if json:
+        say_json(commit_json(found))
+        return
+    for name, value in ({"graph_commit_id": found.id, "graph_branch": found.branch} | commit_json(found)).items():
+        say(f"{name}: {value}")
+
+
+def _filter(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not separator or key not in _FILTERS:
+        raise InvalidInput(f"--filter {text}: write KEY=VALUE with one of the keys {', '.join(_FILTERS)}.")
+    return key, value
+
+
+def _passes(each: "GraphCommit", wanted: dict[str, str]) -> bool:
+    held: dict[str, Any] = {"actor": each.actor, "branch": each.branch}
+    return all(held[key] == value for key, value in wanted.items())
+
+
+def _line(each: "GraphCommit") -> str:
+    actor = f" actor={each.actor}" if each.actor is not None else ""
+    return f"{each.id} graph_branch={each.branch} graph_manifest_version={each.manifest_version}{actor}"
+
+
+def _row(each: "GraphCommit") -> tuple[object, ...]:
+    return each.id, each.branch, each.manifest_version, each.actor, _when(each)
+
+
+def _when(each: "GraphCommit") -> str:
+    return dt.datetime.fromtimestamp(each.created_at / 1_000_000, dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _draw(opened: "Graph", branch: str | None, wanted: dict[str, str], limit: int | None) -> None:
+    """The commits as a picture; those that a filter leaves out keep their place and lose their text."""
+    from omnigraph.cli.commit_graph import draw
+
+    branches = [branch] if branch is not None else [each.name for each in opened.branches.list()]
+    histories = {name: opened.commits(branch=name) for name in branches}
+    heads: dict[str, list[str]] = {}
+    for name, history in histories.items():
+        if history:
+            heads.setdefault(history[0].id, []).append(name)
+    everything = {each.id: each for history in histories.values() for each in history}
+    for picture, each in _cut(draw(everything.values()), limit):
+        told = _told(each, heads.get(each.id, [])) if each is not None and _passes(each, wanted) else ""
+        say(f"{picture} {told}".rstrip())
+
+
+def _cut(
+    lines: "Iterable[tuple[str, GraphCommit | None]]", limit: int | None
+) -> "Iterable[tuple[str, GraphCommit | None]]":
+    shown = 0
+    for picture, each in lines:
+        shown += each is not None
+        if limit is not None and shown > limit:
+            return
+        yield picture, each
+
+
+def _told(each: "GraphCommit", heads: list[str]) -> str:
+    names = f" ({', '.join(heads)})" if heads else ""
+    return f"{each.id}{names} {_when(each)} {each.actor or ''}".rstrip()

@@ -1,0 +1,84 @@
+"""The commit graph as a picture: a column per line of history, the newest commit on top.
+
+    *    a merge of two lines
+    |\
+    | *  a commit on the merged branch
+    * |  a commit on main
+    |/
+    *    where the branch began
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from omnigraph.manifest.rows import GraphCommit
+
+Line = tuple[str, "GraphCommit | None"]
+
+
+def draw(commits: Iterable[GraphCommit]) -> Iterator[Line]:
+    """The lines of the picture, each with the commit it stands for or None between commits.
+
+    Parents that are not among the commits are not drawn.
+    """
+    known = {each.id: each for each in commits}
+    lanes: list[str] = []
+    for commit in _children_first(known):
+        if commit.id not in lanes:
+            lanes.append(commit.id)
+        yield from _join(lanes, commit.id)
+        at = lanes.index(commit.id)
+        yield " ".join("*" if lane == at else "|" for lane in range(len(lanes))), commit
+        parents = [each for each in (commit.parent, commit.merged_parent) if each in known and each is not None]
+        yield from _continue(lanes, at, parents)
+
+
+def _children_first(known: dict[str, GraphCommit]) -> Iterator[GraphCommit]:
+    """Every commit after all its children; of those that are free, the newest."""
+    waiting = dict.fromkeys(known, 0)
+    for each in known.values():
+        for parent in _parents(each, known):
+            waiting[parent] += 1
+    free = [each for each in known.values() if not waiting[each.id]]
+    while free:
+        free.sort(key=lambda each: (each.created_at, each.manifest_version, each.id))
+        commit = free.pop()
+        yield commit
+        for parent in _parents(commit, known):
+            waiting[parent] -= 1
+            if not waiting[parent]:
+                free.append(known[parent])
+
+
+def _parents(commit: GraphCommit, known: dict[str, GraphCommit]) -> list[str]:
+    return [each for each in (commit.parent, commit.merged_parent) if each is not None and each in known]
+
+
+def _join(lanes: list[str], commit_id: str) -> Iterator[Line]:
+    """Lines that lead to one commit come together above it, one at a time from the right."""
+    while lanes.count(commit_id) > 1:
+        last = len(lanes) - 1 - lanes[::-1].index(commit_id)
+        yield _bent(len(lanes), last, "/"), None
+        del lanes[last]
+
+
+def _continue(lanes: list[str], at: int, parents: list[str]) -> Iterator[Line]:
+    """Below a commit its line goes on to the first parent; a second parent gets a line to the right."""
+    if not parents:
+        del lanes[at]
+        return
+    lanes[at] = parents[0]
+    for parent in parents[1:]:
+        lanes.insert(at + 1, parent)
+        yield _bent(len(lanes), at + 1, "\\"), None
+
+
+def _bent(width: int, lane: int, stroke: str) -> str:
+    """All lines straight, but the one at `lane` leans towards its left neighbour."""
+    left = "|".join([""] * 1) + " ".join("|" for _ in range(lane))
+    right = " ".join(stroke if stroke == "\\" else "/" for _ in range(width - lane - 1))
+    return f"{left}{stroke}{(' ' + right) if right else ''}"

@@ -1,0 +1,1 @@
+"""Reads: a checked query over one immutable snapshot, answered as Arrow."""

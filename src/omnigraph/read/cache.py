@@ -1,0 +1,82 @@
+"""What reads keep in memory between them: columns, adjacency and text indexes of pinned tables.
+
+A pinned version never changes, so nothing here is ever stale; what was not used for longest goes first.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+from weakref import WeakKeyDictionary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from omnigraph.store.tables import TableStore
+
+Kept = TypeVar("Kept")
+DEFAULT_BYTES = 2 * 1024**3
+
+
+class ReadCache:
+    """Values by key, with their sizes, up to a number of bytes. Safe to use from several threads."""
+
+    def __init__(self, limit: int = DEFAULT_BYTES) -> None:
+        self.limit = limit
+        self.size = 0
+        self.builds: dict[str, int] = {}
+        self._kept: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def find(self, key: Hashable) -> object | None:
+        """The value, if it is there."""
+        with self._lock:
+            if key not in self._kept:
+                return None
+            self._kept.move_to_end(key)
+            return cast("object", self._kept[key][0])
+
+    def get(self, kind: str, key: Hashable, build: Callable[[], Kept], size: Callable[[Kept], int]) -> Kept:
+        """The value of a key, built when it is not there. `kind` only names what is counted in `builds`."""
+        found = self.find((kind, key))
+        if found is not None:
+            return cast("Kept", found)
+        made = build()
+        self.keep((kind, key), made, size(made))
+        with self._lock:
+            self.builds[kind] = self.builds.get(kind, 0) + 1
+        return made
+
+    def keep(self, key: Hashable, value: object, size: int) -> None:
+        """Keep a value. One that is larger than everything allowed is not kept at all."""
+        if size > self.limit:
+            return
+        with self._lock:
+            self._drop(key)
+            self._kept[key] = (value, size)
+            self.size += size
+            while self.size > self.limit:
+                self._drop(next(iter(self._kept)))
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._kept.clear()
+            self.size = 0
+
+    def _drop(self, key: Hashable) -> None:
+        if key in self._kept:
+            self.size -= self._kept.pop(key)[1]
+
+
+_caches: WeakKeyDictionary[TableStore, ReadCache] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def cache_of(tables: TableStore) -> ReadCache:
+    """The cache that belongs to an open graph's tables, and goes with them."""
+    with _lock:
+        if tables not in _caches:
+            _caches[tables] = ReadCache()
+        return _caches[tables]

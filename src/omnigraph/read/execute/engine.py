@@ -1,0 +1,99 @@
+"""DuckDB over Arrow tables in memory, for one read at a time, inside limits."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+
+from omnigraph.errors import InvalidInput, QueryTooLarge
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sqlglot import exp
+
+    from omnigraph.read.execute.deadline import Deadline
+    from omnigraph.read.options import ReadOptions
+
+    Settings = tuple[tuple[str, str], ...]
+
+_lock = threading.Lock()
+_instances: dict[Settings, duckdb.DuckDBPyConnection] = {}
+
+
+class Engine:
+    """Runs SQL over Arrow tables. The instance is shared by reads with equal limits; the connection is this read's."""
+
+    def __init__(self, options: ReadOptions, deadline: Deadline) -> None:
+        self._settings = _settings(options)
+        self._deadline = deadline
+        self._connection: duckdb.DuckDBPyConnection | None = None
+
+    def select(self, query: exp.Query, tables: Mapping[str, pa.Table | pa.RecordBatchReader]) -> pa.Table:
+        """The rows of a query over the named tables."""
+        return self.run(query.sql("duckdb"), tables)
+
+    def run(self, sql: str, tables: Mapping[str, pa.Table | pa.RecordBatchReader]) -> pa.Table:
+        """The rows of a query that we wrote ourselves."""
+        self._deadline.check()
+        connection = self._connected()
+        for name, table in tables.items():
+            connection.register(name, table)
+        try:
+            with self._deadline.watching(connection.interrupt):
+                return _rows(connection, sql)
+        except duckdb.InterruptException:
+            self._deadline.check()
+            raise
+        finally:
+            for name in tables:
+                connection.unregister(name)
+
+    def close(self) -> None:
+        """Give the connection back."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _connected(self) -> duckdb.DuckDBPyConnection:
+        if self._connection is None:
+            with _lock:
+                if self._settings not in _instances:
+                    _instances[self._settings] = duckdb.connect(":memory:", config=dict(self._settings))
+                self._connection = _instances[self._settings].cursor()
+        return self._connection
+
+
+def _rows(connection: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
+    try:
+        relation: Any = connection.sql(sql)
+        rows: pa.Table = relation.to_arrow_table()
+    except duckdb.OutOfMemoryException as error:
+        raise QueryTooLarge(f"the query needs more memory than it may use: {error}") from error
+    except (duckdb.OutOfRangeException, duckdb.ConversionException) as error:
+        raise InvalidInput(f"a value of the query cannot be computed: {error}") from error
+    return rows
+
+
+def _settings(options: ReadOptions) -> Settings:
+    given = {
+        "memory_limit": None if options.memory_limit is None else f"{options.memory_limit}B",
+        "temp_directory": options.temp_directory,
+        "threads": None if options.threads is None else str(options.threads),
+    }
+    return tuple((name, value) for name, value in given.items() if value is not None)
+
+
+def for_duckdb(column: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Array[Any] | pa.ChunkedArray[Any]:
+    """A moment as a timestamp: DuckDB reads date64 as whole days."""
+    return column.cast(pa.timestamp("ms")) if pa.types.is_date64(column.type) else _list_of_moments(column)
+
+
+def _list_of_moments(column: Any) -> Any:
+    kind: Any = column.type
+    if not (pa.types.is_list(kind) and pa.types.is_date64(kind.value_type)):
+        return column
+    return column.cast(pa.list_(pa.timestamp("ms")))

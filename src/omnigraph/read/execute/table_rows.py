@@ -1,0 +1,201 @@
+"""One pinned table, by row number: whole columns from memory, or a few rows from the store.
+
+The number of a row is its place in a scan of the pinned version, which Lance calls `_rowoffset`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.relational.row_filter import one_array, truth
+from omnigraph.store.counting import count
+from omnigraph.store.filters import columns_of, one_of, render
+from omnigraph.store.lance_errors import lance_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from omnigraph.manifest.snapshot import TableEntry
+    from omnigraph.read.cache import ReadCache
+    from omnigraph.store.filters import Filter
+    from omnigraph.store.tables import Table, TableStore
+
+    Column = pa.Array[Any]
+    Numbers = NDArray[np.int64]
+    Mask = NDArray[np.bool_]
+
+ROW_NUMBER = "_rowoffset"
+# Up to here a whole column costs no more than looking for rows in it.
+SMALL_TABLE = 20_000
+# A whole column is read when at least one row of so many is wanted.
+_SPARSE = 16
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """A table of the snapshot. `whole` says that columns are to be read entirely even for a few rows."""
+
+    entry: TableEntry
+    store: TableStore
+    cache: ReadCache
+    prefers: str = "auto"
+
+    @cached_property
+    def table(self) -> Table:
+        """The table, opened at its pin."""
+        return self.store.open(self.entry.pin)
+
+    @cached_property
+    def size(self) -> int:
+        """How many rows there are."""
+        key = self.entry.pin
+        return self.cache.get("size", key, lambda: int(self.table.dataset.count_rows()), lambda _: 64)
+
+    @property
+    def name(self) -> str:
+        """The type, without what kind it is."""
+        return self.entry.table_key.partition(":")[2]
+
+    # -- values --------------------------------------------------------------------------------------------------------
+
+    def has_at_hand(self, names: Iterable[str]) -> bool:
+        """Whether these columns are in memory already."""
+        return all(self.cache.find(("column", (self.entry.pin, name))) is not None for name in names)
+
+    def column(self, name: str) -> Column:
+        """A whole column, in row order."""
+        self._load([name])
+        return self.cache.get("column", (self.entry.pin, name), lambda: self._read([name])[name], _bytes)
+
+    def columns(self, names: Sequence[str]) -> dict[str, Column]:
+        """Whole columns; those that are missing are read in one scan."""
+        loaded = self._load(names)
+        return {name: loaded[name] if name in loaded else self.column(name) for name in names}
+
+    def values(self, names: Sequence[str], rows: Numbers) -> dict[str, Column]:
+        """The columns at some rows; a row number below zero gives null."""
+        if not names:
+            return {}
+        if self.reads_whole(names, len(rows)):
+            return {name: _take(column, rows, self.size) for name, column in self.columns(names).items()}
+        wanted, places = np.unique(rows[rows >= 0], return_inverse=True)
+        found = self._take_rows(names, wanted)
+        indices = np.full(len(rows), -1, dtype=np.int64)
+        indices[rows >= 0] = places
+        return {name: _take(found[name], indices, len(wanted)) for name in names}
+
+    def reads_whole(self, names: Iterable[str], rows: int) -> bool:
+        """Whether whole columns are the better way to so many rows."""
+        if self.prefers == "csr" or self.has_at_hand(names):
+            return True
+        if self.prefers == "indexed":
+            return False
+        return self.size <= SMALL_TABLE or rows * _SPARSE >= self.size
+
+    def _load(self, names: Iterable[str]) -> dict[str, Column]:
+        missing = [name for name in dict.fromkeys(names) if not self.has_at_hand([name])]
+        if not missing:
+            return {}
+        read = self._read(missing)
+        for name in missing:
+            self.cache.get("column", (self.entry.pin, name), lambda column=read[name]: column, _bytes)
+        return read
+
+    def _read(self, names: Sequence[str]) -> dict[str, Column]:
+        read = self.table.read(list(names))
+        return {name: one_array(read.column(name)) for name in names}
+
+    def _take_rows(self, names: Sequence[str], rows: Numbers) -> dict[str, Column]:
+        count("table_scans", self.entry.path)
+        with lance_errors(f"reading rows of {self.entry.path}"):
+            taken: pa.Table = self.table.dataset.take(rows.tolist(), columns=list(names))
+        return {name: one_array(taken.column(name)) for name in names}
+
+    # -- rows ----------------------------------------------------------------------------------------------------------
+
+    def all_rows(self) -> Numbers:
+        """Every row number."""
+        return np.arange(self.size, dtype=np.int64)
+
+    def matching(self, where: Filter) -> Numbers:
+        """The numbers of the rows that a filter selects, ascending: from memory, or from the table and its indexes."""
+        names = sorted(columns_of(where))
+        if self.reads_whole(names, self._guess(where)):
+            return np.flatnonzero(self.truth(where, None)).astype(np.int64)
+        return self.search_store([], where)[ROW_NUMBER].to_numpy().astype(np.int64)
+
+    def truth(self, where: Filter, rows: Numbers | None) -> Mask:
+        """Where the filter is true: in the whole table, or at some rows."""
+        names = sorted(columns_of(where))
+        values = self.columns(names) if rows is None else self.values(names, rows)
+        kept: Any = truth(where, pa.table(values) if names else _no_columns(self.size if rows is None else len(rows)))
+        mask: Mask = pc.fill_null(kept, False).to_numpy(zero_copy_only=False)
+        return mask
+
+    def search_store(self, names: Sequence[str], where: Filter | None, **search: object) -> pa.Table:
+        """Rows from the table itself, with their numbers; `search` may hold a text query or a vector query."""
+        count("table_scans", self.entry.path)
+        condition = None if where is None else render(where, self.table.schema)
+        with lance_errors(f"searching {self.entry.path} at version {self.entry.version}"):
+            scanner = self.table.dataset.scanner(
+                columns=[*names, ROW_NUMBER], filter=condition, prefilter=True, **search
+            )
+            rows: pa.Table = scanner.to_table()
+        return rows
+
+    def rows_of_ids(self, ids: pa.Array[Any]) -> Numbers:
+        """The row of each id, -1 where there is none."""
+        if self.reads_whole(["id"], len(ids)):
+            return _places(ids, self.column("id"))
+        distinct = pc.unique(ids)
+        found = self.search_store(["id"], one_of("id", distinct.to_pylist()))
+        numbers = found[ROW_NUMBER].to_numpy().astype(np.int64)
+        places = _places(ids, one_array(found.column("id")))
+        return np.where(places < 0, -1, numbers[places]) if len(numbers) else places
+
+    def _guess(self, where: Filter) -> int:
+        """How many rows a filter will select, for choosing a way; an equality is taken to be selective."""
+        return 1 if _is_selective(where) else self.size
+
+
+def _is_selective(where: Filter) -> bool:
+    from omnigraph.store.filters import All, Compare, OneOf
+
+    match where:
+        case All(operands):
+            return any(_is_selective(each) for each in operands)
+        case Compare(_, operator, _):
+            return operator == "="
+        case OneOf(_, values):
+            return len(values) <= _SPARSE
+        case _:
+            return False
+
+
+def _take(column: Column, rows: Numbers, size: int) -> Column:
+    if len(rows) == size and size and rows[0] == 0 and rows[-1] == size - 1 and bool((np.diff(rows) == 1).all()):
+        return column
+    indices = pa.array(rows, mask=rows < 0) if len(rows) and rows.min() < 0 else pa.array(rows)
+    return one_array(column.take(indices))
+
+
+def _places(ids: pa.Array[Any], among: pa.Array[Any]) -> Numbers:
+    places: Any = pc.fill_null(pc.index_in(ids, value_set=among), -1)
+    numbers: Numbers = one_array(places).to_numpy(zero_copy_only=False).astype(np.int64)
+    return numbers
+
+
+def _no_columns(length: int) -> pa.Table:
+    return pa.table({"": pa.nulls(length)})
+
+
+def _bytes(column: Column) -> int:
+    return int(column.nbytes)

@@ -1,0 +1,161 @@
+"""Merges beyond the truth table: properties, resolution, previews, histories that cross."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from omnigraph import errors
+
+if TYPE_CHECKING:
+    from omnigraph.versions.merge.conflicts import Conflict
+    from write.mutation.conftest import Social
+
+
+def test_two_sides_that_changed_different_properties_of_one_entity_merge(forked: Social) -> None:
+    forked.do('update Person set { age: 31 } where name = "Alice"', "feature")
+    forked.do('update Person set { city: "Oslo" } where name = "Alice"')
+    forked.graph.merge("feature")
+    assert (forked.people()["Alice"]["age"], forked.people()["Alice"]["city"]) == (31, "Oslo")
+
+
+def test_in_strict_mode_they_conflict(forked: Social) -> None:
+    forked.do('update Person set { age: 31 } where name = "Alice"', "feature")
+    forked.do('update Person set { city: "Oslo" } where name = "Alice"')
+    with pytest.raises(errors.MergeConflicts) as refusal:
+        forked.graph.merge("feature", by_property=False)
+    assert [each.kind for each in refusal.value.conflicts] == ["DivergentUpdate"]
+
+
+def test_the_same_change_on_both_sides_is_no_conflict(forked: Social) -> None:
+    for branch in ("feature", "main"):
+        forked.do('update Person set { age: 99 } where name = "Alice" insert Person { name: "Eve" }', branch)
+        forked.do('delete Person where name = "Dan"', branch)
+    assert forked.graph.merge("feature").kind == "merged"
+    assert forked.people()["Alice"]["age"] == 99
+
+
+@pytest.mark.parametrize(("choice", "age"), [("ours", 32), ("theirs", 31)])
+def test_a_side_can_be_chosen_for_all_conflicts(forked: Social, choice: str, age: int) -> None:
+    _disagree(forked)
+    forked.graph.merge("feature", resolve=choice)  # type: ignore[arg-type]
+    assert forked.people()["Alice"]["age"] == age
+    assert ("Dan" in forked.people()) == (choice == "ours")
+
+
+def test_conflicts_can_be_settled_one_by_one(forked: Social) -> None:
+    _disagree(forked)
+    forked.graph.merge("feature", resolve={"node:Person/Alice": "theirs", "*": "ours"})
+    assert forked.people()["Alice"]["age"] == 31
+    assert forked.people()["Dan"]["age"] == 52
+
+
+def test_a_function_can_settle_them_with_a_row_of_its_own(forked: Social) -> None:
+    _disagree(forked)
+
+    def older(conflict: Conflict) -> object:
+        if conflict.ours is None or conflict.theirs is None:
+            return "ours"
+        return {"age": max(conflict.ours["age"], conflict.theirs["age"]) + 1}
+
+    forked.graph.merge("feature", resolve=older)  # type: ignore[arg-type]
+    assert forked.people()["Alice"]["age"] == 33
+
+
+def test_all_conflicts_are_told_and_nothing_is_written(forked: Social) -> None:
+    _disagree(forked)
+    before, commits = forked.people(), forked.graph.commits()
+    with pytest.raises(errors.MergeConflicts) as refusal:
+        forked.graph.merge("feature")
+    kinds = {(each.kind, each.row_id) for each in refusal.value.conflicts}
+    assert kinds == {("DivergentUpdate", "Alice"), ("DeleteVsUpdate", "Dan")}
+    assert (forked.people(), forked.graph.commits()) == (before, commits)
+    alice = next(each for each in refusal.value.conflicts if each.row_id == "Alice")
+    assert (alice.base or {})["age"] == 30
+    assert alice.properties == ("age",)
+
+
+def test_a_dry_run_tells_and_writes_nothing(forked: Social) -> None:
+    _disagree(forked)
+    commits = forked.graph.commits()
+    told = forked.graph.merge("feature", dry_run=True)
+    assert len(told.conflicts) == 2
+    assert forked.graph.commits() == commits
+
+
+def test_uniqueness_is_checked_over_the_merged_whole(forked: Social) -> None:
+    forked.do('update Person set { email: "one@x" } where name = "Alice"', "feature")
+    forked.do('update Person set { email: "one@x" } where name = "Bob"')
+    with pytest.raises(errors.MergeConflicts) as refusal:
+        forked.graph.merge("feature")
+    assert {each.kind for each in refusal.value.conflicts} == {"UniqueViolation"}
+
+
+def test_merging_twice_is_up_to_date(forked: Social) -> None:
+    forked.do('insert Person { name: "Eve" }', "feature")
+    assert forked.graph.merge("feature").kind == "fast_forward"
+    assert forked.graph.merge("feature").kind == "already_up_to_date"
+
+
+def test_a_branch_can_go_on_after_it_was_merged(forked: Social) -> None:
+    for number in range(3):
+        forked.do(f'insert Person {{ name: "f{number}" }}', "feature")
+        forked.do(f'insert Person {{ name: "m{number}" }}')
+        forked.graph.merge("feature")
+        forked.graph.merge("main", into="feature")
+    expected = {"Alice", "Bob", "Carol", "Dan"} | {f"{side}{number}" for side in "fm" for number in range(3)}
+    assert set(forked.people()) == set(forked.people("feature")) == expected
+
+
+def test_a_merge_into_a_branch_that_has_children(forked: Social) -> None:
+    forked.graph.branches.create("child", from_="feature")
+    forked.do('insert Person { name: "M" }')
+    forked.graph.merge("main", into="feature")
+    forked.do('insert Person { name: "C" }', "child")
+    forked.graph.merge("child", into="feature")
+    assert {"M", "C"} <= set(forked.people("feature"))
+    assert "M" not in forked.people("child")
+
+
+def test_siblings_that_kept_and_deleted_an_edge(forked: Social) -> None:
+    forked.graph.branches.create("other")
+    forked.do('delete Knows where from = "Bob"', "feature")
+    forked.do('insert Person { name: "O" }', "other")
+    forked.graph.merge("feature")
+    forked.graph.merge("other")
+    assert forked.ends("edge:Knows") == []
+    assert "O" in forked.people()
+
+
+def test_histories_that_cross(forked: Social) -> None:
+    """Two branches that both merged a third have several candidates for a base."""
+    forked.graph.branches.create("shared")
+    forked.do('update Person set { age: 41 } where name = "Carol"', "shared")
+    forked.graph.merge("shared", into="feature")
+    forked.graph.merge("shared")
+    forked.do('update Person set { age: 42 } where name = "Carol"', "feature")
+    forked.do('update Person set { city: "Rome" } where name = "Carol"')
+    forked.graph.merge("feature")
+    assert (forked.people()["Carol"]["age"], forked.people()["Carol"]["city"]) == (42, "Rome")
+
+
+def test_the_source_can_be_deleted_with_the_merge(forked: Social) -> None:
+    forked.do('insert Person { name: "Eve" }', "feature")
+    forked.graph.merge("feature", delete_branch=True)
+    assert [each.name for each in forked.graph.branches.list()] == ["main"]
+    assert "Eve" in forked.people()
+
+
+def test_a_branch_cannot_be_merged_into_itself_or_from_nowhere(forked: Social) -> None:
+    with pytest.raises(errors.InvalidInput, match="itself"):
+        forked.graph.merge("main")
+    with pytest.raises(errors.BranchNotFound):
+        forked.graph.merge("nowhere")
+
+
+def _disagree(forked: Social) -> None:
+    forked.do('update Person set { age: 31 } where name = "Alice"', "feature")
+    forked.do('delete Person where name = "Dan"', "feature")
+    forked.do('update Person set { age: 32 } where name = "Alice"')
+    forked.do('update Person set { age: 52 } where name = "Dan"')
