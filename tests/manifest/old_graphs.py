@@ -140,7 +140,7 @@ class OldGraph:
 def build(root: Path, stamp: int) -> OldGraph:
     """An old graph with five commits on main, one of them a merge, and two of its own on the branch `feature`."""
     graph = OldGraph(root, stamp)
-    _init(graph)
+    init(graph)
     graph.publish({AUTHOR: 4}, actor="act-ann")
     graph.branch("feature")
     on_feature = graph.publish({AUTHOR: 5, WROTE: 2}, branch="feature", actor="act-bob")
@@ -155,7 +155,8 @@ def build(root: Path, stamp: int) -> OldGraph:
     return graph
 
 
-def _init(graph: OldGraph) -> None:
+def init(graph: OldGraph) -> None:
+    """What the old release's own init left: no lineage rows, a genesis commit in the dataset beside."""
     graph.root.mkdir(parents=True)
     for name, data in FILES.items():
         (graph.root / name).write_bytes(data)

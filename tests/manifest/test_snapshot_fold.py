@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lance.fragment import write_fragments
 
 from manifest.graphs import (
     AUTHOR,
@@ -26,6 +25,7 @@ from manifest.graphs import (
     request,
     version,
 )
+from manifest.old_graphs import forget_creation
 from omnigraph.errors import ManifestCorrupt, NotFound
 from omnigraph.manifest.graph_manifest import GraphManifest
 from omnigraph.manifest.layout import MAIN, MANIFEST, physical_branch
@@ -228,36 +228,10 @@ def test_rows_as_old_releases_left_them_are_dated_by_their_last_change(tmp_path:
     graph = create(uri)
     published = [publish_next(graph).commit.id for _ in range(4)]
     expected = [told(graph.snapshot_of(each)) for each in published]
-    _forget_creation(graph)
+    forget_creation(f"{uri}/{MANIFEST}")
     old = reopen(uri, upkeep=EAGER)
     assert [told(old.snapshot_of(each)) for each in published] == expected
     for _ in range(12):
         publish_next(old)
     tidied = reopen(uri)
     assert [told(tidied.snapshot_of(each)) for each in published] == expected
-
-
-def _forget_creation(graph: GraphManifest) -> None:
-    """Rewrite each fragment with the creation version that Lance 4 and 6 would have recorded."""
-    from lance import LanceDataset, LanceOperation, Transaction
-
-    from omnigraph.store.row_metadata import _edited
-
-    dataset = dataset_of(graph)
-    groups = []
-    for fragment in dataset.get_fragments():
-        rows = fragment.to_table()
-        (copy,) = write_fragments(rows, dataset)
-        meta = fragment.metadata.to_json()
-        ones = [10, 8, 10, 4, 10, 2, 16, rows.num_rows, 16, 1]
-        created = {"inline": ones}
-        copied = _edited(
-            copy,
-            row_id_meta=meta["row_id_meta"],
-            created_at_version_meta=created,
-            last_updated_at_version_meta=meta["last_updated_at_version_meta"],
-        )
-        groups.append(LanceOperation.RewriteGroup([fragment.metadata], [copied]))
-    LanceDataset.commit(dataset, Transaction(dataset.version, LanceOperation.Rewrite(groups, [])), max_retries=0)
-    ages = dataset_of(graph).to_table(columns=["_row_created_at_version"])["_row_created_at_version"].to_pylist()
-    assert set(ages) == {1}

@@ -103,7 +103,7 @@ print(sessions.spark_session(master="local[1,4]", memory="1g").range(3).count())
         check=False,
     )
     assert done.stderr == ""
-    assert "nonsense" in done.stdout
+    assert "Master must either be" in done.stdout
     assert "Invalid maximum heap size" in done.stdout
     assert done.stdout.splitlines()[-1] == "3"
 

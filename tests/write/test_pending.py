@@ -203,9 +203,7 @@ def test_what_is_pending_becomes_one_commit_and_committed_tables_stay_untouched_
     def statements(pending: PendingWrites) -> None:
         _put(graph, pending, _person("di", 1), only_new=True)
         older = pending.read(PERSON, where=Compare("age", "<", 30))
-        pending.put(
-            PERSON, older.set_column(1, "age", pa.array([100] * older.num_rows, pa.int32())), only_new=False
-        )
+        pending.put(PERSON, older.set_column(1, "age", pa.array([100] * older.num_rows, pa.int32())), only_new=False)
         pending.put(KNOWS, graph.rows(KNOWS, [_knows("di", "ada")]), only_new=True)
         assert graph.content(PERSON) == before
 

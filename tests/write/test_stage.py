@@ -34,9 +34,7 @@ def _person(name: str, age: int | None = None) -> dict[str, object]:
 def _staged_as(graph: SmallGraph, changes: Mapping[str, TableChanges]) -> dict[str, str]:
     view = graph.view()
     tables = graph.manifest.stores.tables
-    return {
-        each.entry.table_key: each.stage(tables.open(each.entry.pin)).change for each in writes_of(view, changes)
-    }
+    return {each.entry.table_key: each.stage(tables.open(each.entry.pin)).change for each in writes_of(view, changes)}
 
 
 def test_rows_whose_ids_are_all_new_are_appended(graph: SmallGraph) -> None:

@@ -56,7 +56,9 @@ def list_commits(
 
 @commit.command("show", cls=Command)
 def show(
-    commit_id: Annotated[str, typer.Argument(metavar="ID", help="The commit.")], uri: UriOption = None, json: Json = False
+    commit_id: Annotated[str, typer.Argument(metavar="ID", help="The commit.")],
+    uri: UriOption = None,
+    json: Json = False,
 ) -> None:
     """Show one commit, whichever branch it was made on."""
     from omnigraph.cli.wire import commit_json

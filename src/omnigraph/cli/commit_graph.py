@@ -1,4 +1,4 @@
-"""The commit graph as a picture: a column per line of history, the newest commit on top.
+r"""The commit graph as a picture: a column per line of history, the newest commit on top.
 
     *    a merge of two lines
     |\
@@ -33,8 +33,7 @@ def draw(commits: Iterable[GraphCommit]) -> Iterator[Line]:
         yield from _join(lanes, commit.id)
         at = lanes.index(commit.id)
         yield " ".join("*" if lane == at else "|" for lane in range(len(lanes))), commit
-        parents = [each for each in (commit.parent, commit.merged_parent) if each in known and each is not None]
-        yield from _continue(lanes, at, parents)
+        yield from _continue(lanes, at, _parents(commit, known))
 
 
 def _children_first(known: dict[str, GraphCommit]) -> Iterator[GraphCommit]:
@@ -61,24 +60,33 @@ def _parents(commit: GraphCommit, known: dict[str, GraphCommit]) -> list[str]:
 def _join(lanes: list[str], commit_id: str) -> Iterator[Line]:
     """Lines that lead to one commit come together above it, one at a time from the right."""
     while lanes.count(commit_id) > 1:
-        last = len(lanes) - 1 - lanes[::-1].index(commit_id)
-        yield _bent(len(lanes), last, "/"), None
+        first, last = lanes.index(commit_id), len(lanes) - 1 - lanes[::-1].index(commit_id)
+        reach = {2 * lane - 1: "_" for lane in range(first + 1, last)}
+        yield _line({**reach, **_straight(last), **_moved(last, len(lanes), "/", -1)}), None
         del lanes[last]
 
 
 def _continue(lanes: list[str], at: int, parents: list[str]) -> Iterator[Line]:
     """Below a commit its line goes on to the first parent; a second parent gets a line to the right."""
     if not parents:
+        if at + 1 < len(lanes):
+            yield _line({**_straight(at), **_moved(at + 1, len(lanes), "/", -1)}), None
         del lanes[at]
         return
     lanes[at] = parents[0]
     for parent in parents[1:]:
+        yield _line({**_straight(at + 1), **_moved(at, len(lanes), "\\", 1)}), None
         lanes.insert(at + 1, parent)
-        yield _bent(len(lanes), at + 1, "\\"), None
 
 
-def _bent(width: int, lane: int, stroke: str) -> str:
-    """All lines straight, but the one at `lane` leans towards its left neighbour."""
-    left = "|".join([""] * 1) + " ".join("|" for _ in range(lane))
-    right = " ".join(stroke if stroke == "\\" else "/" for _ in range(width - lane - 1))
-    return f"{left}{stroke}{(' ' + right) if right else ''}"
+def _straight(lanes: int) -> dict[int, str]:
+    return {2 * lane: "|" for lane in range(lanes)}
+
+
+def _moved(first: int, lanes: int, stroke: str, by: int) -> dict[int, str]:
+    """The lines from `first` on, each half a column to one side."""
+    return {2 * lane + by: stroke for lane in range(first, lanes)}
+
+
+def _line(strokes: dict[int, str]) -> str:
+    return "".join(strokes.get(at, " ") for at in range(max(strokes) + 1))

@@ -16,6 +16,8 @@ def require_consent(what: str, uri: str, *, is_local: bool, json: bool) -> None:
         return
     if json or not sys.stdin.isatty():
         raise InvalidInput(f"{what} destroys data of {uri}, which is not on this machine: pass --yes to consent.")
-    answer = typer.prompt(f"{what} destroys data of {uri}. Continue? [yes/no]", default="no", show_default=False, err=True)
+    answer = typer.prompt(
+        f"{what} destroys data of {uri}. Continue? [yes/no]", default="no", show_default=False, err=True
+    )
     if answer.strip().lower() not in {"yes", "y"}:
         raise InvalidInput(f"{what} was not confirmed; nothing was changed.")

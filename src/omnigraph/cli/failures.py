@@ -1,6 +1,6 @@
 """Errors for people: one message, an exit code, and the traceback only for those who ask.
 
-0 done; 1 an error, a refusal, or a result that is not ok; 2 arguments that cannot be understood; 4 a lost `--if-commit`.
+0 done; 1 an error, a refusal, or a result that is not ok; 2 arguments that make no sense; 4 a lost `--if-commit`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import click
 from omnigraph.cli.capabilities import applies, capability, echoes_its_target
 from omnigraph.cli.options import Given, given, label_of
 from omnigraph.cli.output import note
-from omnigraph.cli.settings import active_profile, settings
+from omnigraph.cli.settings import active_profile, home, settings
 from omnigraph.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -75,7 +75,9 @@ def _store(uri: str, flags: Given) -> str:
     if uri.startswith(("http://", "https://")):
         raise InvalidInput(f"{uri} is the address of a server, which --server is for. {NO_CLIENT}")
     if flags.graph is not None:
-        raise InvalidInput(f"--graph picks one graph of a server or cluster, and {uri} is one graph already: leave it out.")
+        raise InvalidInput(
+            f"--graph picks one graph of a server or cluster, and {uri} is one graph already: leave it out."
+        )
     return uri
 
 
@@ -97,7 +99,9 @@ def _of_profile(name: str, flags: Given, label: str) -> str:
     if binding.kind == "store":
         return _store(binding.target, flags)
     if binding.kind == "server":
-        way = "is behind a server" if capability(label) == "any" else "is behind a server, and this command needs storage"
+        way = (
+            "is behind a server" if capability(label) == "any" else "is behind a server, and this command needs storage"
+        )
         raise InvalidInput(f"the graph of profile {name!r} {way}. {NO_CLIENT}")
     if not applies("cluster", label):
         raise InvalidInput(
@@ -113,6 +117,5 @@ def _by_default(flags: Given, label: str) -> str:
     if defaults.store is not None:
         return _store(defaults.store, flags)
     positional = "a URI, " if label not in {"query", "mutate"} else ""
-    raise InvalidInput(
-        f"no graph addressed: give {positional}--store URI or --profile NAME, or set defaults.store in the configuration."
-    )
+    default = f"set defaults.store in {home()}/config.yaml"
+    raise InvalidInput(f"no graph addressed: give {positional}--store URI or --profile NAME, or {default}.")

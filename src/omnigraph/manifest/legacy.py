@@ -25,7 +25,12 @@ def read_legacy_commits(tables: TableStore, branch: str) -> list[GraphCommit]:
         return []
     actors = _actors(tables)
     rows = _on_branch(tables, main, branch).read().to_pylist()
-    return sorted((_commit(row, actors) for row in rows), key=lambda commit: commit.id)
+    try:
+        return sorted((_commit(row, actors) for row in rows), key=lambda commit: commit.id)
+    except (KeyError, ValueError, TypeError) as error:
+        raise MigrationFailed(
+            f"{LEGACY_COMMITS} is not as internal schemas v1 to v3 keep it ({error!r}). Restore it from a copy."
+        ) from error
 
 
 def _on_branch(tables: TableStore, main: Table, branch: str) -> Table:

@@ -95,5 +95,6 @@ def _lines(kind: NodeType | EdgeType, batch: pa.RecordBatch) -> Iterator[bytes]:
         return (orjson.dumps({"type": kind.name, "data": each}, option=option) for each in data)
     ends = zip(batch.column("src").to_pylist(), batch.column("dst").to_pylist(), data, strict=True)
     return (
-        orjson.dumps({"edge": kind.name, "from": src, "to": dst, "data": each}, option=option) for src, dst, each in ends
+        orjson.dumps({"edge": kind.name, "from": src, "to": dst, "data": each}, option=option)
+        for src, dst, each in ends
     )

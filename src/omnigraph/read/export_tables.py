@@ -107,7 +107,9 @@ def _csv_column(column: pa.Array[Any], about: str) -> pa.Array[Any]:
         texts = [None if value is None else orjson.dumps(value, option=option).decode() for value in values]
         return pa.array(texts, pa.string())
     if pa.types.is_date(kind):
-        return pa.array([None if value is None else str(value) for value in json_values(column, about=about)], pa.string())
+        return pa.array(
+            [None if value is None else str(value) for value in json_values(column, about=about)], pa.string()
+        )
     return column
 
 

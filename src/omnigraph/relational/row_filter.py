@@ -183,3 +183,14 @@ def _known(column: Column, value: bool) -> Column:
 def _where(condition: Any, value: bool | None, otherwise: Any) -> Column:
     result: Column = pc.if_else(condition, pa.scalar(value, pa.bool_()), otherwise)
     return result
+
+
+def columns_of(row_filter: Filter) -> frozenset[str]:
+    """The columns that a filter looks at."""
+    match row_filter:
+        case Not(operand):
+            return columns_of(operand)
+        case All(operands) | AnyOf(operands):
+            return frozenset().union(*(columns_of(each) for each in operands))
+        case Compare(column) | OneOf(column) | IsNull(column) | Text(column) | HasItem(column):
+            return frozenset({column})

@@ -219,7 +219,10 @@ def _has_item(column: str, value: Value, kind: pa.DataType) -> str:
     fitted = _fit(column, value, kind)
     if fitted.gap:
         return never(_name(column))
-    return f"array_has({_name(column)}, {typed_literal(fitted.value, kind)})"
+    # Inside lists, unlike in columns, Lance tells the two zeros apart.
+    zeros = (0.0, -0.0) if fitted.value == 0 and pa.types.is_floating(kind) else (fitted.value,)
+    found = [f"array_has({_name(column)}, {typed_literal(each, kind)})" for each in zeros]
+    return _joined(found, "or", "false")
 
 
 def _fit(column: str, value: bool | float | str | bytes | dt.date, kind: pa.DataType) -> Fitted:

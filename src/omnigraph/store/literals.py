@@ -147,7 +147,8 @@ def _fit_integer(value: float, kind: pa.DataType) -> Fitted:
     signed = pa.types.is_signed_integer(kind)
     least = -(2 ** (kind.bit_width - 1)) if signed else 0
     most = 2 ** (kind.bit_width - signed) - 1
-    if math.isnan(value) or value > most:
+    not_a_number = isinstance(value, float) and math.isnan(value)
+    if not_a_number or value > most:
         return Fitted(most, gap=1)
     if value < least:
         return Fitted(least, gap=-1)

@@ -30,7 +30,7 @@ def new_ticket_id(world: World) -> str:
 
 def note_ticket_id(operation_id: str) -> None:
     """Remember that there is an operation of this id. What is not a ULID has no time, and is passed over."""
-    global _newest_seen  # noqa: PLW0603
+    global _newest_seen
     digits = [_DIGITS.get(each) for each in operation_id[:10]]
     if len(operation_id) != 26 or None in digits:
         return

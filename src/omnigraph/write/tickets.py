@@ -149,7 +149,12 @@ class Ticket:
     def draw(cls, objects: ControlStore, sidecar: Sidecar, world: World) -> Ticket:
         """Write the sidecar: from here on, rivals wait and a crash is recovered."""
         mine = replace(sidecar, phase="running").leased(Owner.of(world), world)
-        return cls(objects, mine, objects.create(mine.path, mine.encode()), world)
+        try:
+            tag = objects.create(mine.path, mine.encode())
+        except (OmniGraphError, OSError):
+            _withdraw(objects, mine)
+            raise
+        return cls(objects, mine, tag, world)
 
     def update(self, **changes: Any) -> None:
         """Rewrite the sidecar, and renew its lease. Raises when somebody has taken it over."""
@@ -226,6 +231,14 @@ class Ticket:
         self.keep_alive()
         before = sum(1 for other in rivals if other.operation_id < self.sidecar.operation_id)
         self._world.sleep(min(_LONGEST_POLL_SECONDS, _POLL_SECONDS * max(1, before)))
+
+
+def _withdraw(objects: ControlStore, sidecar: Sidecar) -> None:
+    """A write that failed may have landed: nobody would ever delete it while this process lives."""
+    try:
+        objects.delete(sidecar.path)
+    except (OmniGraphError, OSError):
+        _let_go.add(sidecar.operation_id)
 
 
 def _named(sidecar: Sidecar) -> str:

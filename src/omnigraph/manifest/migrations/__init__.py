@@ -60,13 +60,15 @@ def _stamper(target: int) -> Callable[[ManifestLine], None]:
 
 def _retrying(line: ManifestLine, step: Callable[[ManifestLine], None]) -> None:
     """Run a step again after losing to another migrator: it then finds the work done, or does what is left."""
-    for _ in range(ATTEMPTS):
+    for left in reversed(range(ATTEMPTS)):
         before = line.stamp
         try:
             step(line)
             return
-        except (CommitConflict, CommitRejected, NotFound):
-            # NotFound: others have migrated, published and collected since this line was read.
+        except (CommitConflict, CommitRejected, NotFound) as error:
+            # NotFound: others have migrated, published and collected since this line was read, or files are lost.
+            if isinstance(error, NotFound) and not left:
+                raise
             line.adopt(line.stores.tables.open_newest(MANIFEST, physical_branch(line.branch)))
         if line.stamp != before:
             return

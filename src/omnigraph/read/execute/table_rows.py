@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.relational.row_filter import one_array, truth
+from omnigraph.relational.row_filter import columns_of, one_array, truth
 from omnigraph.store.counting import count
-from omnigraph.store.filters import columns_of, one_of, render
+from omnigraph.store.filters import All, Compare, OneOf, one_of, render
 from omnigraph.store.lance_errors import lance_errors
 
 if TYPE_CHECKING:
@@ -167,8 +167,6 @@ class TableRows:
 
 
 def _is_selective(where: Filter) -> bool:
-    from omnigraph.store.filters import All, Compare, OneOf
-
     match where:
         case All(operands):
             return any(_is_selective(each) for each in operands)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from omnigraph.language.schema.arrow import default_array
 from omnigraph.language.schema.catalog import EdgeType, NodeType, PropertyType
 from omnigraph.write.load.columns import BadCell, column_of
-from omnigraph.write.load.places import refuse_cell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
 
     from omnigraph.write.load.places import Places
 
@@ -86,4 +85,4 @@ def _checked(
     try:
         return column_of(declared, values, lenient=lenient)
     except BadCell as bad:
-        raise refuse_cell(places[bad.index], bad.rule, str(bad), type_name=kind.name, property_name=name) from None
+        raise bad.at(places, kind.name, name) from None

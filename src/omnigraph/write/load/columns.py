@@ -6,6 +6,7 @@ by `values.stored_value`, which decides, and says which one is wrong and why.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +15,15 @@ import pyarrow.compute as pc
 
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.schema.catalog import FLOATS, INTEGERS
+from omnigraph.write.load.places import refuse_cell
 from omnigraph.write.load.values import WrongValue, stored_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from omnigraph.errors import InvalidRecord, ValueViolation
     from omnigraph.language.schema.catalog import PropertyType
+    from omnigraph.write.load.places import Places
 
     Column = pa.Array[Any]
 
@@ -39,10 +43,22 @@ _FIRST_DAY = -719_162  # 0001-01-01: Arrow reads the year 0 too
 class BadCell(ValueError):
     """One value of a column that does not fit, by its index."""
 
-    def __init__(self, index: int, rule: str, message: str) -> None:
+    def __init__(self, index: int, rule: str, message: str, value: object = None) -> None:
         super().__init__(message)
         self.index = index
         self.rule = rule
+        self.value = value
+
+    def at(self, places: Places, type_name: str, property_name: str) -> InvalidRecord | ValueViolation:
+        """The error for a person, with the place of the value."""
+        return refuse_cell(
+            places[self.index],
+            self.rule,
+            str(self),
+            type_name=type_name,
+            property_name=property_name,
+            value=self.value,
+        )
 
 
 def column_of(declared: PropertyType, values: Sequence[object], *, lenient: bool = False) -> Column:
@@ -59,15 +75,12 @@ def column_of(declared: PropertyType, values: Sequence[object], *, lenient: bool
 def accepted(declared: PropertyType, column: Column) -> Column:
     """A column of the declared Arrow type whose nulls and enum values are allowed. Raises `BadCell`."""
     if column.null_count and not declared.nullable:
-        raise BadCell(first_true(column.is_null()), "required", "a value is required")
+        raise BadCell(first_true(column.is_null()), "required", "")
     if declared.enum_values is not None:
         known = pc.is_in(column, value_set=pa.array([*declared.enum_values, None], pa.string()))
         if not pc.all(known, min_count=0).as_py():
             index = first_true(pc.invert(known))
-            try:
-                stored_value(declared, column[index].as_py())
-            except WrongValue as wrong:
-                raise BadCell(index, wrong.rule, str(wrong)) from None
+            raise BadCell(index, "enum", f"expected: {', '.join(declared.enum_values)}", column[index].as_py())
     return column
 
 
@@ -133,15 +146,19 @@ def text_as_moment(values: Sequence[object] | Column) -> Column | None:
 
 def _one_by_one(declared: PropertyType, values: Sequence[object], *, lenient: bool) -> Column:
     scalar = not declared.is_list and declared.scalar not in ("Vector", "Blob")
+    # What an enum allows is checked on the whole column.
+    unlimited = replace(declared, enum_values=None)
     stored: list[object] = []
     for index, value in enumerate(values):
         try:
-            stored.append(stored_value(declared, value))
+            stored.append(stored_value(unlimited, value))
         except WrongValue as wrong:
+            if wrong.rule == "required":
+                raise BadCell(index, "required", "") from None
             if not (lenient and scalar and wrong.rule == "type"):
-                raise BadCell(index, wrong.rule, str(wrong)) from None
+                raise BadCell(index, wrong.rule, str(wrong), value) from None
             if not declared.nullable:
-                raise BadCell(index, "required", f"a value is required: {wrong}") from None
+                raise BadCell(index, "required", f": {wrong}", value) from None
             stored.append(None)
     return stored_column(declared, stored)
 

@@ -1,6 +1,6 @@
 """Graph records: `{"type": T, "data": {…}}` for a node, `{"edge": E, "from": id, "to": id, "data": {…}}` for an edge.
 
-Records are sorted by type as they come and leave as typed batches. The strict grammar refuses whatever it does not know;
+Records are sorted by type as they come and leave as typed batches. The strict grammar refuses what it does not know,
 the permissive one ignores it.
 """
 

@@ -1,4 +1,4 @@
-"""A load, prepared: everything is read, typed and identified before anything is staged, so a bad input changes nothing."""
+"""A load, prepared: all is read, typed and identified before anything is staged: a bad input changes nothing."""
 
 from __future__ import annotations
 

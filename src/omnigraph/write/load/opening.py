@@ -1,4 +1,4 @@
-"""Files to load, wherever they are: opened as streams of bytes, found by glob or directory, unpacked by their suffix."""
+"""Files to load, wherever they are: found by path, glob or directory, opened as bytes, unpacked by their suffix."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from omnigraph.errors import ConstraintViolation, InvalidRecord
+from omnigraph.errors import InvalidRecord, ValueViolation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,11 +54,16 @@ def refuse(
 
 
 def refuse_cell(
-    place: Place, rule: str, message: str, *, type_name: str, property_name: str
-) -> InvalidRecord | ConstraintViolation:
-    """The error about one value. A value outside an enum breaks a rule of the schema; any other is no value at all."""
-    if rule == "enum":
-        text = message.replace(" (expected:", f" for {type_name}.{property_name} (expected:", 1)
-        return ConstraintViolation(f"{place}: {text}", type_name=type_name, property_name=property_name)
-    text = f"{type_name}.{property_name}: {message}"
-    return refuse(place, rule, text, type_name=type_name, property_name=property_name)
+    place: Place, rule: str, message: str, *, type_name: str, property_name: str, value: object = None
+) -> InvalidRecord | ValueViolation:
+    """The error about one value: it breaks a rule of the schema (required, enum), or it is no value of the type."""
+    texts = {
+        "required": f"required property {type_name}.{property_name} has no value{message}",
+        "enum": f"invalid enum value '{value}' for {type_name}.{property_name} ({message})",
+    }
+    if rule not in texts:
+        text = f"{type_name}.{property_name}: {message}"
+        return refuse(place, rule, text, type_name=type_name, property_name=property_name)
+    return ValueViolation(
+        f"{place}: {texts[rule]}", rule=rule, type_name=type_name, property_name=property_name, row_id=None, value=value
+    )

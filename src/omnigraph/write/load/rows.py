@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.errors import ConstraintViolation, InvalidRecord
+from omnigraph.errors import UniqueViolation
 from omnigraph.language.schema.arrow import edge_arrow_schema, node_arrow_schema
 from omnigraph.language.schema.catalog import EdgeType
-from omnigraph.write.load.batches import Batch, GraphType
 from omnigraph.write.load.identity import derived_ids, given_or_new_ids, mismatches, spells_a_member, strict_ids
 from omnigraph.write.load.places import Place, refuse
 from omnigraph.write.load.values import shown
@@ -22,7 +21,9 @@ from omnigraph.write.load.values import shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from omnigraph.errors import InvalidRecord
     from omnigraph.world import World
+    from omnigraph.write.load.batches import Batch, GraphType
 
     Column = pa.Array[Any]
 
@@ -114,18 +115,20 @@ def _refuse_repeated_ids(gathered: _Gathered) -> None:
         seen[row_id] = index
 
 
-def _repeated(gathered: _Gathered, row_id: str, first: int, second: int) -> ConstraintViolation | InvalidRecord:
+def _repeated(gathered: _Gathered, row_id: str, first: int, second: int) -> UniqueViolation | InvalidRecord:
     kind, earlier, place = gathered.type, gathered.place(first), gathered.place(second)
     if not kind.rules.key:
         message = f"the id {shown(row_id)} of this {kind.name} stands twice, first in {earlier}"
         return refuse(place, "duplicate_id", message, type_name=kind.name, property_name="id")
     columns = kind.rules.key
-    named = f"{kind.name}.{columns[0]}" if len(columns) == 1 else f"{kind.name}({', '.join(columns)})"
-    return ConstraintViolation(
-        f"{place}: @unique violation on {named}: the key {shown(row_id)} stands twice, first in {earlier}",
+    named = columns[0] if len(columns) == 1 else f"({', '.join(columns)})"
+    return UniqueViolation(
+        f"{place}: @unique violation on {kind.name}.{named}: the key {shown(row_id)} stands twice, first in {earlier}",
         type_name=kind.name,
-        property_name=columns[0] if len(columns) == 1 else None,
+        properties=columns,
+        values=(row_id,),
         row_id=row_id,
+        holder=row_id,
     )
 
 

@@ -136,10 +136,8 @@ def _typed(key: object, value: object, catalog: Catalog, world: World) -> Iterat
             yield Input("lance", where, where, kind)
             return
         for found in find_files(where, world):
-            form: Form = "file"
-            if found.suffix not in JSON_SUFFIXES:
-                _known(found)
-            yield Input(form, found, found.name, kind, found.size)
+            readable = found if found.suffix in JSON_SUFFIXES else _known(found)
+            yield Input("file", readable, found.name, kind, found.size)
     elif hasattr(value, "sparkSession"):
         yield Input("spark", value, kind.name, kind)
     elif _is_tabular(value):
@@ -161,8 +159,8 @@ def _checked_path(where: object) -> str:
 def _known(found: Found) -> Found:
     if not is_table_suffix(found.suffix):
         raise InvalidInput(
-            f"{found.name}: the suffix tells the format, and {found.suffix or 'no suffix'!r} is none that can be loaded "
-            "(.jsonl, .ndjson, .json, .parquet, .csv, .tsv, .orc, .arrow, .feather, .lance)."
+            f"{found.name}: the suffix tells the format, and {found.suffix or 'no suffix'!r} is none of these: "
+            ".jsonl, .ndjson, .json, .parquet, .csv, .tsv, .orc, .arrow, .feather, .lance."
         )
     return found
 

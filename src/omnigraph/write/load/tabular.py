@@ -19,7 +19,7 @@ from omnigraph.write.load.columns import BadCell
 from omnigraph.write.load.graph_records import BATCH_ROWS, unknown_field
 from omnigraph.write.load.identity import key_texts
 from omnigraph.write.load.json_objects import BadRecord
-from omnigraph.write.load.places import Place, Places, Unit, refuse, refuse_cell
+from omnigraph.write.load.places import Place, Places, Unit, refuse
 from omnigraph.write.load.values import shown
 
 if TYPE_CHECKING:
@@ -92,9 +92,7 @@ class _Reading:
         try:
             return self.convert(declared, column)
         except BadCell as bad:
-            raise refuse_cell(
-                places[bad.index], bad.rule, str(bad), type_name=self.type.name, property_name=name
-            ) from None
+            raise bad.at(places, self.type.name, name) from None
 
 
 def read_arrow(

@@ -1,0 +1,32 @@
+"""`omnigraph completion`: completion of commands and options for a shell."""
+
+from typing import Annotated, Literal
+
+import typer
+
+from omnigraph.cli.output import say
+
+PROGRAM = "omnigraph"
+VARIABLE = "_OMNIGRAPH_COMPLETE"
+
+
+def completion(
+    shell: Annotated[Literal["bash", "zsh", "fish", "powershell"], typer.Argument(help="The shell.")],
+    install: Annotated[bool, typer.Option("--install", help="Write it where the shell reads it.")] = False,
+) -> None:
+    """Print the completion script of a shell: `source <(omnigraph completion bash)`, or --install it."""
+    from typer._completion_shared import get_completion_script
+    from typer._completion_shared import install as write
+
+    if install:
+        _, path = write(shell=shell, prog_name=PROGRAM, complete_var=VARIABLE)
+        say(f"installed in {path}: open a new shell")
+        return
+    say(get_completion_script(prog_name=PROGRAM, complete_var=VARIABLE, shell=shell))
+
+
+def prepare_completion() -> None:
+    """Let a shell that asks for completions be answered."""
+    from typer._completion_classes import completion_init
+
+    completion_init()

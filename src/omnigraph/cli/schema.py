@@ -1,0 +1,87 @@
+"""`omnigraph schema`: the schema of a graph, and the way to another one."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from omnigraph.cli.arguments import Json, SchemaFile, Uri, read_text
+from omnigraph.cli.options import Command, Group
+from omnigraph.cli.output import say, say_json
+from omnigraph.cli.scopes import addressed
+
+if TYPE_CHECKING:
+    from omnigraph.language.schema import Catalog, MigrationPlan
+
+schema = typer.Typer(cls=Group, no_args_is_help=True, help="Show, plan and change the schema.")
+
+
+def show(
+    uri: Uri = None,
+    canonical: Annotated[
+        bool, typer.Option("--canonical", help="Print it anew from its meaning: one layout, no comments.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Print the schema of a graph as it was written."""
+    graph = addressed(uri).open(read_only=True)
+    source = graph.schema
+    if canonical:
+        from omnigraph.language.schema import print_schema
+
+        source = print_schema(graph.catalog)
+    say_json({"schema_source": source}) if json else say(source.removesuffix("\n"))
+
+
+schema.command("show", cls=Command)(show)
+schema.command("get", cls=Command, hidden=True)(show)
+
+
+@schema.command("plan", cls=Command)
+def plan(
+    schema_file: SchemaFile,
+    uri: Uri = None,
+    from_: Annotated[
+        str | None,
+        typer.Option("--from", metavar="FILE", help="Plan from this schema file instead of a graph's schema."),
+    ] = None,
+    allow_data_loss: Annotated[
+        bool, typer.Option("--allow-data-loss", help="Plan for dropping what the new schema has not.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Tell the steps from a graph's schema to another one. Nothing is changed."""
+    from omnigraph.language.schema import compile_schema, plan_evolution
+
+    desired = compile_schema(read_text(schema_file, "schema file"), schema_file)
+    place, accepted = _accepted(uri, from_)
+    found = plan_evolution(accepted, desired, allow_data_loss)
+    if json:
+        told = found.to_json()
+        say_json({"uri": place, "supported": found.supported, "step_count": len(found.steps), "steps": told["steps"]})
+        return
+    say(f"schema plan for {place}")
+    say_steps(found)
+
+
+def say_steps(found: "MigrationPlan") -> None:
+    """The steps of a plan, for people."""
+    say(f"supported: {'yes' if found.supported else 'no'}")
+    if not found.steps:
+        say("no schema changes")
+    for step in found.steps:
+        say(f"- {step}")
+        if (way_out := step.details.get("way_out")) is not None:
+            say(f"  way out: {way_out}")
+
+
+def _accepted(uri: str | None, from_: str | None) -> "tuple[str, Catalog]":
+    if from_ is not None and uri is None:
+        from omnigraph.language.schema import compile_schema
+
+        return from_, compile_schema(read_text(from_, "schema file"), from_)
+    if from_ is not None:
+        import click
+
+        raise click.UsageError("a URI and --from cannot be used together.")
+    target = addressed(uri)
+    return target.uri, target.open(read_only=True).catalog

@@ -1,0 +1,89 @@
+"""`omnigraph snapshot`: which version of each table makes up the graph."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from omnigraph.cli.arguments import Branch, Json, Uri, refuse_together
+from omnigraph.cli.output import is_terminal, say, say_json, show_table
+from omnigraph.cli.scopes import addressed
+
+if TYPE_CHECKING:
+    from omnigraph.manifest.snapshot import Snapshot
+
+
+def snapshot(
+    uri: Uri = None,
+    branch: Branch = None,
+    at: Annotated[str | None, typer.Option("--at", metavar="COMMIT", help="As of a commit.")] = None,
+    json: Json = False,
+) -> None:
+    """Show which version of each table makes up the graph, and how many entities it has."""
+    refuse_together(branch=branch, at=at)
+    target = addressed(uri)
+    found = target.open(read_only=True).snapshot(branch=branch or "main", commit_id=at)
+    told = _told(found, _stamp(target.uri, found.branch))
+    if json:
+        say_json(told)
+    elif is_terminal():
+        _show(told)
+    else:
+        _say(told)
+
+
+def _stamp(uri: str, branch: str) -> int:
+    """The format that the branch is in, which an older release may have written."""
+    from omnigraph.manifest.graph_manifest import open_stores
+    from omnigraph.manifest.layout import MANIFEST, physical_branch
+    from omnigraph.manifest.stamp import read_stamp
+    from omnigraph.store.location import parse_location
+
+    return read_stamp(open_stores(parse_location(uri)).tables.open_newest(MANIFEST, physical_branch(branch)))
+
+
+def _told(found: "Snapshot", stamp: int) -> dict[str, Any]:
+    from omnigraph.cli.wire import kind_and_name, present
+
+    datasets = [
+        present(
+            entity_kind=kind_and_name(each.table_key)[0],
+            type_name=kind_and_name(each.table_key)[1],
+            dataset_path=each.path,
+            published_dataset_version=each.version,
+            native_dataset_branch=each.branch,
+            entity_count=each.row_count,
+        )
+        for each in sorted(found, key=lambda each: each.table_key)
+    ]
+    return {
+        "graph_branch": found.branch,
+        "graph_manifest_version": found.manifest_version,
+        "internal_schema_version": stamp,
+        "datasets": datasets,
+    }
+
+
+def _say(told: dict[str, Any]) -> None:
+    for name in ("graph_branch", "graph_manifest_version", "internal_schema_version"):
+        say(f"{name}: {told[name]}")
+    for each in told["datasets"]:
+        say(
+            f"{each['entity_kind']} type '{each['type_name']}' "
+            f"published_dataset_version={each['published_dataset_version']} "
+            f"native_dataset_branch={each.get('native_dataset_branch', 'main')} entities={each['entity_count']}"
+        )
+
+
+def _show(told: dict[str, Any]) -> None:
+    rows = [
+        (
+            each["entity_kind"],
+            each["type_name"],
+            each["entity_count"],
+            each["published_dataset_version"],
+            each.get("native_dataset_branch", "main"),
+        )
+        for each in told["datasets"]
+    ]
+    title = f"branch {told['graph_branch']}, manifest version {told['graph_manifest_version']}"
+    show_table(("kind", "type", "entities", "version", "branch"), rows, title=title)

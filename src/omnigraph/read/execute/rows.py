@@ -1,0 +1,77 @@
+"""The working set of a read: for each match, which row of which table each variable is.
+
+A variable is a column of row numbers; -1 is a variable that an optional part did not find. Values of properties are not
+here: they are fetched when an expression asks for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.int64]
+
+NOTHING = -1
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Matches so far. With a `weight`, each row stands for as many equal ones as its weight says."""
+
+    count: int
+    keys: Mapping[str, Numbers] = field(default_factory=dict)
+    weight: Numbers | None = None
+
+    def take(self, rows: NDArray[Any]) -> Rows:
+        """Some rows, by number, in that order and as often as they are named."""
+        keys = {name: key[rows] for name, key in self.keys.items()}
+        return Rows(len(rows), keys, None if self.weight is None else self.weight[rows])
+
+    def where(self, keep: NDArray[np.bool_]) -> Rows:
+        """The rows that are marked."""
+        return self if bool(keep.all()) else self.take(np.flatnonzero(keep))
+
+    def slice(self, start: int, stop: int) -> Rows:
+        """The rows from one number to another."""
+        if start == 0 and stop >= self.count:
+            return self
+        keys = {name: key[start:stop] for name, key in self.keys.items()}
+        weight = None if self.weight is None else self.weight[start:stop]
+        return Rows(min(stop, self.count) - start, keys, weight)
+
+    def bind(self, **keys: Numbers) -> Rows:
+        """The same rows with more variables."""
+        return replace(self, keys={**self.keys, **keys})
+
+    def times(self, weight: Numbers) -> Rows:
+        """The same rows, each standing for `weight` times as many matches; those with none are gone."""
+        combined = weight if self.weight is None else self.weight * weight
+        heavier = replace(self, weight=combined)
+        return heavier.where(combined > 0)
+
+    def repeated(self) -> Rows:
+        """Every row as often as its weight says."""
+        if self.weight is None:
+            return self
+        return replace(self, weight=None).take(np.repeat(np.arange(self.count), self.weight))
+
+
+# Before anything is matched there is one way to match nothing.
+START = Rows(1)
+
+
+def joined(parts: list[Rows]) -> Rows:
+    """Rows below each other; all have the same variables."""
+    if len(parts) == 1:
+        return parts[0]
+    keys = {name: np.concatenate([each.keys[name] for each in parts]) for name in parts[0].keys}
+    weighted = any(each.weight is not None for each in parts)
+    weights = [np.ones(each.count, np.int64) if each.weight is None else each.weight for each in parts]
+    return Rows(sum(each.count for each in parts), keys, np.concatenate(weights) if weighted else None)

@@ -1,0 +1,186 @@
+"""From a checked pattern to steps: where to start, which way to go on, what to count instead of listing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from omnigraph.language.query.expressions import variables_of
+from omnigraph.read.plan.operators import Expand, FindPath, Keep, Maybe, Meet, Scan, Step, Tally, Weigh, Without
+from omnigraph.read.plan.reduce import reduce_pattern, turned
+from omnigraph.read.plan.sorting import sort_conditions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from omnigraph.language.query.checked import Pattern, Traversal, Variable
+    from omnigraph.language.query.expressions import Expression
+    from omnigraph.read.plan.estimates import Estimates
+    from omnigraph.read.plan.pushdown import Pushdown
+    from omnigraph.read.plan.reduce import Reduced
+    from omnigraph.read.plan.sorting import SortedConditions
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Plans patterns of one request."""
+
+    estimates: Estimates
+    pushdown: Pushdown
+
+    def plan(
+        self, pattern: Pattern, bound: Mapping[str, Variable], needed: frozenset[str], rows: float = 1.0
+    ) -> tuple[Step, ...]:
+        """The steps of a pattern. Of the variables that are not `needed` only the number of matches is kept."""
+        return _PatternPlan(self, pattern, dict(bound), needed, rows).steps()
+
+
+class _PatternPlan:
+    """The plan of one pattern, growing."""
+
+    def __init__(
+        self, planner: Planner, pattern: Pattern, bound: dict[str, Variable], needed: frozenset[str], rows: float
+    ) -> None:
+        self.planner = planner
+        self.estimates = planner.estimates
+        self.pattern = pattern
+        self.variables = {**bound, **{each.name: each for each in pattern.variables}}
+        self.bound = set(bound)
+        self.rows = rows
+        self.made: list[Step] = []
+        self.conditions: SortedConditions = sort_conditions(pattern, frozenset(bound), planner.pushdown)
+        self.needed = needed | self._needed_inside()
+        self.reduced: Reduced = reduce_pattern(
+            pattern.traversals, self.variables, self._own() - self.bound, self.needed, self.conditions
+        )
+
+    def steps(self) -> tuple[Step, ...]:
+        """Everything in order."""
+        self._apply_ready()
+        for name in sorted(self.bound):
+            self._weigh(name)
+        for name in self.reduced.alone:
+            self._tally(name)
+        self._match_nodes()
+        for path in self.pattern.paths:
+            self._add(FindPath(path, self.rows))
+            self.bound.add(path.variable)
+        self._optionals()
+        if self.conditions.late:
+            self._add(Keep(tuple(self.conditions.late), self.rows))
+        self._negations()
+        return tuple(self.made)
+
+    # -- what is asked of which variable -------------------------------------------------------------------------------
+
+    def _own(self) -> frozenset[str]:
+        return frozenset(each.name for each in self.pattern.variables)
+
+    def _needed_inside(self) -> frozenset[str]:
+        by_conditions = variables_of(*self.conditions.joint, *self.conditions.late)
+        by_paths = {end for path in self.pattern.paths for end in (path.source, path.target)}
+        inner = (*self.pattern.optionals, *self.pattern.negations)
+        return by_conditions | by_paths | frozenset(name for each in inner for name in each.outer)
+
+    # -- nodes and traversals ------------------------------------------------------------------------------------------
+
+    def _match_nodes(self) -> None:
+        traversals = list(self.reduced.traversals)
+        waiting = self._waiting(traversals)
+        while traversals or waiting:
+            self._meet_all(traversals)
+            step = self._cheapest(traversals)
+            if step is not None:
+                traversals.remove(step)
+                self._expand(step if step.source in self.bound else turned(step))
+            elif waiting := [name for name in self._waiting(traversals) if name not in self.bound]:
+                self._scan(min(waiting, key=lambda name: (self._expected(name), name)))
+            waiting = [name for name in waiting if name not in self.bound]
+
+    def _waiting(self, traversals: list[Traversal]) -> list[str]:
+        hanging = {branch.target.name for each in self.reduced.branches.values() for branch in _all_branches(each)}
+        ends = {end for each in traversals for end in (each.source, each.target)}
+        nodes = {each.name for each in self.pattern.variables if each.kind == "node"}
+        return sorted((nodes | ends) - hanging - self.bound - set(self.reduced.alone))
+
+    def _expected(self, name: str) -> float:
+        return self.estimates.rows(self.variables[name], self.conditions.about(name))
+
+    def _meet_all(self, traversals: list[Traversal]) -> None:
+        for each in [each for each in traversals if {each.source, each.target} <= self.bound]:
+            traversals.remove(each)
+            self.rows *= self.estimates.met(each)
+            edge = self._edge(each)
+            about = self.conditions.about(each.edge_variable or "")
+            self._bind(Meet(each, edge, about, self.rows), *([edge.name] if edge else []))
+
+    def _cheapest(self, traversals: list[Traversal]) -> Traversal | None:
+        ready = [each for each in traversals if {each.source, each.target} & self.bound]
+        return min(ready, key=self._cost, default=None)
+
+    def _cost(self, traversal: Traversal) -> float:
+        towards = traversal if traversal.source in self.bound else turned(traversal)
+        target = self.variables[towards.target]
+        kept = self.estimates.share(target, self.conditions.about(target.name))
+        if target.name in self.estimates.known:
+            kept = min(kept, self.estimates.known[target.name] / max(self.estimates.rows(target, _NONE), 1))
+        return self.estimates.fan_out(towards) * kept
+
+    def _expand(self, traversal: Traversal) -> None:
+        self.rows *= self._cost(traversal)
+        target, edge = self.variables[traversal.target], self._edge(traversal)
+        about = self.conditions.about(traversal.edge_variable or "")
+        step = Expand(traversal, target, self.conditions.about(target.name), edge, about, self.rows)
+        self._bind(step, target.name, *([edge.name] if edge else []))
+
+    def _scan(self, name: str) -> None:
+        self.rows *= self._expected(name)
+        self._bind(Scan(self.variables[name], self.conditions.about(name), self.rows), name)
+
+    def _edge(self, traversal: Traversal) -> Variable | None:
+        return None if traversal.edge_variable is None else self.variables[traversal.edge_variable]
+
+    def _bind(self, step: Step, *names: str) -> None:
+        self._add(step)
+        self.bound.update(names)
+        self._apply_ready()
+        for name in names:
+            self._weigh(name)
+
+    def _weigh(self, name: str) -> None:
+        if branches := self.reduced.at(name):
+            self._add(Weigh(self.variables[name], branches, self.rows))
+
+    def _tally(self, name: str) -> None:
+        self._add(Tally(self.variables[name], self.conditions.about(name), self.reduced.at(name), self.rows))
+        self.bound.add(name)
+
+    def _apply_ready(self) -> None:
+        ready: list[Expression] = [each for each in self.conditions.joint if variables_of(each) <= self.bound]
+        if ready:
+            self.conditions.joint = [each for each in self.conditions.joint if each not in ready]
+            self.rows *= 0.5
+            self._add(Keep(tuple(ready), self.rows))
+
+    # -- the rest ------------------------------------------------------------------------------------------------------
+
+    def _optionals(self) -> None:
+        for optional in self.pattern.optionals:
+            names = frozenset(each.name for each in optional.variables)
+            asked = self.needed & names
+            known = {name: self.variables[name] for name in self.bound if name in self.variables}
+            inner = self.planner.plan(optional, known, asked, self.rows)
+            introduced = tuple(each for each in visible(optional) if each.name in asked or each.kind == "path")
+            self.variables.update({each.name: each for each in visible(optional)})
+            self._add(Maybe(inner, introduced, self.rows))
+            self.bound.update(each.name for each in introduced)
+
+    def _negations(self) -> None:
+        for negation in self.pattern.negations:
+            known = {name: self.variables[name] for name in self.bound if name in self.variables}
+            inner = self.planner.plan(negation, known, frozenset(), self.rows)
+            self.rows *= 0.5
+            self._add(Without(inner, tuple(sorted(negation.outer)), self.rows))
+
+    def _add(self, step: Step) -> None:
+        self.made.append(step)

@@ -1,0 +1,106 @@
+"""Parts of a pattern of which only the number of matches matters: they are counted, never listed.
+
+A variable that nobody asks about and that one traversal alone ties to the rest is a leaf: it becomes a branch of its
+neighbour, and so on inwards. What is left is what the result is made from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from omnigraph.read.plan.operators import Branch
+
+if TYPE_CHECKING:
+    from omnigraph.language.query.checked import Traversal, Variable
+    from omnigraph.read.plan.sorting import SortedConditions
+
+_TURNED = {"out": "in", "in": "out", "both": "both"}
+
+
+def turned(traversal: Traversal) -> Traversal:
+    """The same edges, followed from the other end."""
+    direction = _TURNED[traversal.direction]
+    return replace(traversal, source=traversal.target, target=traversal.source, direction=direction)
+
+
+@dataclass
+class Reduced:
+    """What is left of a pattern: traversals to follow, and the branches that hang on variables."""
+
+    traversals: list[Traversal]
+    branches: dict[str, tuple[Branch, ...]] = field(default_factory=dict)
+    alone: list[str] = field(default_factory=list)
+
+    def at(self, variable: str) -> tuple[Branch, ...]:
+        """The branches at a variable."""
+        return self.branches.get(variable, ())
+
+
+def reduce_pattern(
+    traversals: tuple[Traversal, ...],
+    variables: dict[str, Variable],
+    own: frozenset[str],
+    needed: frozenset[str],
+    conditions: SortedConditions,
+) -> Reduced:
+    """Take away leaves until every one is needed, or bound outside. Components without any need keep one variable."""
+    left = Reduced(list(traversals))
+    removable = {name for name in own if variables[name].kind == "node" and name not in needed}
+    keep = _centres(traversals, own, needed, variables)
+    while (leaf := _leaf(left.traversals, removable - keep, needed)) is not None:
+        name, traversal = leaf
+        left.traversals.remove(traversal)
+        _hang(left, name, traversal, variables, conditions)
+    connected = {end for each in left.traversals for end in (each.source, each.target)}
+    left.alone = sorted((removable & keep) - connected)
+    return left
+
+
+def _leaf(traversals: list[Traversal], removable: set[str], needed: frozenset[str]) -> tuple[str, Traversal] | None:
+    for name in sorted(removable):
+        touching = [each for each in traversals if name in (each.source, each.target)]
+        if len(touching) != 1 or touching[0].source == touching[0].target:
+            continue
+        if touching[0].edge_variable not in needed:
+            return name, touching[0]
+    return None
+
+
+def _hang(
+    left: Reduced, name: str, traversal: Traversal, variables: dict[str, Variable], conditions: SortedConditions
+) -> None:
+    towards = traversal if traversal.target == name else turned(traversal)
+    edge = conditions.about(traversal.edge_variable) if traversal.edge_variable else conditions.about("")
+    branch = Branch(towards, variables[name], conditions.about(name), edge, left.branches.pop(name, ()))
+    left.branches[towards.source] = (*left.at(towards.source), branch)
+
+
+def _centres(
+    traversals: tuple[Traversal, ...], own: frozenset[str], needed: frozenset[str], variables: dict[str, Variable]
+) -> set[str]:
+    """One variable of each component in which nothing is needed: the one that is nearest to all others."""
+    nodes = {name for name in own if variables[name].kind == "node"}
+    neighbours: dict[str, set[str]] = {name: set() for name in nodes}
+    for each in traversals:
+        neighbours.setdefault(each.source, set()).add(each.target)
+        neighbours.setdefault(each.target, set()).add(each.source)
+    chosen, seen = set(), set()
+    for name in sorted(nodes):
+        if name in seen:
+            continue
+        component = set(_depths(name, neighbours))
+        seen |= component
+        edges = {each.edge_variable for each in traversals if each.source in component}
+        if component <= nodes and not (component | edges) & needed:
+            chosen.add(min(sorted(component), key=lambda each: max(_depths(each, neighbours).values())))
+    return chosen
+
+
+def _depths(start: str, neighbours: dict[str, set[str]]) -> dict[str, int]:
+    depths, frontier = {start: 0}, [start]
+    while frontier:
+        reached = sorted({each for name in frontier for each in neighbours[name]} - set(depths))
+        depths.update(dict.fromkeys(reached, depths[frontier[0]] + 1))
+        frontier = reached
+    return depths

@@ -1,0 +1,71 @@
+"""The conditions of a pattern, sorted by what they are about: one variable, several, or what an optional part finds."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from omnigraph.language.query.expressions import (
+    Bm25,
+    Expression,
+    Nearest,
+    PropertyValue,
+    Rrf,
+    TextMatch,
+    contains,
+    variables_of,
+)
+from omnigraph.read.plan.operators import NO_CONDITIONS, Conditions
+from omnigraph.store.filters import All
+
+if TYPE_CHECKING:
+    from omnigraph.language.query.checked import Pattern
+    from omnigraph.read.plan.pushdown import Pushdown
+
+
+@dataclass
+class SortedConditions:
+    """`of` has what concerns one variable of the pattern alone, `joint` what needs several, `late` what comes after
+    optional parts and paths.
+    """
+
+    of: dict[str, Conditions] = field(default_factory=dict)
+    joint: list[Expression] = field(default_factory=list)
+    late: list[Expression] = field(default_factory=list)
+
+    def about(self, variable: str) -> Conditions:
+        """The conditions on one variable."""
+        return self.of.get(variable, NO_CONDITIONS)
+
+
+def sort_conditions(pattern: Pattern, outer: frozenset[str], pushdown: Pushdown) -> SortedConditions:
+    """Sort the filters of a pattern; `outer` are the variables that are bound around it."""
+    own = {each.name for each in pattern.variables if each.kind != "path"}
+    alone: dict[str, list[Expression]] = defaultdict(list)
+    result = SortedConditions()
+    for condition in pattern.filters:
+        mentioned = variables_of(condition)
+        if not mentioned <= own | outer:
+            result.late.append(condition)
+        elif len(mentioned) == 1 and mentioned <= own:
+            alone[next(iter(mentioned))].append(condition)
+        else:
+            result.joint.append(condition)
+    result.of = {name: _conditions(several, pushdown) for name, several in alone.items()}
+    return result
+
+
+def _conditions(several: list[Expression], pushdown: Pushdown) -> Conditions:
+    pushed, texts, rest = [], [], []
+    for condition in several:
+        if isinstance(condition, TextMatch) and not contains(condition.query, PropertyValue):
+            texts.append(condition)
+        elif contains(condition, TextMatch, Nearest, Bm25, Rrf):
+            rest.append(condition)
+        elif (found := pushdown.filter_of(condition)) is not None:
+            pushed.append(found)
+        else:
+            rest.append(condition)
+    whole = None if not pushed else pushed[0] if len(pushed) == 1 else All(tuple(pushed))
+    return Conditions(whole, tuple(texts), tuple(rest))

@@ -1,0 +1,1 @@
+"""Keeping a graph quick and small: indexes, compaction, old versions, repair."""
