@@ -4,9 +4,10 @@
     ├── InvalidInput                 what was passed in is wrong; nothing was read or written
     │   ├── InvalidUri
     │   ├── InvalidBranchName
-    │   ├── SchemaError              .pg text, with places
+    │   ├── TextError                findings about a text, with places
+    │   │   ├── SchemaError          .pg
+    │   │   └── QueryError           .gq
     │   ├── SchemaChangeRefused      a migration plan that cannot be applied
-    │   ├── QueryError               .gq text, with places
     │   ├── InvalidRecord            a record or cell of an input that cannot be loaded, with its place
     │   └── ConstraintViolation      a row that breaks the schema's rules
     │       ├── ValueViolation       required, enum, @range, @check, vector length

@@ -170,9 +170,9 @@ def indexed(rows: list[Row], tmp_path_factory: pytest.TempPathFactory) -> Table:
 def test_every_comparison_at_the_edges_of_every_type(name: str, table: Table, indexed: Table, rows: list[Row]) -> None:
     for value in asked_values(name):
         for operator in OPERATORS:
-            for asked in (Compare(name, operator, value), Not(Compare(name, operator, value))):
-                assert found(table, asked) == matching(rows, asked), asked
-                assert found(indexed, asked) == matching(rows, asked), asked
+            asked = Compare(name, operator, value)
+            assert found(table, asked) == matching(rows, asked), asked
+            assert found(indexed, asked) == matching(rows, asked), asked
 
 
 @pytest.mark.parametrize("name", TYPES)

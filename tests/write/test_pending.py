@@ -135,7 +135,7 @@ def test_an_id_cannot_be_new_twice(graph: SmallGraph, pending: PendingWrites, ca
 def test_a_call_that_repeats_a_key_is_refused_in_any_mode(graph: SmallGraph, pending: PendingWrites) -> None:
     rows = graph.rows(TOWN, [{"id": "Oslo", "name": "Oslo"}] * 2)
     for only_new in (True, False):
-        with pytest.raises(UniqueViolation, match="@key violation on Town.name: 'Oslo'"):
+        with pytest.raises(UniqueViolation, match=r"@key violation on Town\.name: 'Oslo'"):
             pending.put(TOWN, rows, only_new=only_new)
     pending.put(TOWN, rows.slice(0, 1), only_new=False)
     pending.put(TOWN, rows.slice(0, 1), only_new=False)
@@ -296,7 +296,7 @@ WHERES: dict[str, tuple[Filter, Any]] = {
     "known": (Not(IsNull("age")), lambda age: age is not None),
     "above one": (Compare("age", ">", 1), lambda age: age is not None and age > 1),
     "not above one": (Not(Compare("age", ">", 1)), lambda age: age is not None and age <= 1),
-    "none of two": (Not(one_of("age", [0, None])), lambda age: False),
+    "none of two": (Not(one_of("age", [0, None])), lambda _: False),
     "two or three": (one_of("age", [2, 3, None]), lambda age: age in (2, 3)),
     "between": (All((Compare("age", ">=", 1), Compare("age", "<", 3))), lambda age: age is not None and 1 <= age < 3),
 }

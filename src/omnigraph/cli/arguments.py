@@ -4,9 +4,9 @@ import json as json_text
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 
+from omnigraph.cli.options import current
 from omnigraph.errors import InvalidInput
 
 Uri = Annotated[str | None, typer.Argument(metavar="URI", help="The graph: a path, file://, s3://, gs:// or az://.")]
@@ -24,7 +24,7 @@ def refuse_together(**options: object) -> None:
     """A usage error if more than one of these options was given; `-` in a name is written `_`."""
     used = [f"--{name.replace('_', '-')}" for name, value in options.items() if value]
     if len(used) > 1:
-        raise click.UsageError(f"{' and '.join(used)} cannot be used together.")
+        current().fail(f"{' and '.join(used)} cannot be used together.")
 
 
 def read_text(path: str, what: str) -> str:

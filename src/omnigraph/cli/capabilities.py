@@ -66,6 +66,11 @@ def applies(flag: Flag, label: str) -> bool:
             return label != "init"
 
 
+def is_offered(flag: Flag, label: str) -> bool:
+    """Whether the help of a command shows a flag: there is no client for servers, so what needs one is not shown."""
+    return applies(flag, label) and (flag in {"store", "as", "profile"} or label in _IN_CLUSTERS)
+
+
 def asks_for_consent(label: str) -> bool:
     """Whether `--yes` means something to a command."""
     return label in _DESTRUCTIVE

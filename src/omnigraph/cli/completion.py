@@ -14,7 +14,10 @@ def completion(
     shell: Annotated[Literal["bash", "zsh", "fish", "powershell"], typer.Argument(help="The shell.")],
     install: Annotated[bool, typer.Option("--install", help="Write it where the shell reads it.")] = False,
 ) -> None:
-    """Print the completion script of a shell: `source <(omnigraph completion bash)`, or --install it."""
+    """Print or install completion for a shell.
+
+    For this session alone: source <(omnigraph completion bash)
+    """
     from typer._completion_shared import get_completion_script
     from typer._completion_shared import install as write
 

@@ -10,9 +10,10 @@ from omnigraph.errors import GraphUnavailable, NotAGraph
 
 
 def doctor(uri: Uri = None, json: Json = False) -> None:
-    """Try out the store at a graph's place: four writers race for a few small objects, which are then removed.
+    """Find out whether a store is safe for a graph, and whether the graph there opens.
 
-    Exit 1 when the store would lose commits, or when the graph there cannot be opened.
+    Four writers race for a few small objects below the graph's place, which are then removed. Exit 1 when the store
+    would lose commits, or when the graph cannot be opened.
     """
     target = addressed(uri)
     with working(f"probing {target.uri}"):

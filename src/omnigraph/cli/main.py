@@ -27,9 +27,19 @@ from omnigraph.errors import OmniGraphError
 from omnigraph.world import REAL
 
 if TYPE_CHECKING:
-    import click
+    from collections.abc import Callable
 
-DATA, HISTORY, UPKEEP, LOCAL = "Data", "Branches and history", "Storage and upkeep", "This program"
+    from typer._click import Command as AnyCommand
+    from typer._click import Context
+
+CHAPTERS: dict[str, dict[str, typer.Typer | Callable[..., None]]] = {
+    "Data": {"mutate": mutate, "snapshot": snapshot},
+    "Branches and history": {"branch": branch, "commit": commit, "diff": diff},
+    "Schema": {"init": init, "schema": schema, "lint": lint},
+    "Upkeep": {"doctor": doctor, "recovery": recovery},
+    "This program": {"profile": profile, "completion": completion, "version": version},
+}
+ORDER = [name for commands in CHAPTERS.values() for name in commands]
 # Names of earlier releases that still work, and what they are called now.
 RENAMED = {"read": "query", "change": "mutate", "check": "lint"}
 
@@ -37,9 +47,11 @@ RENAMED = {"read": "query", "change": "mutate", "check": "lint"}
 class Program(Group):
     """The whole command line: translates old names, and turns errors into messages and exit codes."""
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
+    def list_commands(self, ctx: Context) -> list[str]:
+        """In the order of the help's chapters, each chapter in the order of its commands."""
+        return sorted(super().list_commands(ctx), key=ORDER.index)
+
+    def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, AnyCommand | None, list[str]]:
         """The command of the first words."""
         if args[0] == "query" and args[1:2] in (["lint"], ["check"]):
             note(f"warning: `query {args[1]}` is now `lint`")
@@ -49,7 +61,7 @@ class Program(Group):
             args = [RENAMED[args[0]], *args[1:]]
         return super().resolve_command(ctx, args)
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: Context) -> Any:
         """Run the command; a user's mistake ends in a message, not in a traceback."""
         with ctx:
             try:
@@ -71,19 +83,12 @@ def _app() -> typer.Typer:
         help="A typed property graph with branches, commits and time travel, on a disk or in a bucket.",
         epilog="Every command has --help. Results go to stdout, everything else to stderr.",
     )
-    made.command("mutate", cls=Command, rich_help_panel=DATA)(mutate)
-    made.command("snapshot", cls=Command, rich_help_panel=DATA)(snapshot)
-    made.add_typer(branch, name="branch", rich_help_panel=HISTORY)
-    made.add_typer(commit, name="commit", rich_help_panel=HISTORY)
-    made.command("diff", cls=Command, rich_help_panel=HISTORY)(diff)
-    made.command("init", cls=Command, rich_help_panel=UPKEEP)(init)
-    made.add_typer(schema, name="schema", rich_help_panel=UPKEEP)
-    made.command("lint", cls=Command, rich_help_panel=UPKEEP)(lint)
-    made.add_typer(recovery, name="recovery", rich_help_panel=UPKEEP)
-    made.command("doctor", cls=Command, rich_help_panel=UPKEEP)(doctor)
-    made.add_typer(profile, name="profile", rich_help_panel=LOCAL)
-    made.command("completion", cls=Command, rich_help_panel=LOCAL)(completion)
-    made.command("version", cls=Command, rich_help_panel=LOCAL)(version)
+    for panel, commands in CHAPTERS.items():
+        for name, command in commands.items():
+            if isinstance(command, typer.Typer):
+                made.add_typer(command, name=name, rich_help_panel=panel)
+            else:
+                made.command(name, cls=Command, rich_help_panel=panel)(command)
     return made
 
 

@@ -5,14 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-import click
 import typer
+from typer._click.globals import get_current_context
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from omnigraph.cli.capabilities import FLAGS, Flag, applies, asks_for_consent, echoes_its_target, refuse_misplaced
+from omnigraph.cli.capabilities import (
+    FLAGS,
+    Flag,
+    asks_for_consent,
+    echoes_its_target,
+    is_offered,
+    refuse_misplaced,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    # typer carries its own copy of click and names these types nowhere else.
+    from typer._click import Context, Parameter
 
 PANEL = "Scope and global options"
 _KEY = "omnigraph.given."
@@ -23,6 +33,11 @@ _FLAGS_WITH_VALUES = {
     "graph": ("ID", "One graph of a cluster or server."),
     "server": ("NAME|URL", "A server. Not available: this program works on stores directly."),
     "as": ("ACTOR", "The author of what is written; else operator.actor of the configuration."),
+}
+_SWITCHES = {
+    "yes": "Consent to destroying something that is not on this machine.",
+    "quiet": "Do not tell on stderr which graph is written to.",
+    "debug": "Show tracebacks.",
 }
 
 
@@ -45,18 +60,23 @@ class Given:
         return cast("str | None", getattr(self, "actor" if flag == "as" else flag))
 
 
+def current() -> Context:
+    """The run that is under way."""
+    return get_current_context()
+
+
 def given() -> Given:
     """What was given so far in this run; a flag after the command's name wins over one before it."""
-    meta = click.get_current_context().meta
+    meta = current().meta
     names = ("server", "cluster", "graph", "store", "profile", "yes", "quiet", "debug")
     found = {name: meta[_KEY + name] for name in names if _KEY + name in meta}
     return Given(actor=meta.get(_KEY + "as"), **found)
 
 
-def label_of(ctx: click.Context) -> str:
+def label_of(ctx: Context) -> str:
     """A command's words without the program's name: `branch create`."""
     words: list[str] = []
-    at: click.Context | None = ctx
+    at: Context | None = ctx
     while at is not None and at.parent is not None:
         words.insert(0, at.command.name or "")
         at = at.parent
@@ -66,13 +86,13 @@ def label_of(ctx: click.Context) -> str:
 class Command(TyperCommand):
     """A command that takes the global options, shows those that it can use, and refuses the others."""
 
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+    def get_params(self, ctx: Context) -> list[Parameter]:
         """Its own parameters, then the global ones that it does not define itself."""
         own = super().get_params(ctx)
         taken = {option for each in own for option in each.opts}
         return [*own, *(each for each in _globals(label_of(ctx)) if not taken & set(each.opts))]
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: Context) -> Any:
         """Run it, unless a flag was given that means nothing here."""
         refuse_misplaced(label_of(ctx), given())
         return super().invoke(ctx)
@@ -81,19 +101,17 @@ class Command(TyperCommand):
 class Group(TyperGroup):
     """A group of commands; the global options may stand before the command's name."""
 
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """The global options, shown at the top only."""
+    def get_params(self, ctx: Context) -> list[Parameter]:
+        """The global options, shown for the program only."""
         return [*super().get_params(ctx), *_globals(None if ctx.parent is None else "")]
 
 
 def _globals(label: str | None) -> Iterator[TyperOption]:
-    """The global options: all shown for the program itself (None), else those that mean something to the command."""
+    """The global options: all shown for the program itself (None), none for a group (empty), else those of use."""
     for name, (metavar, text) in _FLAGS_WITH_VALUES.items():
-        shown = label is None or (label != "" and applies(cast("Flag", name), label))
-        yield _option(name, text, metavar=metavar, shown=shown and name != "server")
-    yield _option("yes", "Consent to destroying something that is not on this machine.", shown=_shown(label, "yes"))
-    yield _option("quiet", "Do not say on stderr where is written.", shown=_shown(label, "quiet"))
-    yield _option("debug", "Show tracebacks.", shown=label is None)
+        yield _option(name, text, metavar=metavar, shown=_is_shown(name, label))
+    for name, text in _SWITCHES.items():
+        yield _option(name, text, shown=_is_shown(name, label))
     yield TyperOption(
         param_decls=["-v", "--version"],
         is_flag=True,
@@ -106,10 +124,14 @@ def _globals(label: str | None) -> Iterator[TyperOption]:
     )
 
 
-def _shown(label: str | None, name: str) -> bool:
+def _is_shown(name: str, label: str | None) -> bool:
     if label is None:
-        return True
-    return asks_for_consent(label) if name == "yes" else echoes_its_target(label)
+        return name != "server"
+    if not label or name == "debug":
+        return False
+    if name == "yes":
+        return asks_for_consent(label)
+    return echoes_its_target(label) if name == "quiet" else is_offered(cast("Flag", name), label)
 
 
 def _option(name: str, text: str, *, shown: bool, metavar: str | None = None) -> TyperOption:
@@ -126,13 +148,13 @@ def _option(name: str, text: str, *, shown: bool, metavar: str | None = None) ->
     )
 
 
-def _remember(ctx: click.Context, param: click.Parameter, value: object) -> object:
+def _remember(ctx: Context, param: Parameter, value: object) -> object:
     if value:
         ctx.meta[_KEY + (param.name or "").removeprefix("_")] = value
     return value
 
 
-def _print_version(ctx: click.Context, _param: click.Parameter, value: object) -> object:
+def _print_version(ctx: Context, _param: Parameter, value: object) -> object:
     if not value or ctx.resilient_parsing:
         return value
     from omnigraph import __version__

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnigraph.cli.arguments import Json, SchemaFile, Uri, read_text
-from omnigraph.cli.options import Command, Group
+from omnigraph.cli.options import Command, Group, current
 from omnigraph.cli.output import say, say_json
 from omnigraph.cli.scopes import addressed
 
@@ -80,8 +80,6 @@ def _accepted(uri: str | None, from_: str | None) -> "tuple[str, Catalog]":
 
         return from_, compile_schema(read_text(from_, "schema file"), from_)
     if from_ is not None:
-        import click
-
-        raise click.UsageError("a URI and --from cannot be used together.")
+        current().fail("a URI and --from cannot be used together.")
     target = addressed(uri)
     return target.uri, target.open(read_only=True).catalog

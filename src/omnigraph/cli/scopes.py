@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import click
-
 from omnigraph.cli.capabilities import applies, capability, echoes_its_target
-from omnigraph.cli.options import Given, given, label_of
+from omnigraph.cli.options import Given, current, given, label_of
 from omnigraph.cli.output import note
 from omnigraph.cli.settings import active_profile, home, settings
 from omnigraph.errors import InvalidInput
@@ -39,7 +37,7 @@ class Target:
 
 def addressed(uri: str | None = None) -> Target:
     """The graph that this run's command works on. Commands that say where they write say it here."""
-    label = label_of(click.get_current_context())
+    label = label_of(current())
     target = Target(_resolve(uri, given(), label))
     if echoes_its_target(label) and not given().quiet:
         note(f"omnigraph {label} → {target.uri} (direct, {'local' if target.is_local else 'remote'})")

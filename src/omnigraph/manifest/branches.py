@@ -7,25 +7,26 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from omnigraph.errors import BranchExists, BranchInUse, CommitRejected, InvalidBranchName, NotFound
 from omnigraph.failpoints import reach
 from omnigraph.manifest.layout import BRANCH_CLAIM, MAIN, MANIFEST, branch_tree, physical_branch
 from omnigraph.manifest.line import ManifestLine, Stores, no_such_branch, unfinished_branch
 from omnigraph.manifest.migrations import step_2_to_3
+from omnigraph.manifest.references import branch_references
 from omnigraph.manifest.row_ages import read_rows
 from omnigraph.manifest.rows import KEY
 from omnigraph.manifest.stamp import CURRENT, check_stamp, read_stamp
 from omnigraph.manifest.state import ManifestState
 from omnigraph.store.filters import one_of
-from omnigraph.store.lance_errors import lance_errors
 from omnigraph.store.lease import acquire
 from omnigraph.store.residual import create_branch, delete_branch
 from omnigraph.store.staging import commit_staged, stage_delete
 from omnigraph.store.tables import Pin
 
 if TYPE_CHECKING:
+    from omnigraph.manifest.references import References
     from omnigraph.manifest.rows import GraphCommit
     from omnigraph.manifest.snapshot import Snapshot
     from omnigraph.store.lease import Lease
@@ -33,10 +34,6 @@ if TYPE_CHECKING:
     from omnigraph.world import World
 
 SCHEMA_LOCK = "__schema_apply_lock__"
-References = dict[str, dict[str, Any]]
-
-# A version this far back at most is not collected while a branch is made from it (upkeep keeps more than these).
-RECENT_VERSIONS = 100
 LONGEST_NAME = 200
 CLAIM_SECONDS = 60.0
 CLAIM_WAIT_SECONDS = 30.0
@@ -75,22 +72,27 @@ def list_branches(stores: Stores) -> list[Branch]:
     found = [Branch(MAIN, None, None, None)]
     main = _main(stores)
     swept = check_stamp(main) > step_2_to_3.FROM
-    for name, details in sorted(_references(main).items()):
+    for name, details in sorted(branch_references(main).items()):
         if name not in hidden and (swept or not step_2_to_3.is_staging(name)):
             parent, version = details["parent_branch"] or MAIN, details["parent_version"]
             found.append(Branch(name, parent, version, str(details["branch_identifier"])))
     return found
 
 
-def make_branch(stores: Stores, name: str, *, source: ManifestLine, commit: GraphCommit | None, world: World) -> None:
-    """Make a branch from the newest state of `source`, or from one of its commits."""
+def make_branch(
+    stores: Stores, name: str, *, source: ManifestLine, commit: GraphCommit | None, recent: int, world: World
+) -> None:
+    """Make a branch from the newest state of `source`, or from one of its commits.
+
+    The newest `recent` versions of the manifest are safe from being collected while this runs.
+    """
     check_branch_name(name)
     with _claim(stores, f"creating branch {name!r}", world) as claim:
-        _require_free(name, _references(_main(stores)))
+        _require_free(name, branch_references(_main(stores)))
         _reclaim_orphan(stores, name)
         with source.lock:
             source.refresh()
-            start = _handle_of(stores, source, commit)
+            start = _handle_of(stores, source, commit, recent)
             _about_to_change(claim)
             if start is not None and _made_from(start, name):
                 return
@@ -108,7 +110,7 @@ def remove_branch(stores: Stores, name: str, *, world: World) -> None:
     check_branch_name(name)
     with _claim(stores, f"deleting branch {name!r}", world) as claim:
         main = _main(stores)
-        references = _references(main)
+        references = branch_references(main)
         if name not in references:
             raise no_such_branch(name)
         _require_unused(stores, name, references)
@@ -124,7 +126,7 @@ def drop_fork(stores: Stores, path: str, branch: str) -> None:
     """Remove a table's fork that no manifest refers to, whether its reference file is there or only its files."""
     stores.tables.forget(path, branch)
     main = stores.tables.open_newest(path)
-    if branch in _references(main):
+    if branch in branch_references(main):
         delete_branch(main, branch)
     # Lance removes no tree without a reference, and refuses to drop one without a whole version in it.
     stores.objects.delete_prefix(branch_tree(path, branch))
@@ -137,7 +139,7 @@ def fork_table(stores: Stores, path: str, branch: str, *, parent: Table) -> Tabl
     and it is removed first.
     """
     main = stores.tables.open_newest(path)
-    if branch in _references(main) or stores.objects.exists(branch_tree(path, branch)):
+    if branch in branch_references(main) or stores.objects.exists(branch_tree(path, branch)):
         drop_fork(stores, path, branch)
     create_branch(parent, branch)
     stores.tables.forget(path, branch)
@@ -146,11 +148,6 @@ def fork_table(stores: Stores, path: str, branch: str, *, parent: Table) -> Tabl
 
 def _main(stores: Stores) -> Table:
     return stores.tables.open_newest(MANIFEST)
-
-
-def _references(main: Table) -> References:
-    with lance_errors(f"listing branches of {main.path}"):
-        return dict(main.dataset.branches.list())
 
 
 def _claim(stores: Stores, purpose: str, world: World) -> Lease:
@@ -190,16 +187,17 @@ def _reclaim_orphan(stores: Stores, name: str) -> None:
         stores.tables.forget(MANIFEST, name)
 
 
-def _handle_of(stores: Stores, source: ManifestLine, commit: GraphCommit | None) -> Table | None:
+def _handle_of(stores: Stores, source: ManifestLine, commit: GraphCommit | None, recent: int) -> Table | None:
     """A handle on the manifest at a commit, or at the newest state.
 
-    None when that version has been collected or may be while the branch is made, and when it is of an older format:
-    a migration carried the commit over, and its history is not in that version's rows.
+    None when that version has been collected or may be while the branch is made (its version file can outlive its
+    data, where an earlier branch was made from it), and when it is of an older format: a migration carried the commit
+    over, and its history is not in that version's rows.
     """
     if commit is None:
         return source.table
     version = source.state.at(source.branch, commit).manifest_version
-    if source.table.version - version > RECENT_VERSIONS:
+    if source.table.version - version > recent:
         return None
     try:
         start = stores.tables.open(Pin(MANIFEST, version, physical_branch(source.branch)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import BranchReplaced, CommitRejected, NotFound
+from omnigraph.errors import BranchReplaced, CommitRejected, NotAGraph, NotFound
 from omnigraph.manifest.branches import Branch, list_branches, make_branch, remove_branch
 from omnigraph.manifest.genesis import Blueprint, initialize, require_whole_graph
 from omnigraph.manifest.layout import MAIN, MANIFEST, physical_branch
@@ -55,8 +55,11 @@ class GraphManifest:
         self.upkeep = upkeep
         self._lines: dict[str, ManifestLine] = {}
         self._lock = threading.Lock()
-        require_whole_graph(self.stores)
-        main = self.line(MAIN)
+        try:
+            main = self.line(MAIN)
+        except NotAGraph:
+            require_whole_graph(self.stores)
+            raise
         if not read_only:
             bring_up_to_date(main)
 
@@ -141,7 +144,9 @@ class GraphManifest:
         # A branch of a branch that was never migrated would look for its history under its own name.
         with line.lock:
             bring_up_to_date(line)
-        make_branch(self.stores, name, source=line, commit=commit, world=self.world)
+        # Versions this recent stay for as long as making the branch takes; older ones may go while it is made.
+        recent = self.upkeep.keep_versions // 2
+        make_branch(self.stores, name, source=line, commit=commit, recent=recent, world=self.world)
         self.forget(name)
 
     def delete_branch(self, name: str) -> None:
@@ -151,8 +156,13 @@ class GraphManifest:
         self.forget(name)
 
     def _find(self, commit_id: str) -> tuple[ManifestLine, GraphCommit]:
-        for branch in (MAIN, *(each.name for each in self.branches() if each.name != MAIN)):
-            line = self.fresh_line(branch)
+        main = self.line(MAIN)
+        known = main.state.commits.get(commit_id)
+        if known is not None:
+            # A commit never changes and main is never deleted: there is nothing to look for.
+            return main, known
+        for branch in self.branches():
+            line = self.fresh_line(branch.name)
             commit = line.state.commits.get(commit_id)
             if commit is not None:
                 return line, commit

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from omnigraph.store.tables import ID
 from omnigraph.write.row_filter import matching
-from omnigraph.write.same_value import comparable, distinct, one_array
+from omnigraph.write.same_value import comparable, is_among, one_array
+from omnigraph.write.view import PIECE_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -51,16 +52,17 @@ class Overlay:
         puts = self.change.puts
         if puts is None or not puts.num_rows:
             return committed
-        hits = puts.filter(pc.is_in(comparable(puts.column(column)), value_set=distinct(values)))
-        return _joined(committed, hits)
+        return _joined(committed, puts.filter(is_among(comparable(puts.column(column)), comparable(values))))
 
-    def present(self, ids: Values) -> pa.Array[Any]:
-        """Those of the ids that have a row."""
-        wanted = distinct(ids)
-        pending = pc.is_in(wanted, value_set=self.put_ids)
-        rest = wanted.filter(pc.invert(pending))
-        committed = self.survivors_where({ID: rest}, [ID]).column(ID)
-        return pa.concat_arrays([wanted.filter(pending), one_array(committed).cast(pa.string())])
+    def has(self, ids: Values) -> pa.Array[Any]:
+        """For each id, whether it has a row."""
+        asked = one_array(ids)
+        if not len(self.put_ids):
+            return self._survives(asked)
+        found = is_among(asked, self.put_ids).to_numpy(zero_copy_only=False).copy()
+        found[~found] = self._survives(asked.filter(pa.array(~found))).to_numpy(zero_copy_only=False)
+        present: pa.Array[Any] = pa.array(found)
+        return present
 
     def survivors(self, columns: Sequence[str], where: Filter | None = None) -> pa.Table:
         """Committed rows for which the filter holds, without those that the change touches."""
@@ -74,13 +76,18 @@ class Overlay:
             return self._nothing(columns)
         return self._untouched(self.view.rows_matching(self.change.table_key, wanted, _with_id(columns)), columns)
 
-    def survivor_pieces(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Every survivor, as a stream."""
+    def survivor_pieces(self, columns: Sequence[str], *, rows: int) -> Iterator[pa.Table]:
+        """Every survivor, as a stream of tables made from at least so many rows."""
         if not self.change.overwrite:
             # Every piece is probed with the touched ids: pieces as large as those keep the work linear.
-            size = len(self._touched) + 65_536
+            size = max(rows, len(self._touched), PIECE_ROWS)
             for piece in self.view.pieces(self.change.table_key, _with_id(columns), rows=size):
                 yield self._untouched(piece, columns)
+
+    def _survives(self, ids: pa.Array[Any]) -> pa.Array[Any]:
+        few = self.view.entry(self.change.table_key).row_count < len(ids)
+        rows = self.survivors([ID]) if few else self.survivors_where({ID: ids}, [ID])
+        return is_among(ids, rows.column(ID))
 
     @cached_property
     def _touched(self) -> pa.Array[Any]:
@@ -88,7 +95,7 @@ class Overlay:
 
     def _untouched(self, rows: pa.Table, columns: Sequence[str]) -> pa.Table:
         if rows.num_rows and len(self._touched):
-            rows = rows.filter(pc.invert(pc.is_in(rows.column(ID), value_set=self._touched)))
+            rows = rows.filter(pc.invert(is_among(rows.column(ID), self._touched)))
         return rows.select(list(columns))
 
     def _nothing(self, columns: Sequence[str]) -> pa.Table:

@@ -19,7 +19,7 @@ from omnigraph.write.changes import TableChanges
 from omnigraph.write.constraints.rules import Unique, unique_rules
 from omnigraph.write.overlay import Overlay
 from omnigraph.write.row_shape import put_schema, readable_columns, shaped
-from omnigraph.write.same_value import first_rows, one_array, row_numbers, texts, tuple_codes
+from omnigraph.write.same_value import first_rows, one_array, row_numbers, texts, tuple_codes, value_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -103,7 +103,8 @@ class PendingWrites:
 
     def exists(self, table_key: str, ids: Iterable[str] | Values) -> set[str]:
         """Those of the ids that have a row."""
-        return set(texts(self._table(table_key).overlay().present(_id_array(ids))))
+        asked = _id_array(ids)
+        return set(texts(asked.filter(self._table(table_key).overlay().has(asked))))
 
     def changes(self) -> dict[str, TableChanges]:
         """The net result: every table that would change, in name order."""
@@ -147,6 +148,7 @@ class _PendingTable:
         self._pieces: list[pa.Table] = []
         self._deletes: set[str] = set()
         self._overwrite = False
+        self._is_folded = True
         self._overlay: Overlay | None = None
 
     @property
@@ -164,7 +166,8 @@ class _PendingTable:
 
     def empty(self) -> None:
         """From here on the table has no committed rows."""
-        self._pieces, self._deletes, self._overwrite, self._overlay = [], set(), True, None
+        self._pieces, self._deletes, self._overwrite = [], set(), True
+        self._is_folded, self._overlay = True, None
 
     def put(self, rows: pa.Table, *, only_new: bool) -> None:
         """Add rows, or replace those with the same ids."""
@@ -174,7 +177,8 @@ class _PendingTable:
         ids = one_array(piece.column(ID))
         if ids.null_count:
             raise InvalidInput(f"a row of {self._type_name} has no id")
-        self._refuse_repeats(piece, ids, only_new=only_new)
+        distinct = self._refuse_repeats(piece, ids, only_new=only_new)
+        self._is_folded = distinct and not self._pieces
         must_be_new = np.full(piece.num_rows, only_new)
         if self._deletes:
             # A row that this operation removed may come back, over the committed one.
@@ -204,19 +208,21 @@ class _PendingTable:
     def overlay(self) -> Overlay:
         """The table with what is pending laid over it."""
         if self._overlay is None:
-            self._pieces = [self._folded()] if self._pieces else []
+            if not self._is_folded:
+                self._pieces, self._is_folded = [self._folded()], True
             self._overlay = Overlay(self._view, self._net())
         return self._overlay
 
-    def _refuse_repeats(self, piece: pa.Table, ids: pa.Array[Any], *, only_new: bool) -> None:
+    def _refuse_repeats(self, piece: pa.Table, ids: pa.Array[Any], *, only_new: bool) -> bool:
+        """Whether every id is there once; where that is a must, an error tells which is not."""
         codes, size = tuple_codes([ids])
         if size == len(ids) or not (only_new or self._key):
-            return
+            return size == len(ids)
         first = first_rows(codes, size)[codes]
         row = int(np.flatnonzero(first != np.arange(len(ids)))[0])
         if self._key is None:
             raise KeyConflict(self._type_name, ids[row].as_py())
-        values = tuple(piece.column(each)[row].as_py() for each in self._key.columns)
+        values = tuple(value_at(piece.column(each), row) for each in self._key.columns)
         raise self._key.violation(ids[row].as_py(), values, ids[int(first[row])].as_py())
 
     def _folded(self) -> pa.Table:

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 NO_VALUE = -1
 
 
+def value_at(values: Values, row: int) -> Any:
+    """One value as a Python object. Arrow would give a moment without its time of day."""
+    value: Any = values[row]
+    return value.cast(pa.timestamp("ms")).as_py() if pa.types.is_date64(values.type) else value.as_py()
+
+
 def texts(values: Values) -> list[str]:
     """Ids as Python strings."""
     found: list[Any] = values.to_pylist()
@@ -61,6 +67,17 @@ def comparable(values: Values) -> pa.Array[Any]:
 def distinct(values: Values) -> pa.Array[Any]:
     """Each value once, without null, in `comparable` form."""
     return pc.unique(comparable(values).drop_null())
+
+
+def is_among(values: Values, others: Values) -> pa.Array[Any]:
+    """For each value, whether it is one of the others; null is not. Both in `comparable` form.
+
+    Arrow hashes the set it looks in, so the smaller of the two is made that set first.
+    """
+    mine, theirs = one_array(values), one_array(others).drop_null()
+    if len(mine) < len(theirs):
+        theirs = theirs.filter(pc.is_in(theirs, value_set=mine))
+    return pc.is_in(mine, value_set=theirs)
 
 
 def as_literals(values: pa.Array[Any], kind: pa.DataType) -> list[Value] | None:

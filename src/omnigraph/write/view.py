@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.store.filters import All, one_of
-from omnigraph.write.same_value import as_literals, comparable, distinct
+from omnigraph.write.same_value import as_literals, comparable, distinct, is_among
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -63,9 +63,12 @@ class View:
 
     def rows_matching(self, table_key: str, wanted: Mapping[str, Values], columns: Sequence[str]) -> pa.Table:
         """Committed rows in which each of these columns has one of the values wanted of it."""
-        needed = {column: distinct(values) for column, values in wanted.items()}
-        if not self.entry(table_key).row_count or not all(map(len, needed.values())):
+        row_count = self.entry(table_key).row_count
+        if not row_count or any(values.null_count == len(values) for values in wanted.values()):
             return self.table(table_key).schema_of(columns).empty_table()
+        if row_count < min(map(len, wanted.values())):
+            return self._probe_back(table_key, wanted, columns)
+        needed = {column: distinct(values) for column, values in wanted.items()}
         listed = _listed(needed, {column: values.type for column, values in wanted.items()})
         if listed is not None:
             return self.read(table_key, columns, listed)
@@ -81,6 +84,13 @@ class View:
                 batches = []
         if batches:
             yield pa.Table.from_batches(batches)
+
+    def _probe_back(self, table_key: str, wanted: Mapping[str, Values], columns: Sequence[str]) -> pa.Table:
+        """The same when more is wanted than there is: what is there is hashed, not what is wanted."""
+        rows = self.read(table_key, list(dict.fromkeys([*columns, *wanted])))
+        for column, values in wanted.items():
+            rows = rows.filter(is_among(comparable(rows.column(column)), comparable(values)))
+        return rows.select(list(columns))
 
     def _probe(self, table_key: str, needed: Mapping[str, pa.Array[Any]], columns: Sequence[str]) -> pa.Table:
         # Each probe builds a hash table of the wanted values: pieces as large as that keep the work linear.

@@ -8,12 +8,13 @@ import pytest
 
 from omnigraph.errors import CardinalityViolation
 from omnigraph.store.counting import counting
-from omnigraph.write.changes import TableChanges
 from omnigraph.write.constraints import validate, violations
 from write.small_graph import SmallGraph
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from omnigraph.write.changes import TableChanges
 
 SCHEMA = """
 node Person { name: String? }

@@ -110,6 +110,13 @@ def test_values_compare_by_their_type(graph: SmallGraph, column: str, held: Any,
     assert len(_users(graph, {"id": "b", column: other}, {"id": "c", column: other})) == 1
 
 
+def test_a_moment_is_told_with_its_time_of_day(graph: SmallGraph) -> None:
+    graph.load(node_User=[{"id": "a", "seen": 86_400_001}])
+    assert _users(graph, {"id": "b", "seen": 86_400_001}) == [
+        "@unique violation on User.seen: 1970-01-02T00:00:00.001000 of row 'b' is held by row 'a'"
+    ]
+
+
 def test_thousands_of_rows_find_the_few_holders(graph: SmallGraph) -> None:
     graph.load(node_User=[{"id": f"a{n}", "email": f"e{n}", "left": "l", "right": f"r{n}"} for n in range(3_000)])
     rows = [{"id": f"b{n}", "email": f"e{n}", "left": "l", "right": f"r{n + 1}"} for n in range(2_999, 6_000)]

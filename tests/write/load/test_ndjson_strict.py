@@ -116,16 +116,16 @@ def test_a_record_outside_the_grammar_is_refused_with_its_line(record: str, rule
         '{"type":"Person","data":{"name":"A","age":{"x":{"y":1,"y":2}}}}',
         '{"type":"Person","data":{"name":"A","age":[{"y":1,"y":2}]}}',
         '{"edge":"Knows","from":"a","from":"b","to":"c"}',
-        '{"type":"Person","data":{"name":"A","age":1' + "0" * 5000 + ',"age":2}}',
+        '{"type":"Person","data":{"name":"A","age":1' + "0" * 300 + ',"age":2}}',
     ],
 )
 def test_a_member_that_stands_twice_at_any_depth_is_refused(record: str) -> None:
     with pytest.raises(InvalidRecord) as caught:
         strict(f"{ADA}\n{record}")
-    assert (caught.value.line, caught.value.rule) == (2, "duplicate_member" if "0000" not in record else caught.value.rule)
+    assert (caught.value.line, caught.value.rule) == (2, "duplicate_member")
 
 
-@pytest.mark.parametrize("name", ["a:b", "::", '\\u003a":"', "\\\\", 'quo\\"te:', "{[,:]}"])
+@pytest.mark.parametrize("name", ["a:b", "::", '\\u003a\\":\\"', "\\\\", 'quo\\"te:', "{[,:]}"])
 def test_colons_and_escapes_inside_of_texts_are_not_mistaken_for_members(name: str) -> None:
     (row,) = rows(strict('{"type":"Person","data":{"name":"%s","city":":"}}' % name)["node:Person"], "city")
     assert row == ":"
@@ -174,7 +174,7 @@ def test_an_explicit_id_that_stands_twice_names_both_lines() -> None:
 
 
 def test_latin_1_is_refused_with_the_byte_and_the_column() -> None:
-    with pytest.raises(InvalidRecord, match=r"line 2: byte 0xE9 at column 33 is not UTF-8") as caught:
+    with pytest.raises(InvalidRecord, match=r"line 2: byte 0xE9 at column 34 is not UTF-8") as caught:
         strict(f"{ADA}\n".encode() + '{"type":"Person","data":{"name":"é"}}'.encode("latin-1"))
     assert caught.value.rule == "encoding"
 
@@ -206,8 +206,8 @@ def test_the_structure_of_a_record_is_bounded_and_texts_do_not_count() -> None:
     assert strict(vector(most), schema)["node:T"].num_rows == 1
     with pytest.raises(InvalidRecord, match="more than 131072 structural characters"):
         strict(vector(most + 1), schema)
-    long_text = '{"type":"T","data":{"s":"%s"}}' % (",:[]{}\\" + '"') * 1
-    assert strict(long_text.replace(",:", ",:" * MOST_SLOTS), schema)["node:T"].num_rows == 1
+    text = '{"type":"T","data":{"s":"%s"}}' % (",:[]{}" * MOST_SLOTS + '\\"')
+    assert strict(text, schema)["node:T"].num_rows == 1
 
 
 def test_deep_nesting_is_refused_and_not_a_crash() -> None:

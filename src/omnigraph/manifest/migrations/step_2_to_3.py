@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.errors import NotFound, ObjectExists
 from omnigraph.manifest.layout import MANIFEST
+from omnigraph.manifest.references import branch_references
 from omnigraph.store.residual import delete_branch
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def is_staging(branch: str) -> bool:
 def apply(line: ManifestLine) -> None:
     """Delete them all, children before parents; one that another migrator has deleted meanwhile is fine."""
     main = line.stores.tables.open_newest(MANIFEST)
-    branches = main.dataset.branches.list()
+    branches = branch_references(main)
     doomed = [name for name in branches if is_staging(name)]
     for name in sorted(doomed, key=lambda each: len(branches[each]["branch_identifier"]), reverse=True):
         try:

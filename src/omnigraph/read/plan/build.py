@@ -6,7 +6,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omnigraph.language.query.expressions import variables_of
-from omnigraph.read.plan.operators import Expand, FindPath, Keep, Maybe, Meet, Scan, Step, Tally, Weigh, Without
+from omnigraph.read.plan.operators import (
+    NO_CONDITIONS,
+    Branch,
+    Expand,
+    FindPath,
+    Keep,
+    Maybe,
+    Meet,
+    Scan,
+    Step,
+    Tally,
+    Weigh,
+    Without,
+)
 from omnigraph.read.plan.reduce import reduce_pattern, turned
 from omnigraph.read.plan.sorting import sort_conditions
 
@@ -19,6 +32,15 @@ if TYPE_CHECKING:
     from omnigraph.read.plan.pushdown import Pushdown
     from omnigraph.read.plan.reduce import Reduced
     from omnigraph.read.plan.sorting import SortedConditions
+
+
+def visible(pattern: Pattern) -> list[Variable]:
+    """The variables that a pattern and its optional parts introduce."""
+    return [*pattern.variables, *(each for optional in pattern.optionals for each in visible(optional))]
+
+
+def _all_branches(branches: tuple[Branch, ...]) -> list[Branch]:
+    return [each for branch in branches for each in (branch, *_all_branches(branch.branches))]
 
 
 @dataclass(frozen=True)
@@ -63,7 +85,7 @@ class _PatternPlan:
             self._tally(name)
         self._match_nodes()
         for path in self.pattern.paths:
-            self._add(FindPath(path, self.rows))
+            self._add(FindPath(path, self.variables[path.source], self.variables[path.target], self.rows))
             self.bound.add(path.variable)
         self._optionals()
         if self.conditions.late:
@@ -112,7 +134,8 @@ class _PatternPlan:
             self.rows *= self.estimates.met(each)
             edge = self._edge(each)
             about = self.conditions.about(each.edge_variable or "")
-            self._bind(Meet(each, edge, about, self.rows), *([edge.name] if edge else []))
+            ends = self.variables[each.source], self.variables[each.target]
+            self._bind(Meet(each, *ends, edge, about, self.rows), *([edge.name] if edge else []))
 
     def _cheapest(self, traversals: list[Traversal]) -> Traversal | None:
         ready = [each for each in traversals if {each.source, each.target} & self.bound]
@@ -123,14 +146,15 @@ class _PatternPlan:
         target = self.variables[towards.target]
         kept = self.estimates.share(target, self.conditions.about(target.name))
         if target.name in self.estimates.known:
-            kept = min(kept, self.estimates.known[target.name] / max(self.estimates.rows(target, _NONE), 1))
+            kept = min(kept, self.estimates.known[target.name] / max(self.estimates.rows(target, NO_CONDITIONS), 1))
         return self.estimates.fan_out(towards) * kept
 
     def _expand(self, traversal: Traversal) -> None:
         self.rows *= self._cost(traversal)
-        target, edge = self.variables[traversal.target], self._edge(traversal)
+        source, target = self.variables[traversal.source], self.variables[traversal.target]
+        edge = self._edge(traversal)
         about = self.conditions.about(traversal.edge_variable or "")
-        step = Expand(traversal, target, self.conditions.about(target.name), edge, about, self.rows)
+        step = Expand(traversal, source, target, self.conditions.about(target.name), edge, about, self.rows)
         self._bind(step, target.name, *([edge.name] if edge else []))
 
     def _scan(self, name: str) -> None:
@@ -166,13 +190,13 @@ class _PatternPlan:
 
     def _optionals(self) -> None:
         for optional in self.pattern.optionals:
-            names = frozenset(each.name for each in optional.variables)
-            asked = self.needed & names
+            inside = visible(optional)
+            asked = self.needed & {each.name for each in inside}
             known = {name: self.variables[name] for name in self.bound if name in self.variables}
             inner = self.planner.plan(optional, known, asked, self.rows)
-            introduced = tuple(each for each in visible(optional) if each.name in asked or each.kind == "path")
-            self.variables.update({each.name: each for each in visible(optional)})
-            self._add(Maybe(inner, introduced, self.rows))
+            introduced = tuple(each for each in inside if each.name in asked)
+            self.variables.update({each.name: each for each in inside})
+            self._add(Maybe(inner, tuple(inside), introduced, self.rows))
             self.bound.update(each.name for each in introduced)
 
     def _negations(self) -> None:
@@ -180,7 +204,7 @@ class _PatternPlan:
             known = {name: self.variables[name] for name in self.bound if name in self.variables}
             inner = self.planner.plan(negation, known, frozenset(), self.rows)
             self.rows *= 0.5
-            self._add(Without(inner, tuple(sorted(negation.outer)), self.rows))
+            self._add(Without(inner, tuple(visible(negation)), tuple(sorted(negation.outer)), self.rows))
 
     def _add(self, step: Step) -> None:
         self.made.append(step)

@@ -37,9 +37,10 @@ class Scan:
 
 @dataclass(frozen=True)
 class Expand:
-    """From a bound variable over edges to one that is new. The traversal is turned so that it starts at the bound one."""
+    """From a bound variable over edges to a new one. The traversal is turned so that it starts at the bound one."""
 
     traversal: Traversal
+    source: Variable
     target: Variable
     conditions: Conditions
     edge: Variable | None
@@ -52,6 +53,8 @@ class Meet:
     """Keep rows whose two bound ends are connected; with a bound edge, one row for each such edge."""
 
     traversal: Traversal
+    source: Variable
+    target: Variable
     edge: Variable | None
     edge_conditions: Conditions
     estimate: float
@@ -100,6 +103,8 @@ class FindPath:
     """The shortest path between two bound variables, for each row that has one."""
 
     path: ShortestPath
+    source: Variable
+    target: Variable
     estimate: float
 
 
@@ -108,6 +113,7 @@ class Maybe:
     """Every row with each match of the inner steps, or once with nothing when there is none."""
 
     steps: tuple[Step, ...]
+    variables: tuple[Variable, ...]
     introduces: tuple[Variable, ...]
     estimate: float
 
@@ -117,6 +123,7 @@ class Without:
     """Keep the rows for which the inner steps find nothing. Only `correlated` variables matter inside."""
 
     steps: tuple[Step, ...]
+    variables: tuple[Variable, ...]
     correlated: tuple[str, ...]
     estimate: float
 

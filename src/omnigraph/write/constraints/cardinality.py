@@ -14,6 +14,8 @@ from omnigraph.write.same_value import one_array, tuple_codes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from omnigraph.errors import ConstraintViolation
     from omnigraph.write.constraints.outcome import Outcome
     from omnigraph.write.constraints.rules import EdgeCount
@@ -31,12 +33,13 @@ def count_violations(rule: EdgeCount, outcome: Outcome) -> Iterator[ConstraintVi
     An edge that stays where it is alters no number, and a source that is removed itself is not counted.
     """
     table = outcome.table(rule.edge_key)
-    sources = _altered_sources(table)
+    sources, counts = _with_new_edges(table)
     if outcome.loses_rows(rule.node_key):
-        sources = sources.filter(pc.invert(outcome.is_lost(rule.node_key, sources)))
+        staying = pc.invert(outcome.is_lost(rule.node_key, sources))
+        sources, counts = sources.filter(staying), counts[staying.to_numpy(zero_copy_only=False)]
     if not len(sources):
         return
-    counts = _counts(table, sources)
+    counts = counts + _committed_counts(table, sources)
     wrong = counts < rule.minimum
     if rule.maximum is not None:
         wrong |= counts > rule.maximum
@@ -44,12 +47,19 @@ def count_violations(rule: EdgeCount, outcome: Outcome) -> Iterator[ConstraintVi
         yield rule.violation(sources[int(place)].as_py(), int(counts[place]))
 
 
-def _altered_sources(table: Overlay) -> Ids:
-    """Every source that gains or loses an edge, once."""
-    before = _before(table)
-    after = _ends(table.change.puts)
+def _with_new_edges(table: Overlay) -> tuple[Ids, NDArray[np.int64]]:
+    """Every source that gains or loses an edge, once, with the number of its edges that are put."""
+    before, after = _before(table), _ends(table.change.puts)
+    put: Any = pc.value_counts(one_array(after.column(_SOURCE)).drop_null())
+    values, counts = put.field("values"), put.field("counts").to_numpy(zero_copy_only=False)
     if not before.num_rows:
-        return pc.unique(one_array(after.column(_SOURCE)).drop_null())
+        return values, counts
+    sources = _altered_sources(before, after)
+    places = pc.index_in(sources, value_set=values).fill_null(len(values)).to_numpy(zero_copy_only=False)
+    return sources, np.append(counts, 0)[places]
+
+
+def _altered_sources(before: pa.Table, after: pa.Table) -> Ids:
     gained, lost = _only_in(after, before), _only_in(before, after)
     lost_sources = one_array(lost.column(_SOURCE))
     ordered = lost_sources.take(pc.sort_indices(lost_sources))
@@ -84,10 +94,10 @@ def _only_in(rows: pa.Table, others: pa.Table) -> pa.Table:
     return rows.filter(pa.array(~seen[codes[: rows.num_rows]]))
 
 
-def _counts(table: Overlay, sources: Ids) -> Any:
-    """How many edges each of the sources has afterwards."""
-    staying = table.survivors_where({_SOURCE: sources}, [_SOURCE]).column(_SOURCE)
-    added = _ends(table.change.puts).column(_SOURCE)
-    ends = one_array(pa.chunked_array([*staying.chunks, *added.chunks], pa.string()))
-    places = pc.index_in(ends, value_set=sources).drop_null().to_numpy(zero_copy_only=False)
+def _committed_counts(table: Overlay, sources: Ids) -> NDArray[np.int64]:
+    """How many committed edges that the change leaves alone each of the sources has."""
+    ends = one_array(table.survivors_where({_SOURCE: sources}, [_SOURCE]).column(_SOURCE))
+    if not len(ends):
+        return np.zeros(len(sources), np.int64)
+    places = pc.index_in(ends, value_set=sources).to_numpy(zero_copy_only=False)
     return np.bincount(places, minlength=len(sources))

@@ -11,10 +11,12 @@ import pyarrow.compute as pc
 from omnigraph.store.tables import ID
 from omnigraph.write.constraints.rules import endpoint_rules
 from omnigraph.write.constraints.values import in_row_order
-from omnigraph.write.same_value import distinct, one_array
+from omnigraph.write.same_value import one_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
 
     from omnigraph.errors import ConstraintViolation
     from omnigraph.language.schema.catalog import Catalog
@@ -24,41 +26,34 @@ if TYPE_CHECKING:
 
 def endpoint_violations(catalog: Catalog, outcome: Outcome) -> Iterator[ConstraintViolation]:
     """By edge type in name order: edges that are put, in row order, then committed ones, by their ids."""
-    present = _present_nodes(catalog, outcome)
+    dangling = _dangling(catalog, outcome)
     for name in sorted(catalog.edges):
         rules = endpoint_rules(catalog.edges[name])
-        change = outcome.changes.get(catalog.edges[name].table_key)
-        if change is not None and change.puts is not None and change.puts.num_rows:
-            yield from _dangling(rules, change.puts, present)
+        puts = outcome.table(rules[0].edge_key).change.puts
+        for row, rule in in_row_order([(dangling[rule], rule) for rule in rules if rule in dangling]):
+            assert puts is not None
+            yield rule.violation(puts.column(ID)[row].as_py(), puts.column(rule.end)[row].as_py())
         yield from _stranded(rules, outcome)
 
 
-def _present_nodes(catalog: Catalog, outcome: Outcome) -> dict[str, pa.Array[Any]]:
-    """For each node table that edges are put on, which of the ends they name are there: one lookup per table."""
-    named: dict[str, list[pa.Array[Any]]] = {}
+def _dangling(catalog: Catalog, outcome: Outcome) -> dict[Endpoint, NDArray[Any]]:
+    """The rows that name an end which is not there: one lookup per node table, whatever the edges at it.
+
+    A null end is told by the rule that requires it.
+    """
+    asking: dict[str, list[tuple[Endpoint, pa.Array[Any]]]] = {}
     for edge in catalog.edges.values():
         change = outcome.changes.get(edge.table_key)
-        if change is None or change.puts is None or not change.puts.num_rows:
-            continue
-        for rule in endpoint_rules(edge):
-            named.setdefault(rule.node_key, []).append(distinct(change.puts.column(rule.end)))
-    return {key: outcome.table(key).present(pa.concat_arrays(ids)) for key, ids in sorted(named.items())}
-
-
-def _dangling(
-    rules: Sequence[Endpoint], rows: pa.Table, present: dict[str, pa.Array[Any]]
-) -> Iterator[ConstraintViolation]:
-    # A null end is told by the rule that requires it.
-    broken = [
-        (np.flatnonzero(_absent(one_array(rows.column(rule.end)), present[rule.node_key])), rule) for rule in rules
-    ]
-    for row, rule in in_row_order(broken):
-        yield rule.violation(rows.column(ID)[row].as_py(), rows.column(rule.end)[row].as_py())
-
-
-def _absent(ends: pa.Array[Any], present: pa.Array[Any]) -> Any:
-    absent = pc.and_(pc.is_valid(ends), pc.invert(pc.is_in(ends, value_set=present)))
-    return absent.to_numpy(zero_copy_only=False)
+        if change is not None and change.puts is not None and change.puts.num_rows:
+            for rule in endpoint_rules(edge):
+                asking.setdefault(rule.node_key, []).append((rule, one_array(change.puts.column(rule.end))))
+    found: dict[Endpoint, NDArray[Any]] = {}
+    for node_key, asked in sorted(asking.items()):
+        ends = pa.concat_arrays([each for _, each in asked])
+        absent = pc.and_(pc.is_valid(ends), pc.invert(outcome.table(node_key).has(ends)))
+        parts = np.split(absent.to_numpy(zero_copy_only=False), np.cumsum([len(each) for _, each in asked])[:-1])
+        found |= {rule: np.flatnonzero(part) for (rule, _), part in zip(asked, parts, strict=True)}
+    return found
 
 
 def _stranded(rules: Sequence[Endpoint], outcome: Outcome) -> Iterator[ConstraintViolation]:
@@ -73,7 +68,10 @@ def _stranded(rules: Sequence[Endpoint], outcome: Outcome) -> Iterator[Constrain
 def _edges_of_lost_nodes(rule: Endpoint, outcome: Outcome) -> list[tuple[str, str]]:
     edges, nodes = outcome.table(rule.edge_key), outcome.table(rule.node_key)
     if nodes.change.overwrite:
-        pieces = [_at_lost_nodes(rule, outcome, piece) for piece in edges.survivor_pieces([ID, rule.end])]
+        pieces = [
+            _at_lost_nodes(rule, outcome, piece)
+            for piece in edges.survivor_pieces([ID, rule.end], rows=len(nodes.put_ids))
+        ]
     else:
         pieces = [edges.survivors_where({rule.end: nodes.deleted_ids}, [ID, rule.end])]
     return [pair for each in pieces for pair in zip(*(each.column(n).to_pylist() for n in (ID, rule.end)), strict=True)]

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from omnigraph.write.changes import TableChanges
 from omnigraph.write.overlay import Overlay
+from omnigraph.write.same_value import is_among
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -48,5 +49,5 @@ class Outcome:
         """For each id of a committed row, whether the change removes it."""
         table = self.table(table_key)
         if table.change.overwrite:
-            return pc.invert(pc.is_in(ids, value_set=table.put_ids))
-        return pc.is_in(ids, value_set=table.deleted_ids)
+            return pc.invert(is_among(ids, table.put_ids))
+        return is_among(ids, table.deleted_ids)

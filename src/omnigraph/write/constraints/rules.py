@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING, Literal
 
 from omnigraph.errors import CardinalityViolation, OrphanEdge, UniqueViolation, ValueViolation
@@ -121,7 +122,7 @@ class Unique:
         """The error for one row."""
         one = len(self.columns) == 1
         columns = self.columns[0] if one else f"({', '.join(self.columns)})"
-        shown = repr(values[0]) if one else f"({', '.join(map(repr, values))})"
+        shown = _shown(values[0]) if one else f"({', '.join(map(_shown, values))})"
         return UniqueViolation(
             f"@{'key' if self.is_key else 'unique'} violation on {self.type_name}.{columns}: "
             f"{shown} of row {row_id!r} is held by row {holder!r}",
@@ -229,6 +230,10 @@ def type_of(catalog: Catalog, table_key: str) -> NodeType | EdgeType:
     """The node or edge type that a table holds."""
     kind, _, name = table_key.partition(":")
     return catalog.nodes[name] if kind == "node" else catalog.edges[name]
+
+
+def _shown(value: object) -> str:
+    return value.isoformat() if isinstance(value, date) else repr(value)
 
 
 def _value_violation(rule: ValueRule, name: str, text: str, row_id: str | None, value: object) -> ValueViolation:

@@ -11,7 +11,16 @@ import pyarrow.compute as pc
 from omnigraph.store.tables import ID
 from omnigraph.write.constraints.identity import has_own_id
 from omnigraph.write.constraints.values import in_row_order
-from omnigraph.write.same_value import NO_VALUE, first_rows, one_array, row_numbers, tuple_codes
+from omnigraph.write.same_value import (
+    NO_VALUE,
+    comparable,
+    first_rows,
+    is_among,
+    one_array,
+    row_numbers,
+    tuple_codes,
+    value_at,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,25 +49,29 @@ class _Search:
         self._rule = rule
         self._rows = rows
         self._committed_ids: Any = pa.array([], pa.string())
-        columns = [one_array(rows.column(each)) for each in rule.columns]
-        codes, size = tuple_codes(columns)
-        self._earlier = _earlier(codes, size)
-        self._committed = self._held(kind, table, codes != NO_VALUE)
-        conflict = (self._earlier != NO_VALUE) | (self._committed != NO_VALUE)
-        self.rows_in_conflict = np.flatnonzero(conflict)
+        self.rows_in_conflict: NDArray[np.int64] = np.array([], np.int64)
+        # Ids made from the key repeat when the key does, and no id repeats within a change.
+        asked = ~has_own_id(kind, rows) if rule.is_key else np.ones(rows.num_rows, dtype=bool)
+        if asked.any():
+            self._search(table, asked)
 
     def violation(self, row: int) -> ConstraintViolation:
         """The error for one of the rows in conflict."""
         committed = int(self._committed[row])
         earlier = self._rows.column(ID)[int(self._earlier[row])]
         holder = self._committed_ids[committed] if committed != NO_VALUE else earlier
-        values = tuple(self._rows.column(each)[row].as_py() for each in self._rule.columns)
+        values = tuple(value_at(self._rows.column(each), row) for each in self._rule.columns)
         return self._rule.violation(self._rows.column(ID)[row].as_py(), values, holder.as_py())
 
-    def _held(self, kind: NodeType | EdgeType, table: Overlay, complete: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """For each row, the committed row that holds its tuple."""
+    def _search(self, table: Overlay, asked: NDArray[np.bool_]) -> None:
+        codes, size = tuple_codes([self._rows.column(each) for each in self._rule.columns])
+        self._earlier = _earlier(codes, size)
+        self._committed = self._held(table, asked & (codes != NO_VALUE))
+        self.rows_in_conflict = np.flatnonzero((self._earlier != NO_VALUE) | (self._committed != NO_VALUE))
+
+    def _held(self, table: Overlay, asked: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """For each row that asks, the committed row that holds its tuple."""
         held = np.full(self._rows.num_rows, NO_VALUE, np.int64)
-        asked = complete & ~has_own_id(kind, self._rows) if self._rule.is_key else complete
         places = np.flatnonzero(asked)
         if not len(places):
             return held
@@ -82,10 +95,18 @@ def _earlier(codes: NDArray[np.int64], size: int) -> NDArray[np.int64]:
 
 def _matches(mine: pa.Table, found: pa.Table, columns: Sequence[str]) -> NDArray[np.int64]:
     """For each of my rows, a found row with the same tuple."""
-    both = [pa.concat_arrays([one_array(mine.column(each)), _like(found, mine, each)]) for each in columns]
+    possible = np.ones(mine.num_rows, dtype=bool)
+    for each in columns:
+        possible &= is_among(comparable(mine.column(each)), comparable(found.column(each))).to_numpy(
+            zero_copy_only=False
+        )
+    few = mine.filter(pa.array(possible))
+    both = [pa.concat_arrays([one_array(few.column(each)), _like(found, mine, each)]) for each in columns]
     codes, size = tuple_codes(both)
-    theirs = first_rows(codes[mine.num_rows :], size)
-    return np.append(theirs, NO_VALUE)[codes[: mine.num_rows]]
+    theirs = first_rows(codes[few.num_rows :], size)
+    matches = np.full(mine.num_rows, NO_VALUE, np.int64)
+    matches[possible] = np.append(theirs, NO_VALUE)[codes[: few.num_rows]]
+    return matches
 
 
 def _like(found: pa.Table, mine: pa.Table, column: str) -> pa.Array[Any]:

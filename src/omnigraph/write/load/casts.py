@@ -5,6 +5,8 @@ Arrow's own casts are the quick way. Where they do not fit, `columns.column_of` 
 
 from __future__ import annotations
 
+import math
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -34,7 +36,7 @@ def cast_column(declared: PropertyType, column: Column) -> Column:
         cast = _cast(declared, plain)
     except pa.ArrowException:
         cast = None
-    return column_of(declared, _python_values(plain)) if cast is None else accepted(declared, cast)
+    return column_of(declared, _python_values(declared, plain)) if cast is None else accepted(declared, cast)
 
 
 def _decoded(column: Column) -> Column:
@@ -168,12 +170,19 @@ def _blob(column: Column) -> Column | None:
     return pa.StructArray.from_arrays([data, pa.nulls(len(data), pa.string())], fields=fields, mask=data.is_null())
 
 
-def _python_values(column: Column) -> list[object]:
+def _python_values(declared: PropertyType, column: Column) -> list[object]:
     """Values for a closer look. Nanoseconds are told by Arrow as another library's type, so they are cut here."""
     if types.is_timestamp(column.type) and column.type.unit == "ns":
         column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
     values: list[object] = column.to_pylist()
-    return values
+    return [_whole(each) for each in values] if declared.scalar in INTEGERS else values
+
+
+def _whole(value: object) -> object:
+    """A float or decimal that is an integer, as one: that cast loses nothing."""
+    if not isinstance(value, float | Decimal) or not math.isfinite(value):
+        return value
+    return int(value) if value == int(value) else value
 
 
 _CASTS: dict[str, Callable[[Column], Column | None]] = {

@@ -81,7 +81,7 @@ def _colons(value: object) -> int:
 
 def _refuse_repeats(line: bytes) -> None:
     try:
-        json.loads(line, object_pairs_hook=_once_each, parse_int=len)
+        json.loads(line, object_pairs_hook=_once_each)
     except RecursionError:
         raise BadRecord("structure", "the record is nested too deeply") from None
 

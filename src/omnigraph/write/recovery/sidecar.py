@@ -226,8 +226,8 @@ def _from_fields(fields: dict[str, Any]) -> Sidecar:
             DroppedTable(each["table_key"], int(each["tombstone_version"])) for each in fields.get("tombstones", [])
         ),
         schema_version=int(fields["schema_version"]),
-        owner=Owner.from_json(lease["owner"]) if lease else None,
-        expires_at=int(lease["expires_at"]) if lease else None,
+        owner=Owner.from_json(lease["owner"]) if lease is not None else None,
+        expires_at=int(lease["expires_at"]) if lease is not None else None,
         phase=own.get("phase"),
         commit=_planned(own["commit"]) if "commit" in own else None,
         reads=tuple(own.get("reads", ())),

@@ -1,0 +1,152 @@
+"""Runs the steps of a pattern over rows, a batch at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from omnigraph.read.execute.candidates import Candidates
+from omnigraph.read.execute.expand import expand, meet
+from omnigraph.read.execute.rows import NOTHING, START, Rows, joined
+from omnigraph.read.plan.operators import Expand, FindPath, Keep, Maybe, Meet, Scan, Step, Tally, Weigh, Without
+from omnigraph.read.traversal.paths import find_paths
+from omnigraph.read.traversal.weights import Weights
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from omnigraph.read.execute.scope import Scope
+
+# Inside of the rows of an optional or negated part, which row of the outer match each belongs to.
+_TAG = "#tag"
+
+
+@dataclass(frozen=True)
+class Matcher:
+    """Matches one pattern."""
+
+    scope: Scope
+
+    def run(self, steps: tuple[Step, ...], rows: Rows = START) -> Iterator[Rows]:
+        """The matches, in batches."""
+        batches: Iterator[Rows] = iter((rows,))
+        for step in steps:
+            batches = self._stepping(step, batches)
+        return batches
+
+    def _stepping(self, step: Step, batches: Iterator[Rows]) -> Iterator[Rows]:
+        read = self.scope.read
+        for batch in batches:
+            if not batch.count:
+                continue
+            made = _RUN[type(step)](self, step, batch)
+            while True:
+                read.deadline.check()
+                with read.profile.timing(step) as measured:
+                    rows = next(made, None)
+                    measured.rows += 0 if rows is None else rows.count
+                if rows is None:
+                    break
+                yield rows
+
+    # -- one method for each kind of step ------------------------------------------------------------------------------
+
+    def scan(self, step: Scan, rows: Rows) -> Iterator[Rows]:
+        keys = Candidates(self.scope, step.variable, step.conditions).keys()
+        if rows.count == 1:
+            yield from _batches(_each_with_each(rows, step.variable.name, keys), self._batch_rows)
+            return
+        most = max(1, self._batch_rows // max(len(keys), 1))
+        for first in range(0, rows.count, most):
+            yield _each_with_each(rows.slice(first, first + most), step.variable.name, keys)
+
+    def expand(self, step: Expand, rows: Rows) -> Iterator[Rows]:
+        yield from expand(self.scope, step, rows)
+
+    def meet(self, step: Meet, rows: Rows) -> Iterator[Rows]:
+        yield meet(self.scope, step, rows)
+
+    def weigh(self, step: Weigh, rows: Rows) -> Iterator[Rows]:
+        yield rows.times(Weights(self.scope).of(step.variable, step.branches, rows.keys[step.variable.name]))
+
+    def tally(self, step: Tally, rows: Rows) -> Iterator[Rows]:
+        keys = Candidates(self.scope, step.variable, step.conditions).keys()
+        ways = int(Weights(self.scope).of(step.variable, step.branches, keys).sum())
+        yield rows.times(np.full(rows.count, ways, np.int64))
+
+    def keep(self, step: Keep, rows: Rows) -> Iterator[Rows]:
+        yield rows.where(self.scope.keeps(step.conditions, rows))
+
+    def find_path(self, step: FindPath, rows: Rows) -> Iterator[Rows]:
+        yield find_paths(self.scope, step, rows)
+
+    def maybe(self, step: Maybe, rows: Rows) -> Iterator[Rows]:
+        inner = Matcher(self.scope.inside(step.variables))
+        names = [each.name for each in step.introduces]
+        tagged = Rows(rows.count, {**rows.keys, _TAG: np.arange(rows.count)})
+        found = [_only(each, _TAG, *names) for each in inner.run(step.steps, tagged)]
+        matched = joined(found) if found else Rows(0, {name: np.zeros(0, np.int64) for name in (_TAG, *names)})
+        alone = np.setdiff1d(np.arange(rows.count), matched.keys[_TAG])
+        missing = Rows(len(alone), {_TAG: alone, **{name: np.full(len(alone), NOTHING) for name in names}})
+        whole = joined([matched, missing])
+        whole = whole.take(np.argsort(whole.keys[_TAG], kind="stable"))
+        again = rows.take(whole.keys[_TAG])
+        result = again.bind(**{name: whole.keys[name] for name in names})
+        yield result if whole.weight is None else result.times(whole.weight)
+
+    def without(self, step: Without, rows: Rows) -> Iterator[Rows]:
+        names = [name for name in step.correlated if name in rows.keys]
+        distinct, places = _distinct(rows, names)
+        inner = Matcher(self.scope.inside(step.variables))
+        tagged = Rows(distinct.count, {**distinct.keys, _TAG: np.arange(distinct.count)})
+        free = np.ones(distinct.count, np.bool_)
+        for found in inner.run(step.steps, tagged):
+            free[found.keys[_TAG]] = False
+        yield rows.where(free[places])
+
+    @property
+    def _batch_rows(self) -> int:
+        return self.scope.read.options.batch_rows
+
+
+_RUN: dict[type[Any], Callable[[Matcher, Any, Rows], Iterator[Rows]]] = {
+    Scan: Matcher.scan,
+    Expand: Matcher.expand,
+    Meet: Matcher.meet,
+    Weigh: Matcher.weigh,
+    Tally: Matcher.tally,
+    Keep: Matcher.keep,
+    FindPath: Matcher.find_path,
+    Maybe: Matcher.maybe,
+    Without: Matcher.without,
+}
+
+
+def _each_with_each(rows: Rows, name: str, keys: np.ndarray[Any, Any]) -> Rows:
+    if rows.count == 1 and not rows.keys and rows.weight is None:
+        return Rows(len(keys), {name: keys})
+    repeated = rows.take(np.repeat(np.arange(rows.count), len(keys)))
+    return repeated.bind(**{name: np.tile(keys, rows.count)})
+
+
+def _batches(rows: Rows, most: int) -> Iterator[Rows]:
+    for first in range(0, max(rows.count, 1), most):
+        yield rows.slice(first, first + most)
+
+
+def _only(rows: Rows, *names: str) -> Rows:
+    return Rows(rows.count, {name: rows.keys[name] for name in names}, rows.weight)
+
+
+def _distinct(rows: Rows, names: list[str]) -> tuple[Rows, np.ndarray[Any, Any]]:
+    """The different combinations of some variables, and which of them each row has."""
+    if not names:
+        return Rows(1), np.zeros(rows.count, np.int64)
+    if len(names) == 1:
+        values, places = np.unique(rows.keys[names[0]], return_inverse=True)
+        return Rows(len(values), {names[0]: values}), places
+    stacked = np.stack([rows.keys[name] for name in names])
+    values, places = np.unique(stacked, axis=1, return_inverse=True)
+    return Rows(values.shape[1], dict(zip(names, values, strict=True))), places.reshape(-1)

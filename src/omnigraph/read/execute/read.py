@@ -1,0 +1,121 @@
+"""One read at work: the snapshot, the values given, the limits, and the tables it has opened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from omnigraph.read.execute.bound import Bound
+from omnigraph.read.execute.table_rows import TableRows
+from omnigraph.read.traversal.adjacency import Adjacency, Ends, read_ends
+from omnigraph.read.traversal.choose import Walk, choose_mode, index_covers
+from omnigraph.read.traversal.lookups import Lookups
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Mapping
+
+    from omnigraph.language.query.checked import Traversal, Variable
+    from omnigraph.language.schema.catalog import Catalog, EdgeType
+    from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.read.cache import ReadCache
+    from omnigraph.read.execute.deadline import Deadline
+    from omnigraph.read.execute.engine import Engine
+    from omnigraph.read.execute.profile import Profile
+    from omnigraph.read.execute.table_rows import Numbers
+    from omnigraph.read.options import ReadOptions
+    from omnigraph.read.traversal.choose import Mode
+    from omnigraph.read.traversal.reach import Neighbours
+    from omnigraph.store.tables import TableStore
+
+
+@dataclass
+class Read:
+    """Everything that the steps of one read share."""
+
+    snapshot: Snapshot
+    store: TableStore
+    catalog: Catalog
+    params: Mapping[str, object]
+    now: dt.datetime
+    options: ReadOptions
+    cache: ReadCache
+    engine: Engine
+    deadline: Deadline
+    profile: Profile
+    # Rows that a search has chosen for a variable: nothing else counts as that variable.
+    chosen: dict[str, Numbers] = field(default_factory=dict)
+    _tables: dict[str, TableRows] = field(default_factory=dict)
+
+    def table(self, table_key: str) -> TableRows:
+        """A table of the snapshot."""
+        if table_key not in self._tables:
+            entry = self.snapshot[table_key]
+            self._tables[table_key] = TableRows(entry, self.store, self.cache, self.options.traversal)
+        return self._tables[table_key]
+
+    def bound(self, variable: Variable) -> Bound:
+        """The tables of a node or edge variable."""
+        return Bound(variable, tuple(self.table(f"{variable.kind}:{name}") for name in variable.types))
+
+    # -- traversal -----------------------------------------------------------------------------------------------------
+
+    def edge_type(self, traversal: Traversal) -> EdgeType:
+        """The edge that a traversal follows."""
+        return self.catalog.edges[traversal.edge]
+
+    def neighbours(self, traversal: Traversal, frontier: int, *, distinct: bool) -> Neighbours:
+        """The neighbours along a traversal, from whichever side is cheaper for so many starts."""
+        mode = self.mode(traversal, frontier, distinct=distinct)
+        self.profile.note(f"{traversal.edge}: {mode}")
+        if mode == "csr":
+            return self.adjacency(traversal, distinct=distinct)
+        start, end = self._ends(traversal)
+        edges = self.table(self.edge_type(traversal).table_key)
+        return Lookups(edges, start, end, traversal.direction, distinct)
+
+    def mode(self, traversal: Traversal, frontier: int, *, distinct: bool) -> Mode:
+        """How a traversal will be followed."""
+        edge, (start, _) = self.edge_type(traversal), self._ends(traversal)
+        edges = self.table(edge.table_key)
+        hops = traversal.hops.maximum if edge.source == edge.target else 1
+        walk = Walk(frontier, hops, edges.entry.row_count, start.entry.row_count)
+        built = self.cache.find(("adjacency", self._key(edge, traversal.direction, distinct=distinct))) is not None
+        columns = {"out": ("src",), "in": ("dst",), "both": ("src", "dst")}[traversal.direction]
+        return choose_mode(
+            walk,
+            self.options,
+            is_built=built,
+            is_covered=lambda: all(index_covers(edges.table, each) for each in columns),
+        )
+
+    def adjacency(self, traversal: Traversal, *, distinct: bool) -> Adjacency:
+        """All neighbours along a traversal, built once for the versions of its three tables."""
+        edge, direction = self.edge_type(traversal), traversal.direction
+        key = self._key(edge, direction, distinct=distinct)
+        return self.cache.get(
+            "adjacency",
+            key,
+            lambda: self._edge_ends(edge).adjacency(direction, distinct=distinct),
+            lambda made: made.nbytes,
+        )
+
+    def _edge_ends(self, edge: EdgeType) -> Ends:
+        tables = self._three(edge)
+        pins = tuple(each.entry.pin for each in tables)
+        return self.cache.get("ends", pins, lambda: read_ends(*tables), lambda made: 3 * made.edges.nbytes)
+
+    def _key(self, edge: EdgeType, direction: str, *, distinct: bool) -> tuple[object, ...]:
+        return (*(each.entry.pin for each in self._three(edge)), direction, distinct)
+
+    def _three(self, edge: EdgeType) -> tuple[TableRows, TableRows, TableRows]:
+        return self.table(edge.table_key), self.table(f"node:{edge.source}"), self.table(f"node:{edge.target}")
+
+    def _ends(self, traversal: Traversal) -> tuple[TableRows, TableRows]:
+        _, source, target = self._three(self.edge_type(traversal))
+        return (target, source) if traversal.direction == "in" else (source, target)
+
+    def end_types(self, traversal: Traversal) -> tuple[str, str]:
+        """The node types at the start and at the end of a traversal, as it is followed."""
+        edge = self.edge_type(traversal)
+        return (edge.target, edge.source) if traversal.direction == "in" else (edge.source, edge.target)

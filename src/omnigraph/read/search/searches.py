@@ -1,0 +1,104 @@
+"""The searches of one read: each is made once, and its answer is looked up by row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.errors import InvalidInput
+from omnigraph.language.query.expressions import Bm25, Constant, Nearest, ParameterValue, TextMatch
+from omnigraph.read.search.text import TextHits, score_text, search_text
+from omnigraph.read.search.vectors import distances, vector_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from omnigraph.language.query.expressions import Expression
+    from omnigraph.read.execute.bound import Bound
+    from omnigraph.read.execute.read import Read
+    from omnigraph.read.execute.table_rows import Numbers
+
+Search = TextMatch | Nearest | Bm25
+_DEFAULT_EDITS = 2
+
+
+@dataclass
+class Searches:
+    """Answers of searches by row of a table."""
+
+    read: Read
+    _numbers: dict[Search, int] = field(default_factory=dict)
+    _hits: dict[tuple[Search, str], TextHits] = field(default_factory=dict)
+
+    def number(self, search: Search) -> int:
+        """A number for each different search."""
+        return self._numbers.setdefault(search, len(self._numbers))
+
+    def values(self, search: Search, bound: Bound, keys: Numbers) -> pa.Array[Any]:
+        """Truth, score or distance at each key; null where there is no node, no text or no vector."""
+        if isinstance(search, TextMatch):
+            found: pa.Array[Any] = pa.array(self.matches(search, bound, keys), mask=keys < 0)
+            return found
+        scores = np.full(len(keys), np.nan)
+        for table in bound.tables:
+            rows = bound.rows_in(table.name, keys)
+            mine = np.flatnonzero(rows >= 0)
+            if not len(mine):
+                continue
+            if isinstance(search, Bm25):
+                scores[mine] = self.hits(search, bound, table.name).scores_at(rows[mine])
+            else:
+                scores[mine] = distances(table, search.field.property, self.vector(search, bound), rows[mine])
+        numbers: pa.Array[Any] = pa.array(scores, mask=np.isnan(scores))
+        return numbers
+
+    def matches(self, search: TextMatch, bound: Bound, keys: Numbers) -> NDArray[np.bool_]:
+        """For each key whether its text matches."""
+        found = np.zeros(len(keys), np.bool_)
+        for table in bound.tables:
+            rows = bound.rows_in(table.name, keys)
+            mine = np.flatnonzero(rows >= 0)
+            found[mine] = self.hits(search, bound, table.name).has(rows[mine])
+        return found
+
+    def hits(self, search: TextMatch | Bm25, bound: Bound, type_name: str) -> TextHits:
+        """All rows of a type that a text search finds."""
+        key = (search, type_name)
+        if key not in self._hits:
+            table = next(each for each in bound.tables if each.name == type_name)
+            self._hits[key] = self._search(search, table)
+        return self._hits[key]
+
+    def _search(self, search: TextMatch | Bm25, table: Any) -> TextHits:
+        query = self._text(search.query)
+        if query is None:
+            return TextHits(np.zeros(0, np.int64), np.zeros(0))
+        if isinstance(search, Bm25):
+            return score_text(self.read, table, search.field.property, query)
+        edits = _DEFAULT_EDITS if search.max_edits is None else self._number_of(search.max_edits)
+        return search_text(self.read, table, search.field.property, search.function, query, edits)
+
+    def vector(self, search: Nearest, bound: Bound) -> NDArray[np.float32] | None:
+        """The vector that is searched for; None when it is null."""
+        declared = self.read.catalog.nodes[bound.tables[0].name].properties[search.field.property]
+        return vector_of(self._value(search.query), declared, self.read.options.embed)
+
+    def _text(self, expression: Expression) -> str | None:
+        value = self._value(expression)
+        return None if value is None else str(value)
+
+    def _number_of(self, expression: Expression) -> int:
+        value = self._value(expression)
+        if not isinstance(value, int) or value < 0:
+            raise InvalidInput(f"the number of typing errors that fuzzy() allows is an integer from 0 on, not {value}")
+        return value
+
+    def _value(self, expression: Expression) -> object:
+        if isinstance(expression, Constant):
+            return expression.value
+        if isinstance(expression, ParameterValue):
+            return self.read.params[expression.name]
+        raise InvalidInput("a search is for a text or a vector that is given: a literal or a parameter")

@@ -1,0 +1,180 @@
+"""Adjacency in memory: for each row of a node table the rows it is connected with, as two flat arrays.
+
+`ends[offsets[n]:offsets[n + 1]]` are the neighbours of row n, ascending. Distinct adjacency has each neighbour once;
+otherwise there is one entry for each edge, and `edges` has its row in the edge table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from omnigraph.relational.row_filter import one_array
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from omnigraph.read.execute.table_rows import Numbers, TableRows
+
+
+@dataclass(frozen=True)
+class Neighbourhood:
+    """The neighbours of several rows, one after another: `counts[i]` of them belong to the i-th row asked for."""
+
+    counts: Numbers
+    ends: Numbers
+    edges: Numbers | None = None
+
+    @property
+    def owners(self) -> Numbers:
+        """For each neighbour, which of the rows asked for it belongs to."""
+        return np.repeat(np.arange(len(self.counts), dtype=np.int64), self.counts)
+
+
+@dataclass(frozen=True)
+class Adjacency:
+    """All neighbours of all rows."""
+
+    offsets: Numbers
+    ends: NDArray[Any]
+    edges: NDArray[Any] | None = None
+
+    @property
+    def size(self) -> int:
+        """How many rows it is about."""
+        return len(self.offsets) - 1
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it holds, and will hold once everything about it was asked."""
+        return int(self.offsets.nbytes * 2 + self.ends.nbytes + (0 if self.edges is None else self.edges.nbytes))
+
+    @cached_property
+    def degrees(self) -> Numbers:
+        """How many neighbours each row has."""
+        return np.diff(self.offsets)
+
+    @cached_property
+    def largest(self) -> int:
+        """The most neighbours that any row has."""
+        return int(self.degrees.max(initial=0))
+
+    def of(self, rows: Numbers) -> Neighbourhood:
+        """The neighbours of some rows; a row below zero has none."""
+        known = rows >= 0
+        if not known.all():
+            counts = np.zeros(len(rows), np.int64)
+            counts[known] = self.degrees[rows[known]]
+            inner = self.of(rows[known])
+            return Neighbourhood(counts, inner.ends, inner.edges)
+        counts = self.degrees[rows]
+        places = ragged(self.offsets[rows], counts)
+        edges = None if self.edges is None else self.edges[places].astype(np.int64)
+        return Neighbourhood(counts, self.ends[places].astype(np.int64), edges)
+
+    def sums(self, weights: Numbers) -> Numbers:
+        """For each row the sum of its neighbours' weights."""
+        running = np.zeros(len(self.ends) + 1, np.int64)
+        np.cumsum(weights[self.ends], out=running[1:])
+        total: Numbers = running[self.offsets[1:]] - running[self.offsets[:-1]]
+        return total
+
+    def connects(self, starts: Numbers, ends: Numbers) -> NDArray[np.bool_]:
+        """Whether each start has the end of the same place among its neighbours."""
+        found = np.zeros(len(starts), np.bool_)
+        valid = (starts >= 0) & (ends >= 0)
+        low, high = self.offsets[starts[valid]].copy(), self.offsets[starts[valid] + 1]
+        wanted, top = ends[valid], high.copy()
+        while (open_ := low < top).any():
+            middle = (low + top) // 2
+            below = np.zeros(len(low), np.bool_)
+            below[open_] = self.ends[middle[open_]] < wanted[open_]
+            low = np.where(open_ & below, middle + 1, low)
+            top = np.where(open_ & ~below, middle, top)
+        hit = low < high
+        hit[hit] = self.ends[low[hit]] == wanted[hit]
+        found[valid] = hit
+        return found
+
+
+def ragged(starts: Numbers, counts: Numbers) -> Numbers:
+    """`starts[0], starts[0] + 1, …` for the first count, then the same for the second, and so on."""
+    total = int(counts.sum())
+    if not total:
+        return np.zeros(0, np.int64)
+    before = np.cumsum(counts) - counts
+    return np.arange(total, dtype=np.int64) + np.repeat(starts - before, counts)
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The two ends of every edge as row numbers of the node tables; edges without a node at an end are left out."""
+
+    sources: Numbers
+    targets: Numbers
+    edges: Numbers
+    source_size: int
+    target_size: int
+
+    def adjacency(self, direction: str, *, distinct: bool) -> Adjacency:
+        """The neighbours in one direction: out from sources, in from targets, or both."""
+        if direction == "out":
+            return _grouped(self.sources, self.targets, self.edges, self.source_size, self.target_size, distinct)
+        if direction == "in":
+            return _grouped(self.targets, self.sources, self.edges, self.target_size, self.source_size, distinct)
+        proper = self.sources != self.targets
+        starts = np.concatenate([self.sources, self.targets[proper]])
+        ends = np.concatenate([self.targets, self.sources[proper]])
+        edges = np.concatenate([self.edges, self.edges[proper]])
+        return _grouped(starts, ends, edges, self.source_size, self.target_size, distinct)
+
+
+def read_ends(edges: TableRows, sources: TableRows, targets: TableRows) -> Ends:
+    """The ends of an edge table, looked up in the node tables."""
+    columns = edges.table.read(["src", "dst"])
+    src, dst = _rows_of(columns.column("src"), sources), _rows_of(columns.column("dst"), targets)
+    whole = (src >= 0) & (dst >= 0)
+    numbers = np.arange(len(src), dtype=np.int64)
+    if not whole.all():
+        src, dst, numbers = src[whole], dst[whole], numbers[whole]
+    return Ends(src, dst, numbers, sources.size, targets.size)
+
+
+def _rows_of(ids: Any, table: TableRows) -> Numbers:
+    """The row of each id. Each different id is looked up once."""
+    coded: Any = one_array(ids.combine_chunks()).dictionary_encode() if ids.num_chunks else None
+    if coded is None:
+        return np.zeros(0, np.int64)
+    places: Any = pc.fill_null(pc.index_in(coded.dictionary, value_set=table.column("id")), -1)
+    rows: Numbers = places.to_numpy(zero_copy_only=False).astype(np.int64)
+    codes = coded.indices.to_numpy(zero_copy_only=False)
+    return rows[codes] if len(rows) else np.zeros(0, np.int64)
+
+
+def _grouped(
+    starts: Numbers, ends: Numbers, edges: Numbers, start_size: int, end_size: int, distinct: bool
+) -> Adjacency:
+    width = max(end_size, 1)
+    codes = starts * width + ends
+    if distinct:
+        codes = np.sort(codes)
+        codes = codes[np.concatenate([[True], codes[1:] != codes[:-1]])] if len(codes) else codes
+        return Adjacency(_offsets(codes // width, start_size), _narrow(codes % width, end_size))
+    order = np.lexsort((edges, codes))
+    codes = codes[order]
+    offsets = _offsets(codes // width, start_size)
+    return Adjacency(offsets, _narrow(codes % width, end_size), edges[order])
+
+
+def _offsets(starts: Numbers, size: int) -> Numbers:
+    offsets = np.zeros(size + 1, np.int64)
+    np.cumsum(np.bincount(starts, minlength=size), out=offsets[1:])
+    return offsets
+
+
+def _narrow(rows: Numbers, size: int) -> NDArray[Any]:
+    return rows.astype(np.int32) if size < 2**31 else rows

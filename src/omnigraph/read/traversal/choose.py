@@ -1,0 +1,48 @@
+"""Lookups by index or adjacency in memory: whichever touches fewer edges. The answer is the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from omnigraph.read.options import ReadOptions
+    from omnigraph.store.tables import Table
+
+Mode = Literal["indexed", "csr"]
+# Building adjacency reads every edge and sorts it.
+_BUILD_COST = 1.5
+
+
+@dataclass(frozen=True)
+class Walk:
+    """What is known before a walk: how many starts, how many hops, how many edges and nodes there are."""
+
+    frontier: int
+    hops: int
+    edges: int
+    nodes: int
+
+
+def choose_mode(walk: Walk, options: ReadOptions, *, is_built: bool, is_covered: Callable[[], bool]) -> Mode:
+    """The mode for one walk. `is_covered` opens the edge table, so it is asked only when it can matter."""
+    if options.traversal != "auto":
+        return options.traversal
+    if is_built or walk.frontier > options.indexed_frontier or walk.hops > options.indexed_hops:
+        return "csr"
+    built = _BUILD_COST * walk.edges
+    if walk.hops * walk.frontier * (walk.edges / max(walk.nodes, 1)) >= built:
+        return "csr"
+    return "indexed" if is_covered() or walk.hops * walk.edges < built else "csr"
+
+
+def index_covers(table: Table, column: str) -> bool:
+    """Whether an ordered index of a column knows every row."""
+    pieces = set(table.fragment_ids())
+    for index in table.dataset.describe_indices():
+        if index.field_names == [column] and index.index_type.upper() == "BTREE":
+            known = {each for segment in index.segments for each in segment.fragment_ids}
+            return pieces <= known
+    return not pieces

@@ -1,0 +1,141 @@
+"""Shortest paths between bound nodes. Of several, the one whose node ids, and then edge ids, come first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.errors import HopCapReached
+from omnigraph.language.query.checked import Traversal
+from omnigraph.read.plan.reduce import turned
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from omnigraph.language.query.checked import Hops
+    from omnigraph.read.execute.rows import Rows
+    from omnigraph.read.execute.scope import Scope
+    from omnigraph.read.execute.table_rows import Numbers, TableRows
+    from omnigraph.read.plan.operators import FindPath
+    from omnigraph.read.traversal.reach import Neighbours
+
+
+@dataclass(frozen=True)
+class Path:
+    """The ids along a path: one node more than edges."""
+
+    nodes: tuple[str, ...]
+    edges: tuple[str, ...]
+
+
+@dataclass
+class FoundPaths:
+    """The paths that a variable stands for; its keys are their numbers."""
+
+    paths: list[Path] = field(default_factory=list)
+
+    def add(self, path: Path) -> int:
+        """The number of a new path."""
+        self.paths.append(path)
+        return len(self.paths) - 1
+
+    def values(self, names: Sequence[str], keys: Numbers) -> dict[str, pa.Array[Any]]:
+        """`length`, `nodes` and `edges` of some paths; a key below zero gives null."""
+        chosen = [None if key < 0 else self.paths[key] for key in keys.tolist()]
+        texts = pa.list_(pa.field("item", pa.string()))
+        made: dict[str, pa.Array[Any]] = {
+            "length": pa.array([None if each is None else len(each.edges) for each in chosen], pa.int64()),
+            "nodes": pa.array([None if each is None else list(each.nodes) for each in chosen], texts),
+            "edges": pa.array([None if each is None else list(each.edges) for each in chosen], texts),
+        }
+        return {name: made[name] for name in names}
+
+
+def find_paths(scope: Scope, step: FindPath, rows: Rows) -> Rows:
+    """Each row that has a path, with the path."""
+    path = step.path
+    traversal = Traversal(path.source, path.target, path.edge, path.direction, path.hops)
+    start_type, end_type = scope.read.end_types(traversal)
+    starts = scope.read.bound(step.source).rows_in(start_type, rows.keys[step.source.name])
+    ends = scope.read.bound(step.target).rows_in(end_type, rows.keys[step.target.name])
+    found = scope.paths.setdefault(path.variable, FoundPaths())
+    pairs, places = np.unique(np.stack([ends, starts]), axis=1, return_inverse=True)
+    keys = _Search(scope, traversal, found).keys(pairs[1], pairs[0])[places.reshape(-1)]
+    return rows.bind(**{path.variable: keys}).where(keys >= 0)
+
+
+class _Search:
+    """Looks for paths of one traversal. From each end backwards until every start is met, then forwards by id."""
+
+    def __init__(self, scope: Scope, traversal: Traversal, found: FoundPaths) -> None:
+        self.scope = scope
+        self.hops: Hops = traversal.hops
+        self.edge = traversal.edge
+        self.found = found
+        self.traversal = traversal
+        self.nodes: TableRows = scope.read.table(f"node:{scope.read.edge_type(traversal).source}")
+        self.edge_table: TableRows = scope.read.table(scope.read.edge_type(traversal).table_key)
+
+    def keys(self, starts: Numbers, ends: Numbers) -> Numbers:
+        """The number of a path for each pair, -1 where there is none. Pairs are sorted by their end."""
+        keys = np.full(len(starts), -1, np.int64)
+        self.back = self._neighbours(turned(self.traversal), len(np.unique(ends)), distinct=True)
+        self.forth = self._neighbours(self.traversal, len(np.unique(starts)), distinct=False)
+        firsts = np.flatnonzero(np.concatenate([[True], ends[1:] != ends[:-1]])) if len(ends) else []
+        for first, stop in zip(firsts, [*firsts[1:], len(ends)], strict=True):
+            self.scope.read.deadline.check()
+            if ends[first] >= 0:
+                self._to_one_end(int(ends[first]), starts[first:stop], keys[first:stop])
+        return keys
+
+    def _neighbours(self, traversal: Traversal, frontier: int, *, distinct: bool) -> Neighbours:
+        return self.scope.read.neighbours(traversal, frontier, distinct=distinct)
+
+    def _to_one_end(self, end: int, starts: Numbers, keys: Numbers) -> None:
+        levels = self._levels(end, starts[starts >= 0])
+        for place, start in enumerate(starts.tolist()):
+            depth = next((depth for depth, level in enumerate(levels) if _has(level, start)), None)
+            if depth is not None and self.hops.minimum <= depth <= self.hops.maximum:
+                keys[place] = self.found.add(self._path(start, levels[:depth]))
+
+    def _levels(self, end: int, starts: Numbers) -> list[Numbers]:
+        """The nodes at each distance from the end, until all starts are among them."""
+        levels = [np.array([end], np.int64)]
+        visited = levels[0]
+        while not np.isin(starts, visited).all():
+            if len(levels) > self.hops.maximum:
+                if self.hops.capped:
+                    raise HopCapReached(self.edge, self.hops.maximum)
+                break
+            fresh = np.setdiff1d(self.back.of(levels[-1]).ends, visited)
+            if not len(fresh):
+                break
+            levels.append(fresh)
+            visited = np.union1d(visited, fresh)
+        return levels
+
+    def _path(self, start: int, levels: list[Numbers]) -> Path:
+        """From a start along nodes that come ever closer to the end, at each step the one whose id comes first."""
+        nodes, edges, here = [self._ids(self.nodes, np.array([start]))[0]], [], start
+        for level in reversed(levels):
+            near = self.forth.of(np.array([here], np.int64))
+            assert near.edges is not None
+            closer = np.isin(near.ends, level)
+            ends, end_edges = near.ends[closer], near.edges[closer]
+            node = min(self._ids(self.nodes, np.unique(ends)))
+            here = int(self.nodes.rows_of_ids(pa.array([node]))[0])
+            nodes.append(node)
+            edges.append(min(self._ids(self.edge_table, end_edges[ends == here])))
+        return Path(tuple(nodes), tuple(edges))
+
+    def _ids(self, table: TableRows, rows: Numbers) -> list[str]:
+        found: list[str] = table.values(["id"], rows)["id"].to_pylist()
+        return found
+
+
+def _has(level: Numbers, node: int) -> bool:
+    place = int(np.searchsorted(level, node))
+    return place < len(level) and int(level[place]) == node

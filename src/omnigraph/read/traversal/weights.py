@@ -1,0 +1,118 @@
+"""In how many ways branches of a pattern match, without listing them: sums over neighbours, from the leaves inwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from omnigraph.errors import QueryTooLarge
+from omnigraph.read.execute.candidates import Candidates
+from omnigraph.read.plan.reduce import turned
+from omnigraph.read.traversal.adjacency import Adjacency, Neighbourhood
+from omnigraph.read.traversal.reach import reach
+
+if TYPE_CHECKING:
+    from omnigraph.language.query.checked import Variable
+    from omnigraph.read.execute.scope import Scope
+    from omnigraph.read.execute.table_rows import Numbers
+    from omnigraph.read.plan.operators import Branch
+
+# Beyond this a product of two counts might not fit into 64 bits.
+_MOST = 2**62
+# With so few of the nodes selected, going back from them is quicker than asking everybody.
+_FEW = 32
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Counts the matches of branches."""
+
+    scope: Scope
+
+    def of(self, variable: Variable, branches: tuple[Branch, ...], keys: Numbers) -> Numbers:
+        """For each key of a bound variable in how many ways all branches match."""
+        total = np.ones(len(keys), np.int64)
+        for branch in branches:
+            self.scope.read.deadline.check()
+            total = _product(total, self._of_branch(variable, branch, keys))
+        return total
+
+    def _of_branch(self, variable: Variable, branch: Branch, keys: Numbers) -> Numbers:
+        start, _ = self.scope.read.end_types(branch.traversal)
+        rows = self.scope.read.bound(variable).rows_in(start, keys)
+        distinct = np.unique(rows[rows >= 0])
+        weights = np.zeros(len(rows), np.int64)
+        if len(distinct):
+            found = self._of_rows(branch, distinct)
+            known = rows >= 0
+            weights[known] = found[np.searchsorted(distinct, rows[known])]
+        return weights
+
+    def _of_rows(self, branch: Branch, rows: Numbers) -> Numbers:
+        read, hops = self.scope.read, branch.traversal.hops
+        counts_edges = branch.traversal.edge_variable is not None
+        neighbours = read.neighbours(branch.traversal, len(rows), distinct=not counts_edges)
+        if isinstance(neighbours, Adjacency) and hops.maximum == 1 and not branch.edge_conditions:
+            return self._from_memory(branch, neighbours, rows)
+        edge = read.edge_type(branch.traversal)
+        chains = edge.source == edge.target and not counts_edges
+        near = reach(neighbours, rows, hops, chains=chains, edge=edge.name)
+        return self._summed(branch, near)
+
+    def _summed(self, branch: Branch, near: Neighbourhood) -> Numbers:
+        """The sum over each row's neighbours of the ways in which the neighbour goes on."""
+        _, end = self.scope.read.end_types(branch.traversal)
+        keys = self.scope.read.bound(branch.target).keys_of(end, near.ends)
+        allowed = Candidates(self.scope, branch.target, branch.conditions).allows(keys)
+        if branch.edge_conditions and near.edges is not None and branch.traversal.edge_variable is not None:
+            edge = self.scope.variables[branch.traversal.edge_variable]
+            allowed &= Candidates(self.scope, edge, branch.edge_conditions).allows(near.edges)
+        weights = allowed.astype(np.int64)
+        if branch.branches and allowed.any():
+            weights[allowed] = self.of(branch.target, branch.branches, keys[allowed])
+        return _segments(weights, near.counts)
+
+    def _from_memory(self, branch: Branch, adjacency: Adjacency, rows: Numbers) -> Numbers:
+        candidates = Candidates(self.scope, branch.target, branch.conditions)
+        if candidates.is_everything and not branch.branches:
+            return adjacency.degrees[rows]
+        if len(rows) * 4 < adjacency.size or not candidates.bound.is_plain:
+            return self._summed(branch, adjacency.of(rows))
+        selected = candidates.keys()
+        ways = self.of(branch.target, branch.branches, selected)
+        if len(selected) * _FEW < candidates.bound.size:
+            return self._scattered(branch, selected, ways, adjacency.size)[rows]
+        weights = np.zeros(candidates.bound.size, np.int64)
+        weights[selected] = ways
+        _refuse_overflow(float(ways.max(initial=0)) * max(len(adjacency.ends), 1))
+        return adjacency.sums(weights)[rows]
+
+    def _scattered(self, branch: Branch, selected: Numbers, ways: Numbers, size: int) -> Numbers:
+        """The same sums, made by going from the selected ends back to the starts."""
+        distinct = branch.traversal.edge_variable is None
+        near = self.scope.read.adjacency(turned(branch.traversal), distinct=distinct).of(selected)
+        if (ways == 1).all():
+            return np.bincount(near.ends, minlength=size).astype(np.int64)
+        total = np.zeros(size, np.int64)
+        np.add.at(total, near.ends, np.repeat(ways, near.counts))
+        return total
+
+
+def _segments(weights: Numbers, counts: Numbers) -> Numbers:
+    _refuse_overflow(float(weights.max(initial=0)) * max(len(weights), 1))
+    running = np.concatenate([np.zeros(1, np.int64), np.cumsum(weights)])
+    stops = np.cumsum(counts)
+    total: Numbers = running[stops] - running[stops - counts]
+    return total
+
+
+def _product(left: Numbers, right: Numbers) -> Numbers:
+    _refuse_overflow(float(left.max(initial=0)) * float(right.max(initial=0)))
+    return left * right
+
+
+def _refuse_overflow(largest: float) -> None:
+    if largest >= _MOST:
+        raise QueryTooLarge("the query counts more matches than a 64-bit integer can hold: narrow the pattern.")

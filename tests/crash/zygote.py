@@ -1,0 +1,164 @@
+"""Real processes for tests, each for one job, that start in milliseconds and may be killed in the middle of it.
+
+Importing Lance takes a second. One process does that once, calls nothing of it, and forks a child for every job: Lance
+may be imported before a fork, but not used. A job is a function named by its module, so the child imports it itself.
+
+with Zygote() as zygote:
+    child = zygote.start(work, argument, failpoints="commit.table_landed=kill")
+    assert child.outcome().killed
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+TESTS = Path(__file__).parent.parent
+PATIENCE_SECONDS = 240
+STORE_SETTINGS = (
+    "AWS_ENDPOINT_URL_S3",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_REGION",
+    "AWS_ALLOW_HTTP",
+)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a child is told."""
+
+    work: str
+    arguments: tuple[Any, ...]
+    failpoints: str
+    environment: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a job ended: with a value, with an error of ours, or by being killed."""
+
+    value: Any = None
+    error: Exception | None = None
+    killed: bool = False
+
+    @property
+    def succeeded(self) -> bool:
+        return self.error is None and not self.killed
+
+    def __str__(self) -> str:
+        return "killed" if self.killed else f"{type(self.error).__name__}: {self.error}" if self.error else "done"
+
+
+@dataclass
+class Child:
+    """A child that works on its job. `lines` of what it reports on its way come before its outcome."""
+
+    pid: int
+    _connection: socket.socket
+    _stream: Any
+    _outcome: list[Outcome] = field(default_factory=list)
+
+    def reports(self) -> Any:
+        """The next thing that the job reported; None when it has ended."""
+        if self._outcome:
+            return None
+        kind, value = self._next()
+        if kind == "report":
+            return value
+        self._outcome.append(_outcome(kind, value))
+        return None
+
+    def outcome(self) -> Outcome:
+        """Wait until it has ended, however it did."""
+        while not self._outcome:
+            self.reports()
+        self._connection.close()
+        return self._outcome[0]
+
+    def kill(self) -> None:
+        """SIGKILL, if it has not ended."""
+        self._signal(signal.SIGKILL)
+
+    def freeze(self) -> None:
+        """Stop it with all of its threads, as a machine that hangs."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        self._signal(signal.SIGCONT)
+
+    def _next(self) -> tuple[str, Any]:
+        try:
+            kind, value = pickle.load(self._stream)
+        except (EOFError, ConnectionResetError):
+            return "killed", None
+        return kind, value
+
+    def _signal(self, number: int) -> None:
+        try:
+            os.kill(self.pid, number)
+        except ProcessLookupError:
+            return
+
+
+class Zygote:
+    """The process that forks the others. It ends with the test that started it."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="zygote")
+        self._address = str(Path(self._folder.name, "socket"))
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", "crash.zygote_process", self._address],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(TESTS)},  # noqa: TID251
+            cwd=TESTS,
+        )
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == b"ready\n"
+
+    def start(self, work: Callable[..., object], *arguments: object, failpoints: str = "") -> Child:
+        """Begin a job in a process of its own."""
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(PATIENCE_SECONDS)
+        connection.connect(self._address)
+        stream = connection.makefile("rwb")
+        environment = {name: os.environ[name] for name in STORE_SETTINGS if name in os.environ}  # noqa: TID251
+        pickle.dump(Job(f"{work.__module__}:{work.__qualname__}", arguments, failpoints, environment), stream)
+        stream.flush()
+        return Child(pickle.load(stream), connection, stream)
+
+    def run(self, work: Callable[..., object], *arguments: object, failpoints: str = "") -> Outcome:
+        """Do one job in a process of its own and wait for its end."""
+        return self.start(work, *arguments, failpoints=failpoints).outcome()
+
+    def __enter__(self) -> Zygote:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.communicate(timeout=PATIENCE_SECONDS)
+        self._folder.cleanup()
+
+
+def _outcome(kind: str, value: Any) -> Outcome:
+    if kind == "died":
+        raise AssertionError(f"a child failed:\n{value}")
+    if kind == "killed":
+        return Outcome(killed=True)
+    return Outcome(value=value) if kind == "done" else Outcome(error=value)

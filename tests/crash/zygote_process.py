@@ -1,0 +1,80 @@
+"""The other side of `zygote.py`: import everything, then fork a child for each job that comes in."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pickle
+import select
+import signal
+import socket
+import sys
+import traceback
+from typing import TYPE_CHECKING, Any
+
+import omnigraph.graph
+from omnigraph import failpoints
+from omnigraph.errors import OmniGraphError
+
+if TYPE_CHECKING:
+    from crash.zygote import Job
+
+_imported_before_the_first_fork = omnigraph.graph
+_stream: Any = None
+
+
+def report(value: object) -> None:
+    """Tell the test something while the job goes on."""
+    pickle.dump(("report", value), _stream)
+    _stream.flush()
+
+
+def main(address: str) -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(address)
+    listener.listen(64)
+    print("ready", flush=True)
+    while True:
+        ready, _, _ = select.select([listener, sys.stdin], [], [])
+        if sys.stdin in ready:
+            return
+        connection, _ = listener.accept()
+        if os.fork() == 0:
+            listener.close()
+            _work(connection)
+        connection.close()
+
+
+def _work(connection: socket.socket) -> None:
+    global _stream
+    # Whoever imports this module by its name must find the stream of this process in it.
+    sys.modules["crash.zygote_process"] = sys.modules["__main__"]
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    _stream = connection.makefile("rwb")
+    job: Job = pickle.load(_stream)
+    pickle.dump(os.getpid(), _stream)
+    _stream.flush()
+    try:
+        answer = _do(job)
+    except BaseException:  # noqa: BLE001
+        answer = ("died", traceback.format_exc())
+    pickle.dump(answer, _stream)
+    _stream.flush()
+    # Lance's threads take long to stop, and nothing is left to do for them.
+    os._exit(0)
+
+
+def _do(job: Job) -> tuple[str, object]:
+    os.environ.update(job.environment)  # noqa: TID251
+    module, _, name = job.work.partition(":")
+    work = getattr(importlib.import_module(module), name)
+    failpoints.arm(job.failpoints)
+    try:
+        return "done", work(*job.arguments)
+    except (OmniGraphError, failpoints.InjectedFaultError) as error:
+        return "raised", error
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,270 @@
+"""Leases: respected while their owner lives, taken over by exactly one when it does not, given back by none but it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from omnigraph.errors import Contention, ObjectChanged
+from omnigraph.store.lease import CLOCK_SKEW_US, Claim, Lease, Owner, acquire, read_claim, try_acquire
+from omnigraph.store.location import parse_location
+from omnigraph.store.objects import ControlStore, open_control_store
+from omnigraph.world import REAL, World
+from store.racers import RACERS, Racers, gather, spawn_python, take_lease
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PATH = "claim.json"
+SECOND = 1_000_000
+
+
+@dataclass(frozen=True)
+class Elsewhere(World):
+    """Another machine, whose clock the test sets."""
+
+    name: str = "elsewhere"
+    clock: list[int] = field(default_factory=lambda: [REAL.now_us()])
+
+    def host(self) -> str:
+        return self.name
+
+    def now_us(self) -> int:
+        return self.clock[0]
+
+    def monotonic(self) -> float:
+        return self.clock[0] / SECOND
+
+    def sleep(self, seconds: float) -> None:
+        self.clock[0] += int(seconds * SECOND)
+
+
+@pytest.fixture
+def objects(graph_uri: str) -> ControlStore:
+    return open_control_store(parse_location(graph_uri))
+
+
+@pytest.fixture(scope="module")
+def racers() -> Iterator[Racers]:
+    yield from gather()
+
+
+def take(objects: ControlStore, world: World, seconds: float = 60) -> Lease:
+    outcome = try_acquire(objects, PATH, purpose=f"work of {world.host()}", seconds=seconds, world=world)
+    assert isinstance(outcome, Lease)
+    return outcome
+
+
+def refused(objects: ControlStore, world: World) -> Claim:
+    outcome = try_acquire(objects, PATH, purpose="mine", seconds=60, world=world)
+    assert isinstance(outcome, Claim)
+    return outcome
+
+
+def test_a_lease_is_held_by_one_and_free_when_given_back(objects: ControlStore) -> None:
+    with take(objects, REAL) as lease:
+        assert lease.is_mine()
+        assert lease.inherited is None
+        busy = refused(objects, Elsewhere())
+        assert (busy.owner, busy.purpose) == (lease.claim.owner, f"work of {REAL.host()}")
+        assert refused(objects, REAL).owner == lease.claim.owner
+    assert read_claim(objects, PATH) is None
+    assert not lease.is_mine()
+    take(objects, Elsewhere()).release()
+
+
+def test_waiting_for_a_lease_ends_in_contention_that_names_the_holder(objects: ControlStore) -> None:
+    here = Elsewhere(name="here")
+    take(objects, Elsewhere(name="there"))
+    with pytest.raises(Contention, match="there") as caught:
+        acquire(objects, PATH, purpose="mine", seconds=60, wait=1, world=here)
+    assert caught.value.retryable
+    assert caught.value.attempts > 1
+
+
+def test_waiting_for_a_lease_ends_when_it_is_given_back(objects: ControlStore) -> None:
+    first = take(objects, Elsewhere(name="there"))
+
+    class GivesBack(Elsewhere):
+        def sleep(self, seconds: float) -> None:
+            super().sleep(seconds)
+            first.release()
+
+    lease = acquire(objects, PATH, purpose="mine", seconds=60, wait=1, world=GivesBack(name="here"))
+    assert lease.is_mine()
+
+
+def test_a_lease_of_another_machine_is_respected_until_it_has_surely_run_out(objects: ControlStore) -> None:
+    there = Elsewhere(name="there")
+    held = take(objects, there, seconds=10)
+    here = Elsewhere(name="here", clock=[held.claim.expires_at + CLOCK_SKEW_US])
+    assert refused(objects, here).owner == held.claim.owner
+    here.clock[0] += 1
+    lease = take(objects, here)
+    assert lease.inherited == held.claim
+    assert not held.is_mine()
+
+
+def test_a_dead_owner_on_this_machine_is_noticed_at_once(objects: ControlStore) -> None:
+    dead = Claim(Owner("dead", REAL.host(), "999999999:1"), REAL.now_us() + 3600 * SECOND, "work")
+    objects.create(PATH, dead.encode())
+    assert take(objects, REAL).inherited == dead
+
+
+def test_the_same_process_number_elsewhere_or_later_is_another_process(objects: ControlStore) -> None:
+    now = REAL.now_us()
+    later = Owner("x", REAL.host(), f"{REAL.process().partition(':')[0]}:1")
+    assert Claim(later, now + 60 * SECOND, "work").is_over(REAL)
+    foreign = Owner("x", "another machine", later.process)
+    assert not Claim(foreign, now + 60 * SECOND, "work").is_over(REAL)
+    assert not Claim(Owner.of(REAL), now + 60 * SECOND, "work").is_over(REAL)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"owner": 3}', b'{"owner": {"id": "x"}}', b"\xff"])
+def test_a_claim_that_nobody_can_read_can_be_taken_over(objects: ControlStore, content: bytes) -> None:
+    objects.create(PATH, content)
+    assert take(objects, REAL).is_mine()
+
+
+def test_a_claim_says_everything_in_plain_json(objects: ControlStore) -> None:
+    lease = take(objects, REAL)
+    lease.mark_unfinished("branch x")
+    told = json.loads(objects.read(PATH))
+    assert told["owner"] == {"id": lease.claim.owner.id, "host": REAL.host(), "process": REAL.process()}
+    assert (told["attempt_id"], told["unfinished"], told["version"]) == (lease.claim.owner.id, "branch x", 1)
+    assert Claim.decode(objects.read(PATH)) == lease.claim
+
+
+def test_work_that_fails_half_way_hands_on_what_is_unfinished(objects: ControlStore) -> None:
+    def fail_half_way() -> None:
+        with take(objects, REAL) as lease:
+            lease.mark_unfinished("branch x")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_half_way()
+    successor = take(objects, Elsewhere())
+    assert successor.inherited is not None
+    assert successor.inherited.unfinished == "branch x"
+    assert successor.claim.unfinished == "branch x"
+    successor.mark_unfinished(None)
+    successor.release()
+    assert read_claim(objects, PATH) is None
+
+
+def test_work_that_fails_before_it_began_leaves_nothing(objects: ControlStore) -> None:
+    with pytest.raises(ZeroDivisionError), take(objects, REAL):
+        _ = 1 / 0
+    assert read_claim(objects, PATH) is None
+
+
+def overtaken(objects: ControlStore) -> tuple[Lease, Lease]:
+    """A lease that ran out, and the one that took it over."""
+    there = Elsewhere(name="there")
+    slow = take(objects, there, seconds=1)
+    there.clock[0] += 2 * SECOND
+    here = Elsewhere(name="here", clock=[slow.claim.expires_at + CLOCK_SKEW_US + 1])
+    return slow, take(objects, here)
+
+
+def test_an_owner_that_was_overtaken_cannot_mark_give_back_or_let_go(objects: ControlStore) -> None:
+    slow, successor = overtaken(objects)
+    before = objects.read(PATH)
+    with pytest.raises(ObjectChanged):
+        slow.mark_unfinished("too late")
+    assert slow.claim.unfinished is None
+    slow.release()
+    slow.abandon()
+    assert objects.read(PATH) == before
+    assert successor.is_mine()
+
+
+class TakesOverMeanwhile:
+    """A store on which another owner takes the claim over right after it was last looked at."""
+
+    def __init__(self, objects: ControlStore, successor: World) -> None:
+        self._objects = objects
+        self._successor = successor
+        self.taken: Lease | None = None
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._objects, name)
+
+    def read_versioned(self, path: str) -> object:
+        found = self._objects.read_versioned(path)
+        self.taken = self.taken or take(self._objects, self._successor)
+        return found
+
+
+def test_giving_back_a_lease_that_has_run_out_never_deletes_its_successor(objects: ControlStore) -> None:
+    there = Elsewhere(name="there")
+    slow = take(objects, there, seconds=1)
+    there.clock[0] += 2 * SECOND
+    here = Elsewhere(name="here", clock=[slow.claim.expires_at + CLOCK_SKEW_US + 1])
+    racing = TakesOverMeanwhile(objects, here)
+    late = Lease(racing, PATH, slow.claim, slow._tag, world=there)  # type: ignore[arg-type]
+    late.release()
+    assert racing.taken is not None
+    assert racing.taken.is_mine()
+
+
+def test_a_lease_that_ran_out_unnoticed_is_free_for_all_after_it_is_given_back(objects: ControlStore) -> None:
+    there = Elsewhere(name="there")
+    with take(objects, there, seconds=1):
+        there.clock[0] += 2 * SECOND
+    assert take(objects, Elsewhere(name="here", clock=there.clock)).is_mine()
+
+
+@pytest.mark.parametrize("turn", range(2))
+def test_of_six_processes_one_gets_a_free_lease(graph_uri: str, racers: Racers, turn: int) -> None:
+    outcomes = racers.all(take_lease, graph_uri)
+    assert outcomes.count("won") == 1
+    assert len(outcomes) == RACERS
+
+
+@pytest.mark.parametrize("turn", range(2))
+def test_of_six_processes_one_takes_over_from_a_dead_one(
+    graph_uri: str, objects: ControlStore, racers: Racers, turn: int
+) -> None:
+    dead = Claim(Owner("dead", "a machine that is gone", "1:1"), 0, "work", unfinished="branch x")
+    objects.create(PATH, dead.encode())
+    outcomes = racers.all(take_lease, graph_uri)
+    assert outcomes.count("won") == 1
+    found = read_claim(objects, PATH)
+    assert found is not None
+    assert (found[0].purpose, found[0].unfinished) == (f"racer {outcomes.index('won')}", "branch x")
+
+
+HOLD = """
+from omnigraph.store.lease import try_acquire
+from omnigraph.store.location import parse_location
+from omnigraph.store.objects import open_control_store
+from omnigraph.world import REAL
+objects = open_control_store(parse_location({uri!r}))
+lease = try_acquire(objects, "claim.json", purpose="the child's work", seconds=3600, world=REAL)
+lease.mark_unfinished("what the child left")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_killed_holder_on_this_machine_is_replaced_at_once(graph_uri: str, objects: ControlStore) -> None:
+    with spawn_python(HOLD.format(uri=graph_uri)) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "held\n"
+        assert refused(objects, REAL).purpose == "the child's work"
+        child.kill()
+        # Nobody has waited for it yet: the system still knows its number.
+        lease = acquire(objects, PATH, purpose="mine", seconds=60, wait=10, world=REAL)
+        assert lease.inherited is not None
+        assert lease.inherited.unfinished == "what the child left"
+
+
+def test_claims_are_compared_by_their_owner_and_not_by_their_time() -> None:
+    owner = Owner.of(REAL)
+    assert owner != Owner.of(REAL)
+    assert replace(owner) == owner
+    assert Owner.from_json(owner.to_json()) == owner
