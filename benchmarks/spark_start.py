@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
 from omnigraph.spark.class_archive import archive_for, build_now
 from omnigraph.spark.java import find_java
@@ -37,6 +36,7 @@ os.write(3, b"x")
 
 
 def main() -> None:
+    """Run and print."""
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     if not archive_for(find_java()).is_there:
         print("building the class archive once ...", flush=True)
@@ -82,10 +82,9 @@ def time_to_first_result(program: str, archive: str) -> float:
 
 
 def report(seconds: dict[str, list[float]]) -> None:
+    """One line per variant."""
     plain = statistics.median(seconds["plain session"])
-    print(
-        f"java {find_java().version}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {Path(sys.executable).name}"
-    )
+    print(f"java {find_java().version}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     print(f"{'to the first result':<24}{'median':>9}{'spread':>16}{'ratio':>8}")
     for name, taken in seconds.items():
         median = statistics.median(taken)

@@ -15,10 +15,12 @@ from omnigraph.manifest.layout import MAIN
 from omnigraph.manifest.publisher import ANY_HEAD
 from omnigraph.schema_contract import blueprint, read_schema
 from omnigraph.store.location import parse_location
+from omnigraph.upkeep.indices import IndexBuild, IndexReport
 from omnigraph.versions.diff import GraphDiff
 from omnigraph.versions.merge.merge import Merge, Merged, MergeOptions
 from omnigraph.world import REAL, World
 from omnigraph.write.commit import Operation, commit
+from omnigraph.write.load.operation import Load
 from omnigraph.write.mutation.constants import Request
 from omnigraph.write.mutation.mutate import Mutation
 from omnigraph.write.mutation.statements import Affected
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from omnigraph.manifest.rows import GraphCommit
     from omnigraph.manifest.snapshot import Snapshot
     from omnigraph.versions.merge.conflicts import Resolver
+    from omnigraph.write.load.load import LoadSummary, Mode
     from omnigraph.write.recovery.audit import Recovery
 
 
@@ -74,6 +77,15 @@ class Mutated:
     commit: GraphCommit | None
     affected_nodes: int
     affected_edges: int
+    repeated: bool = False
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a load did. `summary` is None when its key had been used before, and `repeated` says so."""
+
+    commit: GraphCommit
+    summary: LoadSummary | None
     repeated: bool = False
 
 
@@ -143,6 +155,39 @@ class Graph:
             return Mutated(receipt.commit if receipt else None, 0, 0, repeated=receipt is not None)
         return Mutated(receipt.commit, mutation.affected.nodes, mutation.affected.edges)
 
+    def load(
+        self,
+        source: object,
+        *,
+        mode: Mode = "merge",
+        branch: str = MAIN,
+        from_: str | None = None,
+        strict: bool = True,
+        actor: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Loaded:
+        """Load nodes and edges as one commit: all of them, or none.
+
+        `source`: a file, glob or directory, graph records (text or dictionaries), or a mapping of type names to Arrow,
+        pandas or polars tables, files or rows; edges have `from` and `to`. `mode`: `append` (every id must be new),
+        `merge` (rows replace those of the same id) or `overwrite` (of the types in the source). `from_`: make the
+        branch from this one if it is not there.
+        """
+        if from_ is not None and branch not in {each.name for each in self.branches.list()}:
+            self.branches.create(branch, from_=from_)
+        load = Load(self._catalog, source, mode, self._manifest.world, strict=strict)
+        operation = Operation(
+            "Load",
+            load.prepare,
+            branch=branch,
+            actor=actor or self.actor,
+            repeatable=load.is_repeatable,
+            idempotency_key=idempotency_key,
+        )
+        receipt = commit(self._manifest, operation)
+        assert receipt is not None, "a load always makes a commit"
+        return Loaded(receipt.commit, load.summary, repeated=receipt.repeated)
+
     def merge(
         self,
         source: str,
@@ -173,6 +218,10 @@ class Graph:
     def diff(self, before: str, after: str) -> GraphDiff:
         """What changed between two states, each given as a branch or a commit id."""
         return GraphDiff(self._state(before), self._state(after), self._manifest.stores.tables)
+
+    def ensure_indices(self, *, branch: str = MAIN) -> IndexReport:
+        """Build the indexes that the schema declares and that are missing, as one commit."""
+        return IndexBuild(self._manifest, self._catalog, branch=branch, actor=self.actor).run()
 
     def snapshot(self, *, branch: str = MAIN, commit_id: str | None = None) -> Snapshot:
         """Which version of each table makes up the graph: now, or as of a commit."""

@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.world import REAL
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
@@ -85,7 +87,12 @@ class Child:
         """Wait until it has ended, however it did."""
         while not self._outcome:
             self.reports()
+        self._stream.close()
         self._connection.close()
+        # Its files are closed a moment before it is gone.
+        deadline = REAL.monotonic() + PATIENCE_SECONDS
+        while Path(f"/proc/{self.pid}").exists() and REAL.monotonic() < deadline:
+            REAL.sleep(0.001)
         return self._outcome[0]
 
     def kill(self) -> None:

@@ -83,9 +83,7 @@ def version(table_key: str, number: int, *, rows: int = 1, branch: str | None = 
     return NewVersion(table_key, number, rows, branch=branch, path=table_path(table_key))
 
 
-def publish_next(
-    graph: GraphManifest, table_key: str = AUTHOR, *, branch: str = MAIN, **more: object
-) -> Published:
+def publish_next(graph: GraphManifest, table_key: str = AUTHOR, *, branch: str = MAIN, **more: object) -> Published:
     """Publish the version after the newest of a table."""
     newest = graph.snapshot(branch)[table_key].version
     new = version(table_key, newest + 1, rows=next(_numbers), branch=physical_branch(branch))

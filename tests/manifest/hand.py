@@ -25,7 +25,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     job: Job = pickle.load(sys.stdin.buffer)
-    os.environ.update(job.environment)
+    os.environ.update(job.environment)  # noqa: TID251
     module, _, name = job.work.partition(":")
     work = getattr(importlib.import_module(module), name)
     failpoints.arm(job.failpoints)

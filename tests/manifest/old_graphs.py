@@ -9,8 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import lance
 import pyarrow as pa
@@ -22,6 +21,9 @@ from manifest.graphs import AUTHOR, FILES, PAPER, SCHEMAS, WROTE
 from omnigraph.manifest.layout import lance_manifest_file, table_path
 from omnigraph.manifest.rows import SCHEMA
 from omnigraph.manifest.stamp import STAMP_KEY
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MICROSECOND = dt.timedelta(microseconds=1)
 EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - the old datasets store no zone
@@ -245,9 +247,7 @@ def forget_creation(uri: str) -> None:
             "created_at_version_meta": {"inline": [10, len(run), *run]},
             "last_updated_at_version_meta": known["last_updated_at_version_meta"],
         }
-        groups.append(
-            LanceOperation.RewriteGroup([fragment.metadata], [FragmentMetadata.from_json(json.dumps(told))])
-        )
+        groups.append(LanceOperation.RewriteGroup([fragment.metadata], [FragmentMetadata.from_json(json.dumps(told))]))
     LanceDataset.commit(dataset, Transaction(dataset.version, LanceOperation.Rewrite(groups, [])), max_retries=0)
     ages = lance.dataset(uri).to_table(columns=["_row_created_at_version"])["_row_created_at_version"]
     assert set(ages.to_pylist()) == {1}

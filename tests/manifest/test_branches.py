@@ -86,7 +86,9 @@ def authors(graph: GraphManifest, branch: str) -> list[str]:
 # -- names and the list ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["b", "team/x", "a/b/c", "v1.2", "x_y-z", "9", ".hidden", "-", "Main", "tree", "x" * 200])
+@pytest.mark.parametrize(
+    "name", ["b", "team/x", "a/b/c", "v1.2", "x_y-z", "9", ".hidden", "-", "Main", "tree", "x" * 200]
+)
 def test_names_that_a_branch_can_have(local: GraphManifest, name: str) -> None:
     local.create_branch(name)
     assert names(local) == [MAIN, name]

@@ -1,4 +1,4 @@
-"""Making a graph: one of several initialisers wins, a dead one leaves nothing in the way, and nothing else is touched."""
+"""Making a graph: one of several initialisers wins, a dead one leaves nothing in the way, and others lose nothing."""
 
 from __future__ import annotations
 
@@ -112,9 +112,7 @@ def test_killed_at_a_named_point_it_can_be_made_again(graph_uri: str, hands: Han
 
 @pytest.mark.crash
 @pytest.mark.parametrize("step", [1, 40, 80])
-def test_killed_while_the_store_is_being_probed_it_can_be_made_again(
-    tmp_path: Path, hands: Hands, step: int
-) -> None:
+def test_killed_while_the_store_is_being_probed_it_can_be_made_again(tmp_path: Path, hands: Hands, step: int) -> None:
     uri = str(tmp_path / "graph.omni")
     assert hands.run(works.init, uri, failpoints=f"store.write=kill@{step}").killed
     with pytest.raises(NotAGraph):
@@ -251,9 +249,7 @@ def test_a_claim_that_nobody_can_read_is_taken_over(graph_uri: str) -> None:
     require_a_whole_graph(graph_uri)
 
 
-def test_an_initialiser_that_lost_its_claim_makes_no_graph_and_deletes_nothing(
-    tmp_path: Path, hands: Hands
-) -> None:
+def test_an_initialiser_that_lost_its_claim_makes_no_graph_and_deletes_nothing(tmp_path: Path, hands: Hands) -> None:
     """Suspended for so long that another took over: its late clean-up must not hit the other's files."""
     uri = str(tmp_path / "graph.omni")
     late = hands.start(works.init_dying, uri, "init.before_manifest=delay:3")

@@ -72,8 +72,7 @@ def test_what_is_not_a_table_key_is_refused_by_name(key: str) -> None:
 def test_version_files_count_down_and_branches_lie_below_tree() -> None:
     assert lance_manifest_file(AUTHORS, None, 1) == f"{AUTHORS}/_versions/18446744073709551614.manifest"
     assert (
-        lance_manifest_file(AUTHORS, "feature", 5)
-        == f"{AUTHORS}/tree/feature/_versions/18446744073709551610.manifest"
+        lance_manifest_file(AUTHORS, "feature", 5) == f"{AUTHORS}/tree/feature/_versions/18446744073709551610.manifest"
     )
     assert branch_reference_file("__manifest", "team/x") == "__manifest/_refs/branches/team%2Fx.json"
 
@@ -214,9 +213,10 @@ def test_a_branch_adds_no_row_and_its_first_write_carries_its_name(graph: GraphM
 
 def test_a_merge_commit_names_both_parents_and_its_head_row_only_the_first(graph: GraphManifest) -> None:
     graph.create_branch("feature")
-    ours, theirs = head_of(graph), graph.publish(
-        request(version(AUTHOR, 2, branch="feature")), branch="feature"
-    ).commit.id
+    ours, theirs = (
+        head_of(graph),
+        graph.publish(request(version(AUTHOR, 2, branch="feature")), branch="feature").commit.id,
+    )
     merge = graph.publish(request(version(AUTHOR, 2), merged_parent=theirs)).commit
     rows = manifest_rows(graph)
     assert list(metadata_of(rows[merge.id])) == ["parent_commit_id", "merged_parent_commit_id", "created_at"]

@@ -28,7 +28,9 @@ def undisturbed(tmp_path: Path, stamp: int) -> dict[str, dict[str, object]]:
 
 def same(rows: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
     """Without the absolute paths of the two graphs."""
-    return {key: row if "manifest_path" not in str(row["metadata"]) else row | {"metadata": ""} for key, row in rows.items()}
+    return {
+        key: row if "manifest_path" not in str(row["metadata"]) else row | {"metadata": ""} for key, row in rows.items()
+    }
 
 
 @pytest.mark.crash

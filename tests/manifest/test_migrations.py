@@ -1,4 +1,4 @@
-"""Old graphs, v1 to v3: read as they are without a write, migrated in place without a loss, whatever happens meanwhile."""
+"""Old graphs, v1 to v3: read as they are without a write, migrated in place without a loss."""
 
 from __future__ import annotations
 
@@ -99,9 +99,7 @@ def lineage_rows(graph: GraphManifest, branch: str = "main") -> dict[str, dict[s
 
 
 @every_version
-def test_a_read_only_open_tells_the_true_history_of_every_branch_and_writes_nothing(
-    tmp_path: Path, stamp: int
-) -> None:
+def test_a_read_only_open_tells_the_true_history_of_every_branch_and_writes_nothing(tmp_path: Path, stamp: int) -> None:
     old = build(tmp_path / "g", stamp)
     before = tree(tmp_path)
     graph = reopen(str(old.root), read_only=True)
@@ -329,9 +327,7 @@ def test_a_v4_graph_needs_no_legacy_reference_at_all(tmp_path: Path) -> None:
 def test_another_primary_key_is_not_overwritten(tmp_path: Path) -> None:
     fields = [pa.field(each.name, each.type, each.nullable) for each in SCHEMA]
     fields[5] = fields[5].with_metadata({"lance-schema:unenforced-primary-key": "true"})
-    lance.write_dataset(
-        pa.schema(fields).empty_table(), str(tmp_path / "g" / "__manifest"), enable_stable_row_ids=True
-    )
+    lance.write_dataset(pa.schema(fields).empty_table(), str(tmp_path / "g" / "__manifest"), enable_stable_row_ids=True)
     before = tree(tmp_path)
     with pytest.raises(MigrationFailed, match="table_key"):
         reopen(str(tmp_path / "g"))
@@ -405,9 +401,7 @@ def test_a_line_that_was_read_before_others_migrated_published_and_collected_cat
 
 def test_a_corrupt_row_in_the_old_lineage_is_told(tmp_path: Path) -> None:
     old = build(tmp_path / "g", 3)
-    lance.write_dataset(
-        pa.table({"graph_commit_id": ["x"]}), str(old.root / "_graph_commits.lance"), mode="overwrite"
-    )
+    lance.write_dataset(pa.table({"graph_commit_id": ["x"]}), str(old.root / "_graph_commits.lance"), mode="overwrite")
     before = tree(old.root / "__manifest")
     with pytest.raises((MigrationFailed, ManifestCorrupt), match="_graph_commits"):
         reopen(str(old.root))

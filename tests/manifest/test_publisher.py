@@ -112,9 +112,7 @@ def test_even_best_effort_never_takes_a_table_back_to_an_older_version(graph: Gr
     assert caught.value.actual == 5
 
 
-def test_an_exact_head_is_required_of_the_newest_commit_and_not_of_a_warm_one(
-    graph: GraphManifest, uri: str
-) -> None:
+def test_an_exact_head_is_required_of_the_newest_commit_and_not_of_a_warm_one(graph: GraphManifest, uri: str) -> None:
     behind = reopen(uri)
     genesis = head_of(behind)
     newest = graph.publish(request(version(AUTHOR, 2))).commit.id
@@ -321,9 +319,7 @@ def test_a_publish_killed_before_its_write_changes_nothing_and_blocks_nobody(
     assert publish_next(graph).attempts == 1
 
 
-def test_a_publish_killed_after_its_commit_is_there_for_everybody(
-    graph: GraphManifest, uri: str, hands: Hands
-) -> None:
+def test_a_publish_killed_after_its_commit_is_there_for_everybody(graph: GraphManifest, uri: str, hands: Hands) -> None:
     what = request(version(AUTHOR, 2))
     assert hands.run(works.publish, uri, what, failpoints="table.committed=kill").killed
     assert head_of(graph) == what.commit_id

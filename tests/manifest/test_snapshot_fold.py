@@ -27,14 +27,15 @@ from manifest.graphs import (
 )
 from manifest.old_graphs import forget_creation
 from omnigraph.errors import ManifestCorrupt, NotFound
-from omnigraph.manifest.graph_manifest import GraphManifest
 from omnigraph.manifest.layout import MAIN, MANIFEST, physical_branch
 from omnigraph.manifest.rows import SCHEMA
-from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.store.staging import commit_staged, stage_append
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from omnigraph.manifest.graph_manifest import GraphManifest
+    from omnigraph.manifest.snapshot import Snapshot
 
 State = dict[str, tuple[int, str | None]]
 
@@ -206,7 +207,9 @@ def _branch(graph: GraphManifest, model: Model, source: str, which: int) -> None
 def _compare(graph: GraphManifest, model: Model) -> None:
     for branch, state in model.states.items():
         assert told(graph.snapshot(branch)) == state
-        assert [commit.id for commit in graph.lineage(branch).first_parents()][:-1][::-1] == model.branch_commits[branch]
+        assert [commit.id for commit in graph.lineage(branch).first_parents()][:-1][::-1] == model.branch_commits[
+            branch
+        ]
     for commit, state in model.commits.items():
         assert told(graph.snapshot_of(commit)) == state
 

@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 from omnigraph.errors import InvalidInput, UniqueViolation
-from omnigraph.language.schema.catalog import EdgeType
 from omnigraph.read import export as export_module
 from omnigraph.read.export import export_records
 from omnigraph.read.export_tables import export_tables
@@ -24,7 +23,7 @@ from write.small_graph import SmallGraph
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from omnigraph.language.schema.catalog import NodeType, PropertyType
+    from omnigraph.language.schema.catalog import EdgeType, NodeType, PropertyType
 
 EVERYTHING = """
 node All {
@@ -97,6 +96,13 @@ def test_blobs_keep_bytes_and_null(graph: SmallGraph) -> None:
     values = {"a": "base64:aGk=", "b": None, "c": big, "d": "base64:AA=="}
     load(graph, [{"type": "All", "data": {"z": name, "l": value}} for name, value in values.items()])
     assert {each["data"]["id"]: each["data"]["l"] for each in records(graph)} == values
+
+
+def test_external_blobs_are_their_uris(graph: SmallGraph, tmp_path: Path) -> None:
+    (tmp_path / "payload.bin").write_bytes(b"outside")
+    uri = f"file://{tmp_path}/payload.bin"
+    load(graph, [{"type": "All", "data": {"z": "k", "l": uri}}])
+    assert records(graph)[0]["data"]["l"] == uri
 
 
 def test_some_types_alone(graph: SmallGraph) -> None:
@@ -240,7 +246,10 @@ def test_exported_and_loaded_again_it_is_the_same_graph(
 
 @pytest.mark.parametrize("form", ["parquet", "csv"])
 def test_tables_come_back_as_they_were(graph: SmallGraph, tmp_path: Path, form: Any) -> None:
-    load(graph, [{"type": "All", "data": FULL}, {"type": "All", "data": {"z": ""}}, {"type": "Plain", "data": {"id": "p"}}])
+    load(
+        graph,
+        [{"type": "All", "data": FULL}, {"type": "All", "data": {"z": ""}}, {"type": "Plain", "data": {"id": "p"}}],
+    )
     load(graph, [{"edge": "Link", "from": "k", "to": "p", "data": {"id": "e", "at": "2024-01-01T01:02:03.004Z"}}])
     tables = graph.manifest.stores.tables
     paths = export_tables(graph.manifest.snapshot(), tables, graph.catalog, tmp_path / form, form=form)

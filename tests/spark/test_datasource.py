@@ -13,6 +13,7 @@ from omnigraph.errors import NotFound
 from omnigraph.spark.datasource import read_type
 from omnigraph.spark.table_scan import resolve_scan, tasks_of
 from omnigraph.store.filters import AnyOf, Compare, equal
+from omnigraph.store.location import parse_location
 from spark.tables import EVERY_TYPE, append, every_type, graph_with
 
 if TYPE_CHECKING:
@@ -135,6 +136,15 @@ def test_a_frame_stays_at_the_commit_it_was_loaded_at(spark: SparkSession, tmp_p
     assert load(spark, where, "Knows", snapshot=second).count() == 3
     before = dt.datetime.fromtimestamp((graph.commit(second).created_at - 1) / 1e6, dt.UTC).isoformat()
     assert load(spark, where, "Knows", timestamp=before).count() == 2
+
+
+@pytest.mark.spark
+@pytest.mark.s3
+def test_a_graph_in_a_bucket_is_read_with_settings_given_as_options(spark: SparkSession, s3_uri: str) -> None:
+    graph_with(s3_uri, {"edge:Knows": KNOWS})
+    settings = {f"storage.{name}": value for name, value in (parse_location(s3_uri).storage_options or {}).items()}
+    assert load(spark, s3_uri, "Knows", **settings).where("src = 'b'").count() == 1
+    assert read_type(spark, s3_uri, "Knows", columns=["id"]).count() == 2
 
 
 @pytest.mark.spark

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,12 +56,15 @@ def test_a_million_rows_become_bounded_fragments_and_equal_the_input(spark: Spar
 
 
 @pytest.mark.spark
-def test_a_task_that_fails_once_is_tried_again_and_nothing_is_doubled(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["raises", "is killed"])
+def test_a_task_that_fails_once_is_tried_again_and_nothing_is_doubled(
+    spark: SparkSession, tmp_path: Path, how: str
+) -> None:
     table = new_table(tmp_path, PEOPLE)
     marks = tmp_path / "marks"
     marks.mkdir()
     writer = fragment_writer(str(tmp_path / "table"), None, PEOPLE, rows_per_file=5_000)
-    task = failing_once(writer, str(marks))
+    task = failing_once(writer, str(marks), how)
     written = fragments_of(people(spark, 40_000).mapInArrow(task, spark_schema(WRITTEN)).toArrow())
     assert len(list(marks.iterdir())) == 4
     assert sum(fragment.physical_rows for fragment in written) == 40_000
@@ -128,7 +133,7 @@ def people(session: SparkSession, rows: int) -> DataFrame:
     return session.range(0, rows, 1, 4).selectExpr(*_COLUMNS)
 
 
-def failing_once(writer: Task, marks: str) -> Task:
+def failing_once(writer: Task, marks: str, how: str) -> Task:
     """Writes, then fails, unless the same task has failed before."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -140,6 +145,8 @@ def failing_once(writer: Task, marks: str) -> Task:
         mark = Path(marks) / str(context.partitionId())
         if not mark.exists():
             mark.touch()
+            if how == "is killed":
+                os.kill(os.getpid(), signal.SIGKILL)
             raise RuntimeError("this attempt fails after its files are written")
         yield from written
 

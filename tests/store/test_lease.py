@@ -13,10 +13,10 @@ from omnigraph.store.lease import CLOCK_SKEW_US, Claim, Lease, Owner, acquire, r
 from omnigraph.store.location import parse_location
 from omnigraph.store.objects import ControlStore, open_control_store
 from omnigraph.world import REAL, World
-from store.racers import RACERS, Racers, gather, spawn_python, take_lease
+from store.racers import RACERS, spawn_python, take_lease
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from store.racers import Racers
 
 PATH = "claim.json"
 SECOND = 1_000_000
@@ -45,11 +45,6 @@ class Elsewhere(World):
 @pytest.fixture
 def objects(graph_uri: str) -> ControlStore:
     return open_control_store(parse_location(graph_uri))
-
-
-@pytest.fixture(scope="module")
-def racers() -> Iterator[Racers]:
-    yield from gather()
 
 
 def take(objects: ControlStore, world: World, seconds: float = 60) -> Lease:

@@ -58,18 +58,14 @@ from store.every_type import (
     told,
 )
 from store.lossy_proxy import Loss, LossyProxy
-from store.racers import RACERS, Racers, create, gather
+from store.racers import RACERS, create
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from servers.seaweed import Seaweed
-
-
-@pytest.fixture(scope="module")
-def racers() -> Iterator[Racers]:
-    yield from gather()
+    from store.racers import Racers
 
 
 @pytest.fixture

@@ -13,8 +13,10 @@ from omnigraph.cli.completion import PROGRAM, VARIABLE, completion, prepare_comp
 from omnigraph.cli.diff import diff
 from omnigraph.cli.doctor import doctor
 from omnigraph.cli.failures import FAILED, hide_tracebacks, report
+from omnigraph.cli.indices import ensure_indices
 from omnigraph.cli.init import init
 from omnigraph.cli.lint import lint
+from omnigraph.cli.load import ingest, load
 from omnigraph.cli.mutate import mutate
 from omnigraph.cli.options import Command, Group, given
 from omnigraph.cli.output import note
@@ -33,12 +35,13 @@ if TYPE_CHECKING:
     from typer._click import Context
 
 CHAPTERS: dict[str, dict[str, typer.Typer | Callable[..., None]]] = {
-    "Data": {"mutate": mutate, "snapshot": snapshot},
+    "Data": {"load": load, "ingest": ingest, "mutate": mutate, "snapshot": snapshot},
     "Branches and history": {"branch": branch, "commit": commit, "diff": diff},
     "Schema": {"init": init, "schema": schema, "lint": lint},
-    "Upkeep": {"doctor": doctor, "recovery": recovery},
+    "Upkeep": {"ensure-indices": ensure_indices, "doctor": doctor, "recovery": recovery},
     "This program": {"profile": profile, "completion": completion, "version": version},
 }
+HIDDEN = {"ingest"}
 ORDER = [name for commands in CHAPTERS.values() for name in commands]
 # Names of earlier releases that still work, and what they are called now.
 RENAMED = {"read": "query", "change": "mutate", "check": "lint"}
@@ -88,7 +91,7 @@ def _app() -> typer.Typer:
             if isinstance(command, typer.Typer):
                 made.add_typer(command, name=name, rich_help_panel=panel)
             else:
-                made.command(name, cls=Command, rich_help_panel=panel)(command)
+                made.command(name, cls=Command, rich_help_panel=panel, hidden=name in HIDDEN)(command)
     return made
 
 

@@ -86,7 +86,7 @@ def _floats(column: pa.Array[Any], about: str) -> list[Any]:
     return numbers
 
 
-def _texts(column: pa.Array[Any], numbers: pa.Array[Any], first: int, last: int) -> list[Any]:
+def _texts(column: pa.Array[Any], numbers: Any, first: int, last: int) -> list[Any]:
     values: list[Any] = numbers.to_pylist()
     readable = pc.and_(pc.greater_equal(numbers, first), pc.less_equal(numbers, last))
     within = pc.if_else(readable, numbers, None).cast(column.type)
@@ -96,7 +96,7 @@ def _texts(column: pa.Array[Any], numbers: pa.Array[Any], first: int, last: int)
     return [value if text is None else text for text, value in zip(texts.to_pylist(), values, strict=True)]
 
 
-def _lists(column: pa.Array[Any], about: str) -> list[Any]:
+def _lists(column: Any, about: str) -> list[Any]:
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_pylist()
     items: Any = _items(column.flatten(), about)
     slices = (items[start:end] for start, end in pairwise(accumulate(lengths, initial=0)))

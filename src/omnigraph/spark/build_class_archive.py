@@ -43,6 +43,8 @@ def main(world: World = REAL) -> None:
 def _build(java: Java, archive: ClassArchive, world: World) -> None:
     if archive.base is not None and not archive.base.is_file():
         _dump_base(java, archive.base)
+    for left in archive.path.parent.glob(f"{archive.path.stem}.[0-9]*"):
+        left.unlink()  # by a builder that was killed: this one holds the claim
     unfinished = archive.path.with_suffix(f".{os.getpid()}")
     try:
         # The process that writes one must not be given one, nor ask for another to be built.

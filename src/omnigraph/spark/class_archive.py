@@ -37,6 +37,7 @@ class ClassArchive:
 
     path: Path
     base: Path | None
+    is_wanted: bool = True
 
     @property
     def is_there(self) -> bool:
@@ -44,8 +45,8 @@ class ClassArchive:
         return self.path.is_file() and (self.base is None or self.base.is_file())
 
     def options(self) -> list[str]:
-        """How a Java process is told to use it; nothing when it is not there."""
-        if not self.is_there:
+        """How a Java process is told to use it; nothing when it is not there or switched off."""
+        if not self.is_wanted or not self.is_there:
             return []
         files = [str(each) for each in (self.base, self.path) if each is not None]
         return [f"-XX:SharedArchiveFile={os.pathsep.join(files)}", _SILENT]
@@ -56,33 +57,19 @@ class ClassArchive:
         return [*base, f"-XX:ArchiveClassesAtExit={into}", _SILENT]
 
 
-@dataclass(frozen=True)
-class NoArchive(ClassArchive):
-    """Switched off: never used, and never missed."""
-
-    @property
-    def is_there(self) -> bool:
-        """So that nobody builds it."""
-        return True
-
-    def options(self) -> list[str]:
-        """Nothing."""
-        return []
-
-
 def archive_for(java: Java, world: World = REAL) -> ClassArchive:
     """The archive of the installed Spark on this Java."""
-    name = f"spark-{pyspark.__version__}-java-{java.version}-{_fingerprint(java, world)}"
-    directory = cache_directory(world)
-    if world.environ.get(SETTING) == "off":
-        return NoArchive(directory / f"{name}.jsa", None)
-    base = None if java.has_class_archive else directory / f"java-{java.version}-{_fingerprint(java, world)}.jsa"
-    return ClassArchive(directory / f"{name}.jsa", base)
+    name, directory = f"java-{java.version}-{_fingerprint(java, world)}", cache_directory(world)
+    return ClassArchive(
+        directory / f"spark-{pyspark.__version__}-{name}.jsa",
+        None if java.has_class_archive else directory / f"{name}.jsa",
+        is_wanted=world.environ.get(SETTING) != "off",
+    )
 
 
 def build_at_exit(archive: ClassArchive, world: World = REAL) -> None:
-    """Have it built in the background once this process ends, unless the setting forbids it."""
-    if world.environ.get(SETTING) in (None, "", "on"):
+    """Have it built in the background once this process ends, unless it is there or the setting forbids it."""
+    if not archive.is_there and world.environ.get(SETTING) in (None, "", "on"):
         atexit.register(_start_building, archive, world)
 
 

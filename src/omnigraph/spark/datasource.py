@@ -145,9 +145,9 @@ class OmniGraphReader(DataSourceReader):
 
         from omnigraph.store.filters import All
 
-        taken = []
+        taken, schema = [], self.scan.table().schema
         for each in filters:
-            condition = _condition(self.scan, each)
+            condition = _condition(schema, each)
             if condition is None:
                 yield each
             else:
@@ -199,17 +199,17 @@ def _require_same_types(scan: TableScan, wanted: StructType) -> None:
             raise InvalidInput(f"{message}: read it as it is and cast it in the query.")
 
 
-def _condition(scan: TableScan, asked: offered.Filter) -> Filter | None:
+def _condition(schema: pa.Schema, asked: offered.Filter) -> Filter | None:
     """Spark's condition as ours; None when the table cannot apply it exactly."""
     from omnigraph.store import filters
 
     if isinstance(asked, offered.Not):
-        inner = None if isinstance(asked.child, offered.EqualNullSafe) else _condition(scan, asked.child)
+        inner = None if isinstance(asked.child, offered.EqualNullSafe) else _condition(schema, asked.child)
         return None if inner is None else filters.Not(inner)
     condition = _leaf(asked)
     try:
         if condition is not None:
-            filters.render(condition, scan.table().schema)
+            filters.render(condition, schema)
     except InvalidInput:
         return None
     return condition

@@ -51,11 +51,11 @@ def spark_session(
     else SPARK_REMOTE, else a new local one. `memory` (such as "4g"), `tmp_dir`, `options` (Spark's own) and
     `java_options` shape a new one and are refused for one that is there.
     """
+    _hush()
     if session is not None:
         return session
     if remote is not None and master is not None:
         raise InvalidInput("give either a remote server or a master, not both.")
-    _hush()
     running = None if remote is not None else _running(master)
     if running is not None:
         return running
@@ -138,8 +138,7 @@ def _launch(
     SparkContext._ensure_initialized(gateway=attach(jvm, world))
     _started.append(jvm)
     atexit.register(_end_started)
-    if not archive.is_there:
-        build_at_exit(archive, world)
+    build_at_exit(archive, world)
 
 
 def _end_started(patience: float = 30.0) -> None:

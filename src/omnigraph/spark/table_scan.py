@@ -52,9 +52,9 @@ class TableScan:
         """The table at the pinned version."""
         return TableStore(self.location).open(self.pin)
 
-    def schema(self) -> pa.Schema:
-        """The columns that are read, in the order asked for, as the table stores them."""
-        stored = stored_schema(self.table().schema)
+    def schema(self, table: Table | None = None) -> pa.Schema:
+        """The columns that are read, in the order asked for, as the table stores them; `table` if it is open."""
+        stored = stored_schema((table or self.table()).schema)
         if self.columns is None:
             return stored
         missing = [name for name in self.columns if name not in stored.names]
@@ -100,7 +100,8 @@ def tasks_of(scan: TableScan, *, rows_per_task: int = ROWS_PER_TASK) -> list[Tab
 
 def read_scan(scan: TableScan) -> Iterator[pa.RecordBatch]:
     """The rows, with the types of `scan.schema()`; blobs come with their bytes, external ones with their address."""
-    table, schema = scan.table(), scan.schema()
+    table = scan.table()
+    schema = scan.schema(table)
     blobs = [field.name for field in schema if is_blob(field)]
     columns = [*schema.names, _ADDRESS] if blobs else schema.names
     size = _BLOBS_AT_ONCE if blobs else _BATCH

@@ -12,12 +12,12 @@ from omnigraph.write.load.ndjson import read_permissive, read_strict
 from omnigraph.write.load.reading import read_input
 from omnigraph.write.load.rows import gather_rows
 from omnigraph.write.load.sources import plan_load
-from write.small_graph import SmallGraph
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from omnigraph.write.load.load import LoadSummary, Mode
+    from write.small_graph import SmallGraph
 
 SOCIAL = """
 node Person { name: String @key  age: I32?  city: String @default("Paris") }

@@ -9,7 +9,7 @@ import pytest
 
 from omnigraph.errors import InvalidRecord, KeyConflict, OrphanEdge, UniqueViolation
 from omnigraph.world import SeededWorld
-from omnigraph.write.load.load import prepare_load
+from omnigraph.write.load.load import prepare_load, read_load
 from omnigraph.write.load.sources import plan_load
 from write.load.loading import SOCIAL, load
 from write.small_graph import SmallGraph
@@ -107,11 +107,22 @@ def test_an_empty_input_changes_nothing(graph: SmallGraph) -> None:
 
 
 def test_loads_are_replayable(graph: SmallGraph) -> None:
-    once, again = (prepare_load(graph.catalog, graph.view(), '{"type":"Note"}', "append", SeededWorld())[0] for _ in "ab")
+    once, again = (
+        prepare_load(graph.catalog, graph.view(), '{"type":"Note"}', "append", SeededWorld())[0] for _ in "ab"
+    )
     first, second = once["node:Note"].puts, again["node:Note"].puts
     assert first is not None
     assert second is not None
     assert first.equals(second)
+
+
+def test_rows_that_were_read_once_can_be_prepared_again_with_the_same_ids(graph: SmallGraph) -> None:
+    world = SeededWorld()
+    loaded = read_load(graph.catalog, iter([{"type": "Note"}, {"type": "Note"}]), world)
+    once, again = (prepare_load(graph.catalog, graph.view(), loaded, "append", world)[0]["node:Note"] for _ in "ab")
+    assert once.puts is not None
+    assert once.puts.num_rows == 2
+    assert again.puts is once.puts
 
 
 def test_permissive_loads_accept_what_strict_ones_refuse(graph: SmallGraph) -> None:

@@ -17,14 +17,12 @@ ADA = '{"type":"Person","data":{"name":"Ada"}}'
 
 
 def test_nodes_and_edges_become_whole_rows() -> None:
-    text = "\n".join(
-        [
-            '{"type":"Person","data":{"name":"Ada","age":36}}',
-            '{"type":"Person","data":{"name":"Bob","city":"Rome"}}',
-            '{"edge":"KNOWS","from":"Ada","to":"Bob","data":{"since":"1970-01-02"}}',
-            '{"type":"Note"}',
-        ]
-    )
+    text = """
+        {"type":"Person","data":{"name":"Ada","age":36}}
+        {"type":"Person","data":{"name":"Bob","city":"Rome"}}
+        {"edge":"KNOWS","from":"Ada","to":"Bob","data":{"since":"1970-01-02"}}
+        {"type":"Note"}
+    """
     tables = strict(text)
     people = rows(tables["node:Person"], "id", "name", "age", "city")
     assert people == [("Ada", "Ada", 36, "Paris"), ("Bob", "Bob", None, "Rome")]
@@ -127,7 +125,7 @@ def test_a_member_that_stands_twice_at_any_depth_is_refused(record: str) -> None
 
 @pytest.mark.parametrize("name", ["a:b", "::", '\\u003a\\":\\"', "\\\\", 'quo\\"te:', "{[,:]}"])
 def test_colons_and_escapes_inside_of_texts_are_not_mistaken_for_members(name: str) -> None:
-    (row,) = rows(strict('{"type":"Person","data":{"name":"%s","city":":"}}' % name)["node:Person"], "city")
+    (row,) = rows(strict(f'{{"type":"Person","data":{{"name":"{name}","city":":"}}}}')["node:Person"], "city")
     assert row == ":"
 
 
@@ -198,7 +196,7 @@ def test_a_line_may_be_as_long_as_the_cap_and_no_longer() -> None:
 
 def test_the_structure_of_a_record_is_bounded_and_texts_do_not_count() -> None:
     def vector(numbers: int) -> str:
-        return '{"type":"T","data":{"n":[%s]}}' % ",".join(["1"] * numbers)
+        return f'{{"type":"T","data":{{"n":[{",".join(["1"] * numbers)}]}}}}'
 
     schema = "node T { n: [I64]? s: String? }"
     # Besides the commas between the numbers: 1 to begin with, 4 braces, 2 brackets, 3 colons, 1 comma of the record.
@@ -206,7 +204,7 @@ def test_the_structure_of_a_record_is_bounded_and_texts_do_not_count() -> None:
     assert strict(vector(most), schema)["node:T"].num_rows == 1
     with pytest.raises(InvalidRecord, match="more than 131072 structural characters"):
         strict(vector(most + 1), schema)
-    text = '{"type":"T","data":{"s":"%s"}}' % (",:[]{}" * MOST_SLOTS + '\\"')
+    text = '{"type":"T","data":{"s":"' + ",:[]{}" * MOST_SLOTS + '\\""}}'
     assert strict(text, schema)["node:T"].num_rows == 1
 
 
@@ -222,7 +220,7 @@ def test_a_part_of_a_file_is_numbered_from_its_first_line() -> None:
 
 
 def test_a_wrong_type_deep_in_a_large_file_names_its_line() -> None:
-    lines = ['{"type":"Note","data":{"text":"%d"}}' % number for number in range(40_000)]
+    lines = [f'{{"type":"Note","data":{{"text":"{number}"}}}}' for number in range(40_000)]
     lines[34_566] = '{"type":"Note","data":{"text":7}}'
     with pytest.raises(InvalidRecord, match=r"line 34567: Note\.text: expected String\?, got 7"):
         strict("\n".join(lines))

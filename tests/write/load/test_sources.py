@@ -114,7 +114,8 @@ def test_csv_cells_are_read_as_declared(tmp_path: Path) -> None:
     schema = """node T { s: String? n: I32? f: F64? b: Bool? d: Date? at: DateTime? v: Vector(2)? l: [String]? }"""
     path = tmp_path / "T.csv"
     path.write_text(
-        's,n,f,b,d,at,v,l\n007,7,1e3,TRUE,2024-01-01,2024-01-01T00:00:00Z,"[1, 2.5]","[""a"",""b,c""]"\n"",,,,,,,\n,,,,,,,\n'
+        's,n,f,b,d,at,v,l\n007,7,1e3,TRUE,2024-01-01,2024-01-01T00:00:00Z,"[1, 2.5]","[""a"",""b,c""]"\n'
+        '"",,,,,,,\n,,,,,,,\n'
     )
     table = read(path, schema)["node:T"]
     assert rows(table, "s", "n", "f", "b", "v", "l")[0] == ("007", 7, 1000.0, True, [1.0, 2.5], ["a", "b,c"])

@@ -70,7 +70,11 @@ NOON = 1_704_110_400_000
         (nullable("I32", is_list=True), pa.array([[1, 2], [3]])[1:], [[3]]),
         (nullable("Date", is_list=True), pa.array([["1970-01-02"]]), [[date(1970, 1, 2)]]),
         (nullable("Blob"), pa.array([b"x", None]), [{"data": b"x", "uri": None}, None]),
-        (nullable("Blob"), pa.array(["base64:aGk=", "s3://b/k"]), [{"data": b"hi", "uri": None}, {"data": None, "uri": "s3://b/k"}]),
+        (
+            nullable("Blob"),
+            pa.array(["base64:aGk=", "s3://b/k"]),
+            [{"data": b"hi", "uri": None}, {"data": None, "uri": "s3://b/k"}],
+        ),
         (nullable("I32"), pa.nulls(2), [None, None]),
     ],
 )
@@ -243,7 +247,10 @@ def test_an_empty_table_touches_its_type() -> None:
 json_like = st.one_of(st.none(), st.integers(-5, 2**40), st.floats(), st.booleans(), st.text(max_size=3))
 
 
-@given(st.lists(json_like, min_size=1, max_size=4), st.sampled_from(["s", "b", "i", "u", "f", "d", "day", "at", "role", "blob"]))
+@given(
+    st.lists(json_like, min_size=1, max_size=4),
+    st.sampled_from(["s", "b", "i", "u", "f", "d", "day", "at", "role", "blob"]),
+)
 @settings(max_examples=300, deadline=None)
 def test_no_column_raises_anything_but_our_errors(values: list[object], name: str) -> None:
     try:

@@ -144,7 +144,9 @@ atoms = st.one_of(
     st.integers(-3, 3),
     st.floats(),
     st.text(max_size=4),
-    st.sampled_from(["admin", "2024-01-02", "0000-01-01", "9999-12-31", "2024-01-02T03:04:05Z", "0000-01-01T00:00:00Z"]),
+    st.sampled_from(
+        ["admin", "2024-01-02", "0000-01-01", "9999-12-31", "2024-01-02T03:04:05Z", "0000-01-01T00:00:00Z"]
+    ),
     st.sampled_from(["2024-01-02T03:04:60Z", "2024-01-02T03:04:05+14:00", "base64:aGk=", "base64:!"]),
 )
 values = st.one_of(atoms, st.lists(atoms, max_size=3), st.lists(st.floats(width=32), min_size=2, max_size=2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -11,7 +12,7 @@ import pyarrow as pa
 from omnigraph.errors import InvalidInput, QueryTooLarge
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from sqlglot import exp
 
@@ -38,19 +39,41 @@ class Engine:
 
     def run(self, sql: str, tables: Mapping[str, pa.Table | pa.RecordBatchReader]) -> pa.Table:
         """The rows of a query that we wrote ourselves."""
+        with self._registered(tables) as connection:
+            relation: Any = connection.sql(sql)
+            rows: pa.Table = relation.to_arrow_table()
+        return rows
+
+    def _execute(self, sql: str, tables: Mapping[str, pa.Table]) -> None:
+        with self._registered(tables) as connection:
+            connection.execute(sql)
+
+    @contextmanager
+    def _registered(self, tables: Mapping[str, pa.Table | pa.RecordBatchReader]) -> Iterator[duckdb.DuckDBPyConnection]:
         self._deadline.check()
         connection = self._connected()
         for name, table in tables.items():
             connection.register(name, table)
         try:
-            with self._deadline.watching(connection.interrupt):
-                return _rows(connection, sql)
+            with _duckdb_errors(), self._deadline.watching(connection.interrupt):
+                yield connection
         except duckdb.InterruptException:
             self._deadline.check()
             raise
         finally:
             for name in tables:
                 connection.unregister(name)
+
+    @contextmanager
+    def collected(self, name: str, pieces: Iterator[pa.Table]) -> Iterator[None]:
+        """While the block runs, a table of DuckDB's own holds all pieces; beyond the memory limit it uses the disk."""
+        for number, piece in enumerate(pieces):
+            verb = f"insert into {name}" if number else f"create temp table {name} as"
+            self._execute(f"{verb} select * from piece", {"piece": piece})
+        try:
+            yield
+        finally:
+            self._connected().execute(f"drop table if exists {name}")
 
     def close(self) -> None:
         """Give the connection back."""
@@ -67,15 +90,14 @@ class Engine:
         return self._connection
 
 
-def _rows(connection: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
+@contextmanager
+def _duckdb_errors() -> Iterator[None]:
     try:
-        relation: Any = connection.sql(sql)
-        rows: pa.Table = relation.to_arrow_table()
+        yield
     except duckdb.OutOfMemoryException as error:
         raise QueryTooLarge(f"the query needs more memory than it may use: {error}") from error
     except (duckdb.OutOfRangeException, duckdb.ConversionException) as error:
         raise InvalidInput(f"a value of the query cannot be computed: {error}") from error
-    return rows
 
 
 def _settings(options: ReadOptions) -> Settings:

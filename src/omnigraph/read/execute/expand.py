@@ -83,9 +83,7 @@ def _pieces(counts: Numbers, most: int) -> Iterator[slice]:
         first = stop
 
 
-def _followed(
-    scope: Scope, step: Expand, rows: Rows, chosen: Numbers, near: Neighbourhood, places: Numbers
-) -> Rows:
+def _followed(scope: Scope, step: Expand, rows: Rows, chosen: Numbers, near: Neighbourhood, places: Numbers) -> Rows:
     offsets = np.cumsum(near.counts) - near.counts
     counts = near.counts[places]
     entries = ragged(offsets[places], counts)
@@ -113,7 +111,9 @@ def meet(scope: Scope, step: Meet, rows: Rows) -> Rows:
     return rows.where(_within_reach(scope, step.traversal, starts, ends))
 
 
-def _within_reach(scope: Scope, traversal: Traversal, starts: Numbers, ends: Numbers) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _within_reach(
+    scope: Scope, traversal: Traversal, starts: Numbers, ends: Numbers
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     distinct, places = np.unique(starts, return_inverse=True)
     connected = np.zeros(len(starts), np.bool_)
     for near, first in _reached(scope, traversal, distinct):

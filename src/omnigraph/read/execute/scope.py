@@ -20,6 +20,7 @@ from omnigraph.language.query.expressions import (
     children,
 )
 from omnigraph.read.execute.engine import for_duckdb
+from omnigraph.read.traversal.found_paths import FoundPaths
 from omnigraph.relational.expressions import SqlBuilder
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from omnigraph.read.execute.read import Read
     from omnigraph.read.execute.rows import Rows
     from omnigraph.read.search.searches import Searches
-    from omnigraph.read.traversal.paths import FoundPaths
     from omnigraph.relational.aggregates import Rendering
 
 Search = TextMatch | Nearest | Bm25
@@ -82,8 +82,8 @@ class Scope:
 
     def values(self, variable: str, names: Sequence[str], keys: NDArray[np.int64]) -> dict[str, pa.Array[Any]]:
         """Properties of a variable."""
-        if variable in self.paths:
-            return self.paths[variable].values(names, keys)
+        if self.variables[variable].kind == "path":
+            return self.paths.get(variable, FoundPaths()).values(names, keys)
         return self.read.bound(self.variables[variable]).values(names, keys)
 
     def keeps(self, conditions: Sequence[Expression], rows: Rows) -> NDArray[np.bool_]:

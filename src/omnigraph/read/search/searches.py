@@ -11,12 +11,13 @@ import pyarrow as pa
 from omnigraph.errors import InvalidInput
 from omnigraph.language.query.expressions import Bm25, Constant, Nearest, ParameterValue, TextMatch
 from omnigraph.read.search.text import TextHits, score_text, search_text
-from omnigraph.read.search.vectors import distances, vector_of
+from omnigraph.read.search.vectors import distances, metric_of, vector_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from omnigraph.language.query.expressions import Expression
+    from omnigraph.language.schema.catalog import Property
     from omnigraph.read.execute.bound import Bound
     from omnigraph.read.execute.read import Read
     from omnigraph.read.execute.table_rows import Numbers
@@ -51,7 +52,9 @@ class Searches:
             if isinstance(search, Bm25):
                 scores[mine] = self.hits(search, bound, table.name).scores_at(rows[mine])
             else:
-                scores[mine] = distances(table, search.field.property, self.vector(search, bound), rows[mine])
+                metric = metric_of(self.declared(search, bound))
+                vector = self.vector(search, bound)
+                scores[mine] = distances(table, search.field.property, metric, vector, rows[mine])
         numbers: pa.Array[Any] = pa.array(scores, mask=np.isnan(scores))
         return numbers
 
@@ -83,8 +86,11 @@ class Searches:
 
     def vector(self, search: Nearest, bound: Bound) -> NDArray[np.float32] | None:
         """The vector that is searched for; None when it is null."""
-        declared = self.read.catalog.nodes[bound.tables[0].name].properties[search.field.property]
-        return vector_of(self._value(search.query), declared, self.read.options.embed)
+        return vector_of(self._value(search.query), self.declared(search, bound), self.read.options.embed)
+
+    def declared(self, search: Nearest, bound: Bound) -> Property:
+        """The vector property as the schema has it."""
+        return self.read.catalog.nodes[bound.tables[0].name].properties[search.field.property]
 
     def _text(self, expression: Expression) -> str | None:
         value = self._value(expression)

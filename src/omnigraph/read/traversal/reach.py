@@ -97,4 +97,3 @@ class _Visited:
         owners, nodes = self._codes // self._width, self._codes % self._width
         self._width = np.int64(max(width, 2 * int(self._width)))
         self._codes = np.sort(owners * self._width + nodes)
-

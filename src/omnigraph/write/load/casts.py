@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.language.schema.arrow import arrow_type
+from omnigraph.language.schema.arrow import BLOB, arrow_type
 from omnigraph.language.schema.catalog import FLOATS, INTEGERS, PropertyType
 from omnigraph.write.load.columns import BadCell, accepted, column_of, first_true, text_as_date, text_as_moment
 
@@ -31,7 +31,8 @@ def cast_column(declared: PropertyType, column: Column) -> Column:
     """
     plain = _decoded(column)
     if plain.null_count == len(plain):
-        return accepted(declared, pa.nulls(len(plain), arrow_type(declared)))
+        kind: Any = arrow_type(declared)
+        return accepted(declared, pa.nulls(len(plain), kind))
     try:
         cast = _cast(declared, plain)
     except pa.ArrowException:
@@ -39,17 +40,16 @@ def cast_column(declared: PropertyType, column: Column) -> Column:
     return column_of(declared, _python_values(declared, plain)) if cast is None else accepted(declared, cast)
 
 
-def _decoded(column: Column) -> Column:
+def _decoded(column: Any) -> Column:
     """Dictionaries, views and extension types as what they stand for."""
-    if isinstance(column, pa.ExtensionArray):
-        column = column.storage
-    if types.is_dictionary(column.type):
-        return pc.dictionary_decode(column)
-    if types.is_large_string(column.type) or types.is_string_view(column.type):
-        return column.cast(pa.string())
-    if types.is_run_end_encoded(column.type):
-        return pc.run_end_decode(column)
-    return column
+    plain = column.storage if isinstance(column, pa.ExtensionArray) else column
+    if types.is_dictionary(plain.type):
+        plain = plain.dictionary_decode()
+    if types.is_run_end_encoded(plain.type):
+        plain = pc.call_function("run_end_decode", [plain])
+    text = types.is_large_string(plain.type) or types.is_string_view(plain.type)
+    decoded: Column = plain.cast(pa.string()) if text else plain
+    return decoded
 
 
 def _cast(declared: PropertyType, column: Column) -> Column | None:
@@ -129,7 +129,8 @@ def _milliseconds(column: Column) -> Column:
 
 
 def _same(column: Column, kept: Column, message: str) -> None:
-    changed = pc.fill_null(pc.not_equal(column, kept), False)
+    differs: Any = pc.not_equal(column, kept)
+    changed = differs.fill_null(False)
     if pc.any(changed, min_count=0).as_py():
         index = first_true(changed)
         raise BadCell(index, "range", f"{column[index]} {message}")
@@ -166,7 +167,7 @@ def _blob(column: Column) -> Column | None:
     if not (types.is_binary(column.type) or types.is_large_binary(column.type)):
         return None
     data = column.cast(pa.large_binary())
-    fields = [pa.field("data", pa.large_binary()), pa.field("uri", pa.string())]
+    fields: Any = list(BLOB)
     return pa.StructArray.from_arrays([data, pa.nulls(len(data), pa.string())], fields=fields, mask=data.is_null())
 
 

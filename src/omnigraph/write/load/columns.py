@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     Column = pa.Array[Any]
 
+INTEGER_FORMS: dict[pa.DataType, pa.DataType] = {pa.date32(): pa.int32(), pa.date64(): pa.int64()}
 _NONE = type(None)
 _PYTHON_TYPES: dict[str, set[type]] = {
     "String": {str},
@@ -96,7 +97,8 @@ def _at_once(declared: PropertyType, values: Sequence[object]) -> Column | None:
     if nested:
         if not kinds <= {list}:
             return None
-        kinds = set(map(type, chain.from_iterable(each for each in values if each is not None)))  # type: ignore[call-overload]
+        lists: Any = (each for each in values if each is not None)
+        kinds = set(map(type, chain.from_iterable(lists)))
     try:
         if kinds <= _PYTHON_TYPES.get(declared.scalar, set()):
             return _checked_floats(declared, pa.array(values, arrow_type(declared)))
@@ -173,4 +175,4 @@ def _carrier(kind: pa.DataType) -> pa.DataType:
     """Arrow makes dates from integers only by a cast."""
     if isinstance(kind, pa.ListType):
         return pa.list_(pa.field("item", _carrier(kind.value_type)))
-    return {pa.date32(): pa.int32(), pa.date64(): pa.int64()}.get(kind, kind)
+    return INTEGER_FORMS.get(kind, kind)

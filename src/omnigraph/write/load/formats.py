@@ -124,7 +124,7 @@ def _open_orc(stream: BinaryIO) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(file.schema, stripes)
 
 
-def _open_arrow(stream: BinaryIO) -> pa.RecordBatchReader:
+def _open_arrow(stream: Any) -> pa.RecordBatchReader:
     file = pa.ipc.open_file(stream)
     batches = (file.get_batch(index) for index in range(file.num_record_batches))
     return pa.RecordBatchReader.from_batches(file.schema, batches)

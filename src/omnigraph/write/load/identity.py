@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from omnigraph.language.query.literals import parse_date, parse_datetime
 from omnigraph.language.schema.catalog import FLOATS, EdgeType, PropertyType
 from omnigraph.language.schema.identity import canonical_text, composite_text
-from omnigraph.write.load.columns import first_true
+from omnigraph.write.load.columns import INTEGER_FORMS, first_true
 from omnigraph.write.load.places import refuse
 from omnigraph.write.load.ulids import mint_ulids
 from omnigraph.write.load.values import WrongValue, shown, stored_value
@@ -27,14 +27,13 @@ if TYPE_CHECKING:
     Column = pa.Array[Any]
 
 _TEXT = PropertyType("String")
-_INTEGER_FORMS = {pa.date32(): pa.int32(), pa.date64(): pa.int64()}
 
 
 def key_texts(declared: PropertyType, column: Column) -> Column:
     """The canonical texts of a column of key values, none of them null."""
     if declared.scalar in FLOATS:
         return pa.array([canonical_text(declared, value) for value in column.to_pylist()], pa.string())
-    whole = column.cast(_INTEGER_FORMS.get(column.type, column.type))
+    whole = column.cast(INTEGER_FORMS.get(column.type, column.type))
     return whole.cast(pa.string())
 
 
@@ -69,12 +68,14 @@ def given_or_new_ids(batch: Batch, world: World) -> Column:
     minted = mint_ulids(missing, world)
     if missing == len(batch):
         return minted
-    return pc.replace_with_mask(batch.ids, batch.ids.is_null(), minted)
+    filled: Column = pc.replace_with_mask(batch.ids, batch.ids.is_null(), minted)
+    return filled
 
 
 def mismatches(batch: Batch, derived: Column) -> Column | None:
     """Which rows were given another id than their key makes, or None when no row was."""
-    wrong = pc.fill_null(pc.not_equal(batch.ids, derived), False)
+    differs: Any = pc.not_equal(batch.ids, derived)
+    wrong = differs.fill_null(False)
     return wrong if pc.any(wrong, min_count=0).as_py() else None
 
 
@@ -97,7 +98,7 @@ def _declared(batch: Batch, name: str) -> PropertyType:
 
 def _stored(column: Column, index: int) -> object:
     cell = column[index : index + 1]
-    return cell.cast(_INTEGER_FORMS.get(cell.type, cell.type))[0].as_py()
+    return cell.cast(INTEGER_FORMS.get(cell.type, cell.type))[0].as_py()
 
 
 def _means(declared: PropertyType, text: str, stored: object) -> bool:

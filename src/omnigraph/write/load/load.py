@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from omnigraph.write.changes import TableChanges
 from omnigraph.write.load.reading import read_input
-from omnigraph.write.load.rows import gather_rows
+from omnigraph.write.load.rows import Rows, gather_rows
 from omnigraph.write.load.sources import LoadPlan, plan_load
 
 if TYPE_CHECKING:
@@ -37,21 +37,19 @@ class LoadSummary:
         return sum(self.nodes.values()) + sum(self.edges.values())
 
 
-def prepare_load(
-    catalog: Catalog, view: View, source: object, mode: Mode, world: World, *, strict: bool = True
-) -> tuple[dict[str, TableChanges], LoadSummary]:
-    """The changes that a load asks for, by table key, not yet validated against the schema's constraints.
+@dataclass(frozen=True)
+class LoadedRows:
+    """A source that has been read: whole rows by table key, ready to be prepared for any view of the graph."""
 
-    append: every id must be new. merge: a row replaces the one of its id, whole. overwrite: the rows become the whole
-    content of each type that the source names or holds; other types keep theirs.
-    """
+    rows: Mapping[str, Rows]
+    summary: LoadSummary
+
+
+def read_load(catalog: Catalog, source: object, world: World, *, strict: bool = True) -> LoadedRows:
+    """Read a source once and for all. `source` is anything that `plan_load` understands, or such a plan."""
     started = world.monotonic()
     plan = source if isinstance(source, LoadPlan) else plan_load(source, catalog, world)
     rows = gather_rows(_batches(plan, catalog, world, strict=strict), world, touched=plan.types, strict=strict)
-    changes = {}
-    for key, each in sorted(rows.items()):
-        view.entry(key)
-        changes[key] = TableChanges(key, each.table, overwrite=mode == "overwrite", only_new=mode == "append")
     counts = {key: each.table.num_rows for key, each in sorted(rows.items())}
     summary = LoadSummary(
         nodes=_of_kind(counts, "node:"),
@@ -59,7 +57,25 @@ def prepare_load(
         seconds=world.monotonic() - started,
         bytes=plan.size,
     )
-    return changes, summary
+    return LoadedRows(rows, summary)
+
+
+def prepare_load(
+    catalog: Catalog, view: View, source: object, mode: Mode, world: World, *, strict: bool = True
+) -> tuple[dict[str, TableChanges], LoadSummary]:
+    """The changes that a load asks for, by table key, not yet validated against the schema's constraints.
+
+    append: every id must be new. merge: a row replaces the one of its id, whole. overwrite: the rows become the whole
+    content of each type that the source names or holds; other types keep theirs. Whoever may prepare twice, as the
+    commit protocol does, passes `LoadedRows`: a stream can be read once only, and new ids must stay the same.
+    """
+    loaded = source if isinstance(source, LoadedRows) else read_load(catalog, source, world, strict=strict)
+    changes = {}
+    for key in sorted(loaded.rows):
+        view.entry(key)
+        table = loaded.rows[key].table
+        changes[key] = TableChanges(key, table, overwrite=mode == "overwrite", only_new=mode == "append")
+    return changes, loaded.summary
 
 
 def _batches(plan: LoadPlan, catalog: Catalog, world: World, *, strict: bool) -> Iterator[Batch]:

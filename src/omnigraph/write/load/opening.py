@@ -7,7 +7,7 @@ import glob
 import io
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
 import obstore
 import pyarrow as pa
@@ -18,11 +18,11 @@ from omnigraph.store.location import OBJECT_STORES, Location, parse_location
 from omnigraph.store.remote_objects import RemoteObjects, open_remote_objects
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer
+    from typing_extensions import Buffer
 
     from omnigraph.world import World
 
-PACKED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
+PACKED: dict[str, Literal["gzip", "zstd", "bz2"]] = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 _WILD = frozenset("*?[")
 
 
@@ -60,9 +60,10 @@ def find_files(where: str, world: World) -> list[Found]:
 
 def open_file(found: Found, world: World) -> BinaryIO:
     """The bytes of a file, unpacked. Raises `InvalidInput` or a `StoreError` when they cannot be had."""
-    stream = _open_remote(found, world) if is_remote(found.where) else _open_local(found.where)
+    stream: Any = _open_remote(found, world) if is_remote(found.where) else _open_local(found.where)
     packer = PACKED.get(PurePosixPath(found.where).suffix)
-    return stream if packer is None else cast("BinaryIO", pa.CompressedInputStream(stream, packer))
+    opened: Any = stream if packer is None else pa.CompressedInputStream(stream, packer)
+    return cast("BinaryIO", opened)
 
 
 def is_lance(where: str) -> bool:
@@ -102,9 +103,8 @@ def _find_remote(where: str, world: World) -> list[Found]:
     objects = open_remote_objects(location, world)
     if not wild and location.root:
         parent, name = _parent(location, world)
-        exact = [each for each in parent.list("") if each.path == name] if parent.is_object(name) else []
-        if exact:
-            return [Found(where, exact[0].size)]
+        if parent.is_object(name):
+            return [Found(where, obstore.head(parent.store, name)["size"])]
     found = [(PurePosixPath(each.path), each.size) for each in objects.list("")]
     kept = [(path, size) for path, size in found if _counts(path) and (not wild or fnmatch.fnmatch(str(path), wild))]
     return [Found(f"{fixed.rstrip('/')}/{path}", size) for path, size in kept]

@@ -144,7 +144,8 @@ class _Renamed:
         if derived is None:
             return given_or_new_ids(batch, world)
         wrong = mismatches(batch, derived)
-        for index in [] if wrong is None else pc.indices_nonzero(wrong).to_pylist():
+        indices: list[Any] = [] if wrong is None else pc.indices_nonzero(wrong).to_pylist()
+        for index in indices:
             self._note(batch, index, batch.ids[index].as_py(), derived[index].as_py())
         return derived
 

@@ -140,7 +140,7 @@ def _float(declared: PropertyType, value: object) -> float:
 def _date(declared: PropertyType, value: object) -> int:
     if isinstance(value, date) and not isinstance(value, datetime):
         return (value - _EPOCH_DAY).days
-    if isinstance(value, Integral) and not isinstance(value, bool):
+    if not isinstance(value, bool) and isinstance(value, Integral):
         return _in_range("I32", int(value))
     return (_parsed(declared, value, parse_date) - _EPOCH_DAY).days
 
@@ -149,7 +149,7 @@ def _moment(declared: PropertyType, value: object) -> int:
     if isinstance(value, datetime):
         aware = value.replace(tzinfo=UTC) if value.tzinfo is None else value
         return (aware - _EPOCH) // timedelta(milliseconds=1)
-    if isinstance(value, Integral) and not isinstance(value, bool):
+    if not isinstance(value, bool) and isinstance(value, Integral):
         return _in_range("I64", int(value))
     return (_parsed(declared, value, parse_datetime) - _EPOCH) // timedelta(milliseconds=1)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from omnigraph.errors import CommitConflict, Contention, NotFound, ObjectExists
+from omnigraph.store.counting import count
 from omnigraph.store.filters import equal
 from omnigraph.store.staging import commit_staged, create_table, stage_append
 
@@ -97,6 +98,7 @@ def _open_or_create(stores: Stores) -> Table:
     except NotFound:
         pass
     options = stores.tables.location.storage_options
+    count("table_commits", PATH)
     with suppress(ObjectExists):  # somebody else was first, which is as good
         create_table(stores.tables.uri(PATH), SCHEMA, None, None if options is None else dict(options))
     return stores.tables.open_newest(PATH)

@@ -1,0 +1,92 @@
+"""The last step: keys of entities become objects, and every column gets the Arrow type that the query promises."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.language.query.types import EntityType
+from omnigraph.language.schema.arrow import arrow_type
+from omnigraph.language.schema.catalog import PropertyType
+from omnigraph.read.execute.bound import TYPE_NAME
+from omnigraph.relational.row_filter import one_array
+
+if TYPE_CHECKING:
+    from omnigraph.language.query.checked import CheckedQuery, Column, Variable
+    from omnigraph.language.query.expressions import EntityValue
+    from omnigraph.language.schema.catalog import Catalog
+    from omnigraph.read.execute.scope import Scope
+
+_PATH_VALUES = ("length", "nodes", "edges")
+
+
+def finished(scope: Scope, checked: CheckedQuery, rows: pa.Table) -> pa.Table:
+    """The result under its own column names."""
+    columns = [
+        _finished(scope, column, one_array(rows.column(f"c{number}"))) for number, column in enumerate(checked.columns)
+    ]
+    return pa.table(columns, names=[each.name for each in checked.columns])
+
+
+def _finished(scope: Scope, column: Column, values: pa.Array[Any]) -> pa.Array[Any]:
+    if isinstance(column.type, EntityType):
+        return _objects(scope, cast("EntityValue", column.value).variable, values)
+    assert isinstance(column.type, PropertyType)
+    return as_declared(values, arrow_type(column.type))
+
+
+def as_declared(values: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
+    """Values from DuckDB in a stored type; date64 keeps the time of day only when it is made from an integer."""
+    if values.type == kind:
+        return values
+    if pa.types.is_date64(kind):
+        return one_array(values.cast(pa.timestamp("ms")).cast(pa.int64()).view(pa.date64()))
+    listed: Any = kind
+    if pa.types.is_list(kind) and pa.types.is_date64(listed.value_type):
+        return one_array(values.cast(pa.list_(pa.timestamp("ms"))).cast(pa.list_(pa.int64())).view(kind))
+    if pa.types.is_fixed_size_list(kind):
+        return one_array(values.cast(pa.list_(pa.float32(), listed.list_size)).cast(kind))
+    return one_array(values.cast(kind))
+
+
+def _objects(scope: Scope, name: str, keys: pa.Array[Any]) -> pa.Array[Any]:
+    variable = scope.variables[name]
+    numbers = pc.fill_null(keys.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
+    fields = _fields(scope.read.catalog, variable)
+    found = scope.values(name, [stored for stored, _ in fields.values()], numbers)
+    arrays = [found[stored] for stored, _ in fields.values()]
+    shape = [pa.field(shown, kind) for shown, (_, kind) in fields.items()]
+    objects: pa.Array[Any] = pa.StructArray.from_arrays(arrays, fields=shape, mask=pa.array(numbers < 0))
+    return objects
+
+
+def _fields(catalog: Catalog, variable: Variable) -> dict[str, tuple[str, pa.DataType]]:
+    """The fields of an entity: how each is called, where it is stored, and its type."""
+    if variable.kind == "path":
+        texts = pa.list_(pa.field("item", pa.string()))
+        return {name: (name, pa.int64() if name == "length" else texts) for name in _PATH_VALUES}
+    if variable.kind == "edge":
+        properties, own = catalog.edges[variable.declared].properties, ("id", "src", "dst")
+    elif variable.is_interface:
+        properties, own = catalog.interfaces[variable.declared].properties, ("id",)
+    else:
+        properties, own = catalog.nodes[variable.declared].properties, ("id",)
+    fields = {name: (name, cast("pa.DataType", pa.string())) for name in own}
+    if variable.is_interface:
+        fields["type"] = (TYPE_NAME, pa.string())
+    readable = {name: each for name, each in properties.items() if each.type.scalar != "Blob"}
+    return fields | {name: (name, arrow_type(each.type)) for name, each in readable.items()}
+
+
+def no_rows(scope: Scope, checked: CheckedQuery) -> pa.Table:
+    """A result without rows, with the right types."""
+    columns = []
+    for column in checked.columns:
+        if isinstance(column.type, EntityType):
+            columns.append(_finished(scope, column, pa.array(np.zeros(0, np.int64))))
+        else:
+            columns.append(pa.array([], arrow_type(cast("PropertyType", column.type))))
+    return pa.table(columns, names=[each.name for each in checked.columns])

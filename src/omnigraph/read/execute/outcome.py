@@ -1,0 +1,182 @@
+"""From matches to the columns of the result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from omnigraph.language.query.expressions import (
+    Aggregate,
+    Bm25,
+    ColumnValue,
+    EntityValue,
+    Expression,
+    Nearest,
+    ParameterValue,
+    PropertyValue,
+    Rrf,
+    contains,
+    walk,
+)
+from omnigraph.language.query.types import STRING, EntityType
+from omnigraph.read.execute.bound import TYPE_NAME
+from omnigraph.read.execute.rows import Rows, joined
+from omnigraph.read.execute.scope import WEIGHT
+from omnigraph.read.plan.needs import deciding, is_sure_count, needed_values
+from omnigraph.read.search.fusion import fused_scores
+from omnigraph.relational.aggregates import each_alone, plain, weighted
+from omnigraph.relational.outcome import MATCHES, Bounds, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from omnigraph.language.query.checked import CheckedQuery, Variable
+    from omnigraph.read.execute.scope import Scope
+    from omnigraph.relational.aggregates import Rendering
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Makes the result of one query from its matches. `rows_are_groups` when no two matches fall into one group."""
+
+    scope: Scope
+    checked: CheckedQuery
+    rows_are_groups: bool = False
+
+    def bounds(self) -> Bounds:
+        """Limit and offset of this request."""
+        return Bounds(self._bound(self.checked.limit), self._bound(self.checked.offset) or 0)
+
+    def result(self, batches: Iterator[Rows]) -> pa.Table:
+        """The rows of the result: columns `c0`, `c1`, … in which an entity is still a key."""
+        pieces = self._enough(batches)
+        first = next(pieces, None)
+        if first is None:
+            first = self._empty()
+        second = next(pieces, None)
+        if second is None:
+            return self._selected({MATCHES: self._table(first)}, weighted_rows=first.weight is not None)
+        if any(isinstance(each, Rrf) for value in self._expressions() for each in walk(value)):
+            whole = joined([first, second, *pieces])
+            return self._selected({MATCHES: self._table(whole)}, weighted_rows=whole.weight is not None)
+        return self._collected(first, second, pieces)
+
+    # -- matches as a table --------------------------------------------------------------------------------------------
+
+    def _collected(self, first: Rows, second: Rows, others: Iterator[Rows]) -> pa.Table:
+        """More matches than are held at once go into a table of DuckDB, which may use the disk."""
+        engine = self.scope.read.engine
+
+        def tables() -> Iterator[pa.Table]:
+            for rows in (first, second):
+                yield self._table(rows, always_weighted=True)
+            for rows in others:
+                yield self._table(rows, always_weighted=True)
+
+        with engine.collected(MATCHES, tables()):
+            return self._selected({}, weighted_rows=self.checked.aggregated)
+
+    def _table(self, rows: Rows, *, always_weighted: bool = False) -> pa.Table:
+        """The columns that the result is made from."""
+        if not self.checked.aggregated:
+            rows = rows if self.checked.distinct else rows.repeated()
+        table = self.scope.table(self._expressions(), rows)
+        for fusion in self._fusions():
+            scores = fused_scores(self.scope, fusion, rows, self._reach())
+            table = table.append_column(_fusion_name(fusion), scores)
+        if not self.checked.aggregated or (rows.weight is None and not always_weighted):
+            return table
+        weight = pa.array(rows.weight) if rows.weight is not None else pa.repeat(1, rows.count)
+        return table.append_column(WEIGHT, weight)
+
+    def _empty(self) -> Rows:
+        return Rows(0, {name: np.zeros(0, np.int64) for name in self.scope.variables})
+
+    def _enough(self, batches: Iterator[Rows]) -> Iterator[Rows]:
+        """Without an order any rows will do: stop as soon as there are as many as are wanted."""
+        bounds = self.bounds()
+        ordered = self.checked.order or self.checked.aggregated or self.checked.distinct
+        wanted = None if ordered or bounds.limit is None else bounds.limit + bounds.offset
+        for rows in batches:
+            yield rows
+            if wanted is not None:
+                wanted -= rows.count
+                if wanted <= 0:
+                    return
+
+    def _expressions(self) -> list[Expression]:
+        return [*needed_values(self.checked), *self._tie_values()]
+
+    def _tie_values(self) -> list[PropertyValue]:
+        values = []
+        for each in deciding(self.checked):
+            values.append(PropertyValue(each.name, "id", STRING))
+            if len(each.types) > 1:
+                values.append(PropertyValue(each.name, TYPE_NAME, STRING))
+        return values
+
+    def _fusions(self) -> list[Rrf]:
+        values = [each.value for each in (*self.checked.columns, *self.checked.order)]
+        return list(dict.fromkeys(each for value in values for each in walk(value) if isinstance(each, Rrf)))
+
+    def _reach(self) -> int:
+        bounds = self.bounds()
+        return (bounds.limit or 0) + bounds.offset
+
+    # -- the query -----------------------------------------------------------------------------------------------------
+
+    def _selected(self, tables: dict[str, pa.Table | pa.RecordBatchReader], *, weighted_rows: bool) -> pa.Table:
+        builder = self.scope.builder(self._aggregates(weighted_rows=weighted_rows))
+        builder = type(builder)(builder.params, builder.now, self._leaf, builder.aggregate)
+        outcome = Outcome(
+            self.checked,
+            builder,
+            ties=[self.scope.column(each) for each in self._tie_values()],
+            required=[self._leaf(each) for each in self._ranking()],
+            grouped=not self.rows_are_groups,
+        )
+        return self.scope.read.engine.select(outcome.query(self.bounds()), tables)
+
+    def _aggregates(self, *, weighted_rows: bool) -> Rendering:
+        weight = exp.column(WEIGHT, quoted=True) if weighted_rows else exp.Literal.number(1)
+        rendered = each_alone(weight) if self.rows_are_groups else weighted(weight) if weighted_rows else plain
+        sure = frozenset(each.name for each in self.checked.pattern.variables)
+
+        def render(aggregate: Aggregate, argument: exp.Expr) -> exp.Expr:
+            # What is always there is not looked at to be counted.
+            is_sure = not aggregate.distinct and is_sure_count(aggregate, sure)
+            return rendered(aggregate, exp.Literal.number(1) if is_sure else argument)
+
+        return render
+
+    def _leaf(self, expression: Expression) -> exp.Expr:
+        if isinstance(expression, Rrf):
+            return exp.column(_fusion_name(expression), quoted=True)
+        return self.scope.column(expression)
+
+    def _ranking(self) -> list[Expression]:
+        """The ranking that the result is ordered by first: what it does not rank is not found."""
+        found = first_ranking(self.checked)
+        return [] if found is None or self.checked.aggregated or self.checked.distinct else [found]
+
+    def _bound(self, bound: int | ParameterValue | None) -> int | None:
+        if isinstance(bound, ParameterValue):
+            return cast("int", self.scope.read.params[bound.name])
+        return bound
+
+
+def first_ranking(checked: CheckedQuery) -> Nearest | Bm25 | Rrf | None:
+    """The ranking that is the first key of the order."""
+    if not checked.order:
+        return None
+    value = checked.order[0].value
+    value = checked.columns[value.index].value if isinstance(value, ColumnValue) else value
+    return value if isinstance(value, Nearest | Bm25 | Rrf) else None
+
+
+def _fusion_name(fusion: Rrf) -> str:
+    return f"#rrf {hash(fusion)}"

@@ -1,0 +1,102 @@
+"""A checked query over one immutable snapshot: run it, explain it, measure it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from omnigraph.read.cache import ReadCache, cache_of
+from omnigraph.read.execute.deadline import Deadline
+from omnigraph.read.execute.engine import Engine
+from omnigraph.read.execute.match import Matcher
+from omnigraph.read.execute.objects import finished
+from omnigraph.read.execute.outcome import Maker
+from omnigraph.read.execute.profile import Profile
+from omnigraph.read.execute.read import Read
+from omnigraph.read.execute.scope import Scope
+from omnigraph.read.options import DEFAULT_OPTIONS
+from omnigraph.read.plan.build import Planner, visible
+from omnigraph.read.plan.estimates import Estimates
+from omnigraph.read.plan.needs import needed_variables, rows_are_groups
+from omnigraph.read.plan.pushdown import Pushdown
+from omnigraph.read.result import Result
+from omnigraph.read.search.searches import Searches
+from omnigraph.world import REAL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import pyarrow as pa
+
+    from omnigraph.language.query.checked import CheckedQuery
+    from omnigraph.language.schema.catalog import Catalog
+    from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.read.execute.rows import Rows
+    from omnigraph.read.options import ReadOptions
+    from omnigraph.read.plan.operators import Step
+    from omnigraph.store.tables import TableStore
+    from omnigraph.world import World
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A query that is ready to run: its plan, and everything the steps share."""
+
+    checked: CheckedQuery
+    scope: Scope
+    steps: tuple[Step, ...]
+
+    def run(self) -> pa.Table:
+        """The result."""
+        maker = Maker(self.scope, self.checked, rows_are_groups(self.checked, self.steps, self.scope.read.catalog))
+        batches: Iterator[Rows] = Matcher(self.scope).run(self.steps)
+        with self.scope.read.profile.timing(self.checked) as measured:
+            result = finished(self.scope, self.checked, maker.result(batches))
+            measured.rows = result.num_rows
+        return result
+
+
+def run_query(
+    snapshot: Snapshot,
+    tables: TableStore,
+    catalog: Catalog,
+    checked: CheckedQuery,
+    params: Mapping[str, object],
+    *,
+    now: dt.datetime | None = None,
+    options: ReadOptions = DEFAULT_OPTIONS,
+    world: World = REAL,
+    cache: ReadCache | None = None,
+) -> Result:
+    """Run a query. `params` are values from `bind_params`; `now` is the instant that `now()` means."""
+    prepared = prepare(snapshot, tables, catalog, checked, params, now=now, options=options, world=world, cache=cache)
+    try:
+        return Result(prepared.run())
+    finally:
+        prepared.scope.read.engine.close()
+
+
+def prepare(
+    snapshot: Snapshot,
+    tables: TableStore,
+    catalog: Catalog,
+    checked: CheckedQuery,
+    params: Mapping[str, object],
+    *,
+    now: dt.datetime | None = None,
+    options: ReadOptions = DEFAULT_OPTIONS,
+    world: World = REAL,
+    cache: ReadCache | None = None,
+) -> Prepared:
+    """Plan a query without running it."""
+    moment = now or dt.datetime.fromtimestamp(world.now_us() // 1_000 / 1_000, dt.UTC)
+    deadline = Deadline(options, world)
+    read = Read(
+        snapshot, tables, catalog, params, moment, options, cache or cache_of(tables), Engine(options, deadline),
+        deadline, Profile(world),
+    )  # fmt: skip
+    scope = Scope(read, {each.name: each for each in visible(checked.pattern)}, Searches(read))
+    planner = Planner(Estimates(snapshot, catalog), Pushdown(params, moment))
+    steps = planner.plan(checked.pattern, {}, needed_variables(checked))
+    return Prepared(checked, scope, steps)

@@ -1,0 +1,74 @@
+"""The house is built as designed: imports go one way, and only `spark/` needs Spark."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+from source import ROOT, modules
+
+HEAVY = {"pyspark", "py4j"}
+BANNED_NAMES = {"utils", "helpers", "common", "manager", "base", "util", "misc"}
+
+
+def test_imports_go_one_way() -> None:
+    """The contracts of import-linter in pyproject.toml."""
+    linter = Path(sys.executable).with_name("lint-imports")
+    checked = subprocess.run(
+        [linter, "--no-cache"], cwd=ROOT.parent.parent, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def at_import(tree: ast.Module) -> list[ast.Import | ast.ImportFrom]:
+    """The imports that run when a module is imported: not those of functions, not those for the type checker."""
+    found: list[ast.Import | ast.ImportFrom] = []
+    waiting: list[ast.AST] = list(tree.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found.append(node)
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            waiting.extend(node.orelse)
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            waiting.extend(ast.iter_child_nodes(node))
+    return found
+
+
+def packages(node: ast.Import | ast.ImportFrom) -> set[str]:
+    names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+    return {name.partition(".")[0] for name in names}
+
+
+def test_nothing_outside_spark_imports_pyspark_when_it_is_imported() -> None:
+    strays = [
+        f"{file}:{node.lineno}"
+        for file, tree in modules().items()
+        if not file.startswith("spark/")
+        for node in at_import(tree)
+        if packages(node) & HEAVY
+    ]
+    assert strays == []
+
+
+def test_the_rule_sees_imports_in_branches_and_ignores_those_of_functions_and_of_the_type_checker() -> None:
+    seen = ast.parse("try:\n import pyspark\nexcept ImportError:\n pass\nclass A:\n from pyspark.sql import B\n")
+    unseen = ast.parse("if TYPE_CHECKING:\n import pyspark\ndef f():\n import pyspark\n")
+    assert len(at_import(seen)) == 2
+    assert at_import(unseen) == []
+
+
+def test_importing_omnigraph_starts_nothing_heavy() -> None:
+    ask = "import sys, omnigraph; print([name for name in ('pyspark', 'py4j', 'duckdb') if name in sys.modules])"
+    told = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, timeout=60, check=True)
+    assert told.stdout.strip() == "[]"
+
+
+def test_no_module_has_a_name_that_says_nothing() -> None:
+    assert [file for file in modules() if BANNED_NAMES & set(file.removesuffix(".py").split("/"))] == []
+
+
+def test_every_module_says_what_it_is() -> None:
+    assert [file for file, tree in modules().items() if not ast.get_docstring(tree)] == []

@@ -1,0 +1,228 @@
+"""Nobody undoes the work of a process that lives; who is silent for too long loses it, and does no damage afterwards."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from omnigraph.errors import Contention, RecoveryRequired
+from omnigraph.store import lease
+from omnigraph.store.lease import Owner
+from omnigraph.world import REAL
+from omnigraph.write import tickets
+from omnigraph.write.commit import commit
+from omnigraph.write.recovery import sidecar as sidecars_module
+from omnigraph.write.recovery.audit import recoveries
+from omnigraph.write.recovery.classify import Decision
+from omnigraph.write.recovery.sidecar import Sidecar, TablePin
+from omnigraph.write.recovery.sweep import sweep
+from write.recovery import works
+from write.recovery.hand_made import CITY, KNOWS, PERSON, TABLES, add, content, insert, require_settled, sidecars
+from write.recovery.left_behind import leave_behind, standing
+
+if TYPE_CHECKING:
+    from crash.zygote import Child, Zygote
+    from omnigraph.manifest.graph_manifest import GraphManifest
+
+pytestmark = pytest.mark.crash
+SHORT = 1.0
+
+
+@pytest.fixture
+def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leases of this process last a second, and clocks do not differ."""
+    monkeypatch.setattr(sidecars_module, "LEASE_US", int(SHORT * 1_000_000))
+    monkeypatch.setattr(sidecars_module, "CLOCK_SKEW_US", 0)
+    monkeypatch.setattr(lease, "CLOCK_SKEW_US", 0)
+
+
+@pytest.mark.parametrize("point", ["commit.armed", "commit.table_landed", "commit.before_publish", "commit.published"])
+def test_a_writer_that_pauses_in_the_middle_is_left_alone_and_waited_for(
+    graph: GraphManifest, uri: str, zygote: Zygote, point: str
+) -> None:
+    slow = zygote.start(works.insert, uri, "slow", TABLES, failpoints=f"{point}=delay:1")
+    works.wait_for_sidecars(uri, 1, phase="running")
+    assert sweep(graph) == {}
+    add(graph, CITY)
+    assert slow.outcome().succeeded
+    assert "slow" in content(graph)[KNOWS]
+    assert recoveries(graph.stores) == []
+    require_settled(graph)
+
+
+@pytest.mark.usefixtures("short_leases")
+def test_a_lease_is_renewed_while_one_step_takes_longer_than_it(graph: GraphManifest, uri: str, zygote: Zygote) -> None:
+    pause = f"commit.table_landed=delay:{3 * SHORT}"
+    slow = zygote.start(works.insert_under_short_lease, uri, "slow", TABLES, SHORT, failpoints=pause)
+    works.wait_for_sidecars(uri, 1, phase="running")
+    before = standing(graph).expires_at
+    REAL.sleep(1.5 * SHORT)
+    assert sweep(graph) == {}
+    now = standing(graph).expires_at
+    assert before is not None
+    assert now is not None
+    assert now > before
+    assert slow.outcome().succeeded
+    assert recoveries(graph.stores) == []
+    require_settled(graph)
+
+
+def test_a_lease_of_another_machine_is_respected_until_it_runs_out(graph: GraphManifest) -> None:
+    """Only a machine itself knows which of its processes live."""
+    left = _of_another_machine(graph, expires_in=30)
+    assert sweep(graph) == {}
+    graph.stores.objects.write(left.path, _expired(left).encode())
+    assert sweep(graph) == {left.operation_id: Decision.BACK}
+    require_settled(graph)
+
+
+def test_a_process_number_that_is_used_again_is_another_process(graph: GraphManifest) -> None:
+    left = _of_another_machine(graph, expires_in=30)
+    reused = Owner("x", REAL.host(), f"{os.getpid()}:1")
+    graph.stores.objects.write(left.path, left.leased(reused, REAL).encode())
+    assert sweep(graph) == {left.operation_id: Decision.BACK}
+
+
+def test_of_many_that_meet_a_dead_operation_one_recovers_it(graph: GraphManifest, uri: str, zygote: Zygote) -> None:
+    for number in range(4):
+        assert zygote.run(works.insert, uri, f"{number}", TABLES, failpoints="commit.before_publish=kill").killed
+        finders = [zygote.start(works.sweep, uri) for _ in range(6)]
+        outcomes = [each.outcome() for each in finders]
+        assert all(each.succeeded for each in outcomes)
+        assert sum(len(each.value) for each in outcomes) == 1
+    assert len(recoveries(graph.stores)) == 4
+    assert len(graph.lineage().commits) == 5
+    assert len(content(graph)[PERSON]) == 4
+    require_settled(graph)
+
+
+@pytest.mark.usefixtures("short_leases")
+def test_a_frozen_writer_that_lost_its_work_finds_out_and_changes_nothing(
+    graph: GraphManifest, uri: str, zygote: Zygote
+) -> None:
+    add(graph, *TABLES)
+    before = content(graph)
+    zombie = _frozen(graph, uri, zygote, "commit.table_landed=delay:0.5")
+    assert list(sweep(graph).values()) == [Decision.BACK]
+    add(graph, *TABLES)
+    expected = content(graph)
+    zombie.thaw()
+    outcome = zombie.outcome()
+    assert isinstance(outcome.error, RecoveryRequired)
+    assert content(graph) == expected
+    assert before.keys() == expected.keys()
+    require_settled(graph)
+    add(graph, *TABLES)
+
+
+@pytest.mark.usefixtures("short_leases")
+def test_a_frozen_writer_whose_work_was_finished_for_it_succeeds(
+    graph: GraphManifest, uri: str, zygote: Zygote
+) -> None:
+    zombie = _frozen(graph, uri, zygote, "commit.before_publish=delay:0.5")
+    assert list(sweep(graph).values()) == [Decision.FORWARD]
+    add(graph, *TABLES)
+    zombie.thaw()
+    outcome = zombie.outcome()
+    assert outcome.succeeded, outcome
+    assert outcome.value in graph.lineage().commits
+    assert content(graph)[KNOWS].keys() >= {"zombie"}
+    require_settled(graph)
+
+
+@pytest.mark.usefixtures("short_leases")
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_version_that_a_frozen_writer_lands_after_it_lost_its_work_is_taken_back(
+    graph: GraphManifest, uri: str, zygote: Zygote, others: int
+) -> None:
+    """Frozen between the last look at its lease and the table's commit: no look can prevent that it lands."""
+    add(graph, *TABLES)
+    zombie = _frozen(graph, uri, zygote, "store.write=delay:0.5@2")
+    assert list(sweep(graph).values()) == [Decision.BACK]
+    for _ in range(others):
+        add(graph, *TABLES)
+    before = content(graph)
+    zombie.thaw()
+    outcome = zombie.outcome()
+    assert not outcome.succeeded
+    assert content(graph) == before
+    assert sidecars(graph) == []
+    add(graph, *TABLES)
+    require_settled(graph)
+
+
+@pytest.mark.usefixtures("short_leases")
+def test_a_frozen_recovery_that_lost_its_turn_changes_nothing(graph: GraphManifest, uri: str, zygote: Zygote) -> None:
+    add(graph, *TABLES)
+    assert zygote.run(works.insert, uri, "dead", TABLES, failpoints="commit.table_landed=kill").killed
+    pause = "recovery.before_publish=delay:0.5"
+    zombie = zygote.start(works.sweep_under_short_lease, uri, SHORT, failpoints=pause)
+    _freeze(zombie, graph, restored=True)
+    assert list(sweep(graph).values()) == [Decision.BACK]
+    add(graph, *TABLES)
+    before = content(graph)
+    zombie.thaw()
+    zombie.outcome()
+    assert content(graph) == before
+    assert len(recoveries(graph.stores)) == 1
+    add(graph, *TABLES)
+    require_settled(graph)
+
+
+def test_waiting_for_a_writer_that_never_ends_is_given_up_with_its_operation(
+    graph: GraphManifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tickets, "WAIT_SECONDS", 0.2)
+    left = _of_another_machine(graph, expires_in=3_600)
+    with pytest.raises(Contention, match=f"{left.operation_id} holds node:Person"):
+        commit(graph, insert("new"))
+    assert sidecars(graph) == [left.path]
+    add(graph, CITY)
+
+
+def test_a_writer_of_release_0_8_that_may_live_is_waited_for(
+    graph: GraphManifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tickets, "WAIT_SECONDS", 0.2)
+    leave_behind(graph, "Mutation", {PERSON: 1}, started_at=REAL.now_us())
+    with pytest.raises(Contention):
+        commit(graph, insert("new"))
+
+
+def _frozen(graph: GraphManifest, uri: str, zygote: Zygote, pause: str) -> Child:
+    """A writer that is frozen at a failpoint until its lease has run out."""
+    child = zygote.start(works.insert_under_short_lease, uri, "zombie", TABLES, SHORT, failpoints=pause)
+    _freeze(child, graph)
+    return child
+
+
+def _freeze(child: Child, graph: GraphManifest, *, restored: bool = False) -> None:
+    works.wait_for_sidecars(graph.stores.uri, 1, phase="running")
+    if restored:
+        works.wait_until_landed(graph.stores.uri, KNOWS)
+    REAL.sleep(0.25)
+    child.freeze()
+    REAL.sleep(SHORT + 0.3)
+
+
+def _of_another_machine(graph: GraphManifest, *, expires_in: float) -> Sidecar:
+    entry = graph.snapshot()[PERSON]
+    pin = TablePin(PERSON, graph.stores.tables.location.child(entry.path), 1, 2)
+    left = Sidecar(
+        REAL.ulid(),
+        REAL.now_us(),
+        "Mutation",
+        tables=(pin,),
+        owner=Owner("x", "another-host", "17:4711"),
+        expires_at=REAL.now_us() + int(expires_in * 1_000_000),
+        phase="running",
+    )
+    graph.stores.objects.create(left.path, left.encode())
+    return left
+
+
+def _expired(left: Sidecar) -> Sidecar:
+    return replace(left, expires_at=REAL.now_us() - 20_000_000)
