@@ -104,7 +104,7 @@ def make_graph(folder: Path, schema: str, records: Mapping[str, Sequence[Record]
         kind, _, name = table_key.partition(":")
         found = [_identified(catalog, kind, name, number, each) for number, each in enumerate((records or {}).get(name, ()))]
         rows = rows_of(arrow, found)
-        dataset = create_table(store.uri(table_path(table_key)), arrow, rows, None)
+        dataset = create_table(store.uri(table_path(table_key)), arrow, [rows] if rows.num_rows else None, None)
         table = store.keep(Table(dataset, path=table_path(table_key), branch=None))
         entries[table_key] = TableEntry(table_key, table.path, table.version, None, rows.num_rows)
     return Graph(catalog, store, Snapshot("main", 1, None, entries))

@@ -60,8 +60,8 @@ def _parents(commit: GraphCommit, known: dict[str, GraphCommit]) -> list[str]:
 def _join(lanes: list[str], commit_id: str) -> Iterator[Line]:
     """Lines that lead to one commit come together above it, one at a time from the right."""
     while lanes.count(commit_id) > 1:
-        first, last = lanes.index(commit_id), len(lanes) - 1 - lanes[::-1].index(commit_id)
-        reach = {2 * lane - 1: "_" for lane in range(first + 1, last)}
+        *_, other, last = [lane for lane, held in enumerate(lanes) if held == commit_id]
+        reach = {2 * lane - 1: "_" for lane in range(other + 1, last)}
         yield _line({**reach, **_straight(last), **_moved(last, len(lanes), "/", -1)}), None
         del lanes[last]
 

@@ -1,4 +1,4 @@
-"""Nobody undoes the work of a process that lives; who is silent for too long loses it, and does no damage afterwards."""
+"""Nobody undoes the work of a process that lives. Who is silent for too long loses it, and does no damage later."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from omnigraph.errors import Contention, RecoveryRequired
+from omnigraph.errors import CommitRejected, Contention, RecoveryRequired
 from omnigraph.store import lease
 from omnigraph.store.lease import Owner
 from omnigraph.world import REAL
@@ -147,8 +147,9 @@ def test_a_version_that_a_frozen_writer_lands_after_it_lost_its_work_is_taken_ba
     before = content(graph)
     zombie.thaw()
     outcome = zombie.outcome()
-    assert not outcome.succeeded
+    assert isinstance(outcome.error, CommitRejected if others else RecoveryRequired)
     assert content(graph) == before
+    assert [each.kind for each in recoveries(graph.stores)] == ["RolledBack", "RolledBack"]
     assert sidecars(graph) == []
     add(graph, *TABLES)
     require_settled(graph)
