@@ -160,7 +160,7 @@ def example(kind: type[OmniGraphError]) -> OmniGraphError:
     parameters = [each for each in inspect.signature(kind.__init__).parameters.values() if each.name != "self"]
     places = [EXAMPLES[str(each.annotation)] for each in parameters if each.kind is not each.KEYWORD_ONLY]
     named = {each.name: EXAMPLES[str(each.annotation)] for each in parameters if each.kind is each.KEYWORD_ONLY}
-    return kind(*places, **named)
+    return kind(*places, **named)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", KINDS)

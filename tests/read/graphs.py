@@ -102,7 +102,9 @@ def make_graph(folder: Path, schema: str, records: Mapping[str, Sequence[Record]
     entries = {}
     for table_key, arrow in table_arrow_schemas(catalog).items():
         kind, _, name = table_key.partition(":")
-        found = [_identified(catalog, kind, name, number, each) for number, each in enumerate((records or {}).get(name, ()))]
+        found = [
+            _identified(catalog, kind, name, number, each) for number, each in enumerate((records or {}).get(name, ()))
+        ]
         rows = rows_of(arrow, found)
         dataset = create_table(store.uri(table_path(table_key)), arrow, [rows] if rows.num_rows else None, None)
         table = store.keep(Table(dataset, path=table_path(table_key), branch=None))

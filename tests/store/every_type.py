@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import lance
 import pyarrow as pa
@@ -22,29 +22,29 @@ BLOB = pa.field(
     pa.struct([pa.field("data", pa.large_binary()), pa.field("uri", pa.utf8())]),
     metadata={"ARROW:extension:name": "lance.blob.v2"},
 )
-SCHEMA = pa.schema(
-    [
-        pa.field("id", pa.utf8(), nullable=False),
-        pa.field("bool", pa.bool_()),
-        BLOB,
-        pa.field("date", pa.date32()),
-        pa.field("f32", pa.float32()),
-        pa.field("f64", pa.float64()),
-        pa.field("i32", pa.int32()),
-        pa.field("i64", pa.int64()),
-        pa.field("moment", pa.date64()),
-        pa.field("moments", pa.list_(pa.date64())),
-        pa.field("text", pa.utf8()),
-        pa.field("texts", pa.list_(pa.utf8())),
-        pa.field("u32", pa.uint32()),
-        pa.field("u64", pa.uint64()),
-        pa.field("vector", VECTOR),
-    ]
-)
-SMALL = pa.schema([pa.field("id", pa.utf8(), nullable=False), pa.field("n", pa.int64())])
+FIELDS: list[pa.Field[Any]] = [
+    pa.field("id", pa.utf8(), nullable=False),
+    pa.field("bool", pa.bool_()),
+    BLOB,
+    pa.field("date", pa.date32()),
+    pa.field("f32", pa.float32()),
+    pa.field("f64", pa.float64()),
+    pa.field("i32", pa.int32()),
+    pa.field("i64", pa.int64()),
+    pa.field("moment", pa.date64()),
+    pa.field("moments", pa.list_(pa.date64())),
+    pa.field("text", pa.utf8()),
+    pa.field("texts", pa.list_(pa.utf8())),
+    pa.field("u32", pa.uint32()),
+    pa.field("u64", pa.uint64()),
+    pa.field("vector", VECTOR),
+]
+SCHEMA = pa.schema(FIELDS)
+SMALL_FIELDS: list[pa.Field[Any]] = [pa.field("id", pa.utf8(), nullable=False), pa.field("n", pa.int64())]
+SMALL = pa.schema(SMALL_FIELDS)
 
 
-def date64(milliseconds: Sequence[int | None]) -> pa.Array:
+def date64(milliseconds: Sequence[int | None]) -> pa.Array[Any]:
     """Moments with their time of day; pyarrow's own conversion from datetime cuts it off."""
     return pa.array(milliseconds, pa.int64()).view(pa.date64())
 
@@ -59,7 +59,7 @@ def rows(*ids: str, salt: int = 0) -> pa.Table:
     lists = pa.ListArray.from_arrays(
         pa.array(range(0, 2 * len(ids) + 1, 2), pa.int32()), date64([1_577_836_800_001 + salt, None] * len(ids))
     )
-    columns = [
+    columns: list[pa.Array[Any]] = [
         pa.array(ids, pa.utf8()),
         pa.array(some(salt % 2 == 0), pa.bool_()),
         pa.array(some({"data": f"blob {salt}".encode(), "uri": None}), BLOB.type),
@@ -108,7 +108,7 @@ def contents(table: Table) -> dict[str, list[object]]:
     blobs = _blobs(table, found.num_rows) if BLOB.name in table.schema.names else [None] * found.num_rows
     listed = [_comparable(found.column(name)) for name in plain]
     by_id = zip(found.column("id").to_pylist(), zip(*listed, blobs, strict=True), strict=True)
-    return {key: list(values) for key, values in sorted(by_id)}
+    return {str(key): list(values) for key, values in sorted(by_id)}
 
 
 def told(content: pa.Table) -> dict[str, list[object]]:
@@ -119,12 +119,12 @@ def told(content: pa.Table) -> dict[str, list[object]]:
         blobs = [None if each is None else each["data"] for each in content.column(BLOB.name).to_pylist()]
     listed = [_comparable(content.column(name)) for name in plain]
     by_id = zip(content.column("id").to_pylist(), zip(*listed, blobs, strict=True), strict=True)
-    return {key: list(values) for key, values in sorted(by_id)}
+    return {str(key): list(values) for key, values in sorted(by_id)}
 
 
 def ids(table: Table) -> list[str]:
     """The ids of all rows, sorted."""
-    return sorted(table.read(["id"]).column("id").to_pylist())
+    return sorted(map(str, table.read(["id"]).column("id").to_pylist()))
 
 
 def row_ids(table: Table) -> dict[str, int]:
@@ -143,7 +143,7 @@ def raw(store: TableStore, path: str = PATH, branch: str | None = None) -> lance
     return lance.dataset(store.uri(path, branch), storage_options=options(store))
 
 
-def _comparable(column: pa.ChunkedArray) -> list[object]:
+def _comparable(column: pa.ChunkedArray[Any]) -> list[object]:
     """Python values, with moments as milliseconds: pyarrow shows only their date."""
     if pa.types.is_date64(column.type):
         return list(pa.chunked_array([each.view(pa.int64()) for each in column.chunks], pa.int64()).to_pylist())

@@ -26,6 +26,10 @@ class LossyProxy(CountingProxy):
         self.dead = False
         self._server.RequestHandlerClass = _LossyHandler
 
+    def __enter__(self) -> LossyProxy:
+        self.start()
+        return self
+
 
 class _LossyHandler(_Handler):
     def relay(self) -> None:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 OPERATORS: tuple[Operator, ...] = ("=", "!=", "<", "<=", ">", ">=")
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-TYPES = {
+TYPES: dict[str, pa.DataType] = {
     "bool": pa.bool_(),
     "i32": pa.int32(),
     "i64": pa.int64(),
@@ -56,13 +56,12 @@ TYPES = {
     "moment": pa.date64(),
 }
 KINDS: Kinds = {name: name for name in TYPES} | {f"{name}s": name for name in TYPES} | {"id": "text"}
-SCHEMA = pa.schema(
-    [
-        pa.field("id", pa.utf8(), nullable=False),
-        *(pa.field(name, kind) for name, kind in TYPES.items()),
-        *(pa.field(f"{name}s", pa.list_(kind)) for name, kind in TYPES.items()),
-    ]
-)
+FIELDS: list[pa.Field[Any]] = [
+    pa.field("id", pa.utf8(), nullable=False),
+    *(pa.field(name, kind) for name, kind in TYPES.items()),
+    *(pa.field(f"{name}s", pa.list_(kind)) for name, kind in TYPES.items()),
+]
+SCHEMA = pa.schema(FIELDS)
 HOSTILE = ["", "'", "''", "\\", "\\'", "%", "_", '"', "`", "\0", "a\nb", "' or true --", "é", "☃", "🜚", "null", "--"]
 WHOLE = [-(2**31), 2**31 - 1, -(2**63), 2**63 - 1, 2**32 - 1, 2**64 - 1, 2**53, 2**53 + 1, 0, 1, -1]
 FLOATS = [0.0, -0.0, 0.1, -1.5, 5e-324, 1e-45, 16777217.0, 3.4028234663852886e38, 1e300, math.inf, -math.inf, math.nan]
@@ -85,7 +84,8 @@ def stored_values(name: str) -> list[Any]:
         return [each for each in WHOLE if least <= each < least + 2**width]
     if name == "f32":
         return [each for each in FLOATS if each != 1e300 and (math.isnan(each) or in_width(each, "f32") == each)]
-    return {"bool": [True, False], "f64": FLOATS, "text": HOSTILE, "date": DATES, "moment": MOMENTS}[name]
+    known: dict[str, list[Any]] = {"bool": [True, False], "f64": FLOATS, "text": HOSTILE, "date": DATES}
+    return MOMENTS if name == "moment" else known[name]
 
 
 def asked_values(name: str) -> list[Any]:
@@ -101,22 +101,20 @@ def asked_values(name: str) -> list[Any]:
 
 
 def as_table(rows: list[Row]) -> pa.Table:
-    return pa.Table.from_arrays(
-        [pa.array([row["id"] for row in rows], pa.utf8())]
-        + [_array([row[name] for row in rows], kind) for name, kind in TYPES.items()]
-        + [_list_array([row[f"{name}s"] for row in rows], kind) for name, kind in TYPES.items()],
-        schema=SCHEMA,
-    )
+    columns = [_array([row["id"] for row in rows], pa.utf8())]
+    columns += [_array([row[name] for row in rows], kind) for name, kind in TYPES.items()]
+    columns += [_list_array([row[f"{name}s"] for row in rows], kind) for name, kind in TYPES.items()]
+    return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
-def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
+def _array(values: list[Any], kind: pa.DataType) -> pa.Array[Any]:
     if kind != pa.date64():
         return pa.array(values, kind)
     milliseconds = dt.timedelta(milliseconds=1)
     return date64([None if each is None else (each - EPOCH) // milliseconds for each in values])
 
 
-def _list_array(values: list[list[Any] | None], kind: pa.DataType) -> pa.Array:
+def _list_array(values: list[list[Any] | None], kind: pa.DataType) -> pa.Array[Any]:
     items = [item for each in values for item in each or ()]
     offsets: list[int | None] = []
     position = 0
@@ -131,7 +129,7 @@ def matching(rows: list[Row], row_filter: Filter) -> list[str]:
 
 
 def found(table: Table, row_filter: Filter) -> list[str]:
-    return sorted(table.read(["id"], row_filter).column("id").to_pylist())
+    return sorted(map(str, table.read(["id"], row_filter).column("id").to_pylist()))
 
 
 def row(number: int, **values: Any) -> Row:

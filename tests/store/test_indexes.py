@@ -20,14 +20,13 @@ if TYPE_CHECKING:
 
     from omnigraph.store.tables import Table, TableStore
 
-SCHEMA = pa.schema(
-    [
-        pa.field("id", pa.utf8(), nullable=False),
-        pa.field("rank", pa.int64()),
-        pa.field("text", pa.utf8()),
-        pa.field("vector", VECTOR),
-    ]
-)
+FIELDS: list[pa.Field[Any]] = [
+    pa.field("id", pa.utf8(), nullable=False),
+    pa.field("rank", pa.int64()),
+    pa.field("text", pa.utf8()),
+    pa.field("vector", VECTOR),
+]
+SCHEMA = pa.schema(FIELDS)
 SPECS = (
     IndexSpec("id", "btree", "id_idx"),
     IndexSpec("rank", "btree", "rank_idx"),
@@ -165,7 +164,7 @@ def test_a_compaction_can_be_limited_to_some_pieces(tmp_path: Path) -> None:
 
 
 def contents_of_ids(table: Table) -> list[str]:
-    return sorted(table.read(["id"]).column("id").to_pylist())
+    return sorted(map(str, table.read(["id"]).column("id").to_pylist()))
 
 
 def test_one_piece_gains_nothing_from_compaction(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from omnigraph.write.stage import writes_of
 from omnigraph.write.view import View
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from omnigraph.write.commit import Receipt
@@ -49,9 +49,18 @@ class SmallGraph:
         """Pending writes over the newest state."""
         return PendingWrites(self.view(branch), self.catalog, budget)
 
-    def change(self, table_key: str, puts: Rows = (), deletes: set[str] = frozenset(), **how: bool) -> TableChanges:  # type: ignore[assignment]
+    def change(
+        self,
+        table_key: str,
+        puts: Sequence[dict[str, Any]] = (),
+        deletes: Iterable[str] = (),
+        *,
+        overwrite: bool = False,
+        only_new: bool = False,
+    ) -> TableChanges:
         """A net change of one table."""
-        return TableChanges(table_key, self.rows(table_key, list(puts)), frozenset(deletes), **how)
+        rows = self.rows(table_key, list(puts))
+        return TableChanges(table_key, rows, frozenset(deletes), overwrite=overwrite, only_new=only_new)
 
     def apply(self, changes: Mapping[str, TableChanges], branch: str = "main", *, check: bool = True) -> Receipt | None:
         """Validate and commit net changes."""

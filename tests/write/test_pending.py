@@ -348,7 +348,7 @@ class PendingAgainstDicts(RuleBasedStateMachine):
     def look_up(self, ids: list[str], ages: list[int | None]) -> None:
         assert self.pending.exists(PERSON, ids) == {each for each in ids if each in self.model}
         found = self.pending.rows_where(PERSON, "age", pa.array(ages, pa.int32()), ["id"]).column("id").to_pylist()
-        assert sorted(found) == sorted(n for n, age in self.model.items() if age is not None and age in ages)
+        assert sorted(map(str, found)) == sorted(n for n, age in self.model.items() if age is not None and age in ages)
 
     @rule()
     def commit(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,9 +12,6 @@ from hypothesis import strategies as st
 
 from omnigraph.write import view as view_module
 from write.small_graph import SmallGraph
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SCHEMA = "node T { n: I32?\n f: F32?\n at: DateTime?\n on: Date?\n s: String?\n b: Bool?\n u: U64?\n tags: [String]? }"
 KEY = "node:T"
@@ -51,7 +48,7 @@ def test_every_way_of_looking_finds_the_rows_with_the_wanted_values(
 ) -> None:
     columns = data.draw(st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=3, unique=True))
     wanted = {name: data.draw(st.lists(PICKED[name], max_size=4)) * (40 if many else 1) for name in columns}
-    asked = graph.rows(KEY, [{"id": "", **{name: each}} for name in columns for each in wanted[name]])
+    asked = graph.rows(KEY, [{"id": "", name: each} for name in columns for each in wanted[name]])
     begin, values = 0, {}
     for name in columns:
         values[name] = asked.column(name).slice(begin, len(wanted[name]))

@@ -104,4 +104,5 @@ def main() -> None:
         hide_tracebacks()
     if VARIABLE in REAL.environ:
         prepare_completion()
-    app(prog_name=PROGRAM)
+    # Calling the app itself would put typer's own hook for tracebacks in place.
+    typer.main.get_command(app)(prog_name=PROGRAM)

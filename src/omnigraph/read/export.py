@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from omnigraph.errors import InvalidInput
 from omnigraph.language.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.read.export_values import BlobColumn, json_values
+from omnigraph.store.counting import count
 from omnigraph.store.lance_errors import lance_errors
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def ordered_rows(table: Table, kind: NodeType | EdgeType) -> Iterator[pa.RecordB
     if not rows:
         return
     width = sum(4 * (each.type.dimensions or _NARROW_VALUE // 4) for each in kind.properties.values()) + _NARROW_VALUE
+    count("table_scans", table.path)
     with lance_errors(f"exporting {table.path} at version {table.version}"):
         if blobs or rows * width > SORTED_IN_MEMORY:
             yield from _fetched(table, blobs, max(ROWS, _FETCHED_AT_ONCE // width) if not blobs else ROWS // 8)

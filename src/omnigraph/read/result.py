@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.read.result_json import json_rows, json_text
+from omnigraph.read.result_json import json_rows, json_text, python_rows
 from omnigraph.read.result_text import html_table, text_table
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ class Result:
             yield from batch.to_pylist()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self._table.__arrow_c_stream__(requested_schema)
+        table: Any = self._table
+        return table.__arrow_c_stream__(requested_schema)
 
     def batches(self, rows: int = 65_536) -> Iterator[pa.RecordBatch]:
         """The rows as Arrow batches of at most so many rows."""
@@ -54,14 +56,10 @@ class Result:
 
     def to_polars(self) -> Any:
         """A polars DataFrame, which needs polars."""
-        import polars
-
-        return polars.DataFrame(self)
+        return import_module("polars").DataFrame(self)
 
     def to_pylist(self) -> list[dict[str, Any]]:
         """A list of dictionaries. A moment is an aware `datetime`."""
-        from omnigraph.read.result_json import python_rows
-
         return python_rows(self._table)
 
     def to_json(self, *, large_integers_as_text: bool = True) -> str:

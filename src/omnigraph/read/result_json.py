@@ -47,7 +47,9 @@ def _converted(column: pa.ChunkedArray[Any], moment: Callable[[int], object]) ->
 def _has_moments(kind: Any) -> bool:
     if pa.types.is_struct(kind):
         return any(_has_moments(each.type) for each in kind)
-    return _has_moments(kind.value_type) if pa.types.is_nested(kind) else pa.types.is_date64(kind)
+    if pa.types.is_list(kind):
+        return _has_moments(kind.value_type)
+    return pa.types.is_date64(kind)
 
 
 def _numbered(column: Any) -> Any:
@@ -82,7 +84,7 @@ def _moment_text(milliseconds: int) -> str:
     return _moment(milliseconds).strftime("%Y-%m-%dT%H:%M:%S.") + f"{milliseconds % 1_000:03d}Z"
 
 
-def _plain(value: Any, large_integers_as_text: bool) -> Any:  # noqa: FBT001
+def _plain(value: Any, large_integers_as_text: bool) -> Any:
     match value:
         case dict():
             return {name: _plain(each, large_integers_as_text) for name, each in value.items()}

@@ -37,7 +37,7 @@ def html_table(table: pa.Table) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{html.escape(_footer(table))}</p>"
 
 
-def _html_cell(cell: str, right: bool) -> str:  # noqa: FBT001
+def _html_cell(cell: str, right: bool) -> str:
     return f'<td style="text-align: {"right" if right else "left"}">{html.escape(cell)}</td>'
 
 

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from omnigraph.language.query.expressions import Aggregate, ColumnValue, contains
+from omnigraph.language.query.expressions import Aggregate, ColumnValue, EntityValue, PropertyValue, contains
+from omnigraph.language.query.types import STRING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from omnigraph.language.query.checked import CheckedQuery, OrderKey
+    from omnigraph.language.query.checked import CheckedQuery
     from omnigraph.language.query.expressions import Expression
     from omnigraph.relational.expressions import SqlBuilder
 
@@ -31,7 +32,7 @@ class Bounds:
 class Outcome:
     """Builds the query that makes a result from matches.
 
-    `ties` are columns that decide between rows which the order leaves equal. `required` are values that a row must have.
+    `ties` are columns that decide between rows which the order leaves equal. `required` are values a row must have.
     With `grouped` off, every match is a group of its own.
     """
 
@@ -44,7 +45,9 @@ class Outcome:
     def query(self, bounds: Bounds) -> exp.Select:
         """The whole query. Its columns are `c0`, `c1`, … in the order of `return`."""
         columns = [_column(number) for number in range(len(self.checked.columns))]
-        whole = exp.select(*columns).from_(self._rows().subquery("outcome")).order_by(*self._order())
+        whole = exp.select(*columns).from_(self._rows().subquery("outcome"))
+        if order := self._order():
+            whole = whole.order_by(*order)
         if bounds.limit is not None:
             whole = whole.limit(bounds.limit)
         return whole.offset(bounds.offset) if bounds.offset else whole
@@ -53,45 +56,59 @@ class Outcome:
         """The rows of the result without their order, beside them what they are ordered by."""
         build = self._inline().build
         values = [exp.alias_(build(each.value), f"c{number}") for number, each in enumerate(self.checked.columns)]
-        hidden: list[exp.Expr] = []
-        if not self.checked.distinct:
-            keys = enumerate(self.checked.order)
-            hidden = [exp.alias_(build(key.value), f"o{number}") for number, key in keys if not _is_column(key)]
-            hidden += [exp.alias_(each.copy(), f"t{number}") for number, each in enumerate(self._ties())]
-        rows = exp.select(*values, *hidden).from_(MATCHES)
-        rows = rows.where(*(exp.not_(exp.Is(this=each.copy(), expression=exp.Null())) for each in self.required))
+        rows = exp.select(*values, *(exp.alias_(value, name) for name, value in self._hidden())).from_(MATCHES)
+        for each in self.required:
+            rows = rows.where(exp.not_(exp.Is(this=each.copy(), expression=exp.Null())))
         rows = self._aggregated(rows) if self.checked.aggregated else rows
         return rows.distinct() if self.checked.distinct else rows
 
+    def _hidden(self) -> Iterator[tuple[str, exp.Expr]]:
+        """What rows are ordered by and what is not returned. Of an entity it is the id, which tells the same apart."""
+        build = self._inline().build
+        for number, value in enumerate(self._ordering()):
+            if isinstance(value, EntityValue):
+                found = self.builder.leaf(PropertyValue(value.variable, "id", STRING))
+                grouped = self.checked.aggregated and self.grouped
+                yield f"o{number}", exp.Min(this=found) if grouped else found
+            elif not self.checked.distinct:
+                yield f"o{number}", build(value)
+        if not (self.checked.distinct or self.checked.aggregated):
+            yield from ((f"t{number}", each.copy()) for number, each in enumerate(self.ties))
+
+    def _ordering(self) -> list[Expression]:
+        """What rows are ordered by: first what was asked for, then what tells groups apart."""
+        keys = [self._source(each.value) for each in self.checked.order]
+        return [*keys, *self._keys()] if self.checked.aggregated or self.checked.distinct else keys
+
+    def _source(self, value: Expression) -> Expression:
+        return self.checked.columns[value.index].value if isinstance(value, ColumnValue) else value
+
     def _aggregated(self, rows: exp.Select) -> exp.Select:
         build = self._inline().build
-        having = [build(each) for each in self.checked.having]
-        if not self.grouped:
-            return rows.where(*having)
-        return rows.group_by(*(build(each) for each in self._keys())).having(*having)
+        if self.grouped and (keys := [build(each) for each in self._keys()]):
+            rows = rows.group_by(*keys)
+        for condition in self.checked.having:
+            rows = rows.having(build(condition)) if self.grouped else rows.where(build(condition))
+        return rows
 
     def _keys(self) -> list[Expression]:
         return [each.value for each in self.checked.columns if not contains(each.value, Aggregate)]
 
-    def _ties(self) -> Sequence[exp.Expr]:
-        return () if self.checked.aggregated else self.ties
-
     def _order(self) -> list[exp.Expr]:
-        keys = [self._key(number, key) for number, key in enumerate(self.checked.order)]
-        if self.checked.aggregated or self.checked.distinct:
-            # Equal keys: the group columns tell the rows apart, whichever way they were found.
-            own = [n for n, each in enumerate(self.checked.columns) if not contains(each.value, Aggregate)]
-            return [*keys, *(_ordered(_column(number), descending=False) for number in own)]
-        if not keys:
-            return []
-        return [*keys, *(_ordered(exp.column(f"t{number}"), descending=False) for number in range(len(self._ties())))]
+        falling = [each.descending for each in self.checked.order]
+        keys = [
+            _ordered(self._key(number, value), descending=number < len(falling) and falling[number])
+            for number, value in enumerate(self._ordering())
+        ]
+        if not self.checked.order or self.checked.aggregated or self.checked.distinct:
+            return keys
+        return [*keys, *(_ordered(exp.column(f"t{number}"), descending=False) for number in range(len(self.ties)))]
 
-    def _key(self, number: int, key: OrderKey) -> exp.Expr:
-        if isinstance(key.value, ColumnValue):
-            return _ordered(_column(key.value.index), descending=key.descending)
-        if self.checked.distinct:
-            return _ordered(self._over_columns().build(key.value), descending=key.descending)
-        return _ordered(exp.column(f"o{number}"), descending=key.descending)
+    def _key(self, number: int, value: Expression) -> exp.Expr:
+        if isinstance(value, EntityValue) or not self.checked.distinct:
+            return exp.column(f"o{number}")
+        place = next((n for n, each in enumerate(self.checked.columns) if each.value == value), None)
+        return self._over_columns().build(self.checked.order[number].value) if place is None else _column(place)
 
     def _inline(self) -> SqlBuilder:
         """Aliases stand for what they were given to."""
@@ -108,10 +125,6 @@ class Outcome:
             return _column(expression.index) if isinstance(expression, ColumnValue) else self.builder.leaf(expression)
 
         return replace(self.builder, leaf=leaf)
-
-
-def _is_column(key: OrderKey) -> bool:
-    return isinstance(key.value, ColumnValue)
 
 
 def _column(number: int) -> exp.Expr:

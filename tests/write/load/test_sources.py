@@ -74,7 +74,14 @@ def test_globs_and_directories_are_read_in_the_order_of_names(tmp_path: Path) ->
     assert ids(str(tmp_path / "**" / "*.ndjson")) == ["Ada"]
 
 
-@pytest.mark.parametrize(("suffix", "pack"), [("gz", gzip.compress), ("bz2", bz2.compress)])
+def zstd(data: bytes) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as stream:
+        stream.write(data)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [("gz", gzip.compress), ("bz2", bz2.compress), ("zst", zstd)])
 def test_packed_files_are_unpacked(tmp_path: Path, suffix: str, pack: Callable[[bytes], bytes]) -> None:
     path = tmp_path / f"people.jsonl.{suffix}"
     path.write_bytes(pack(ADA.encode()))
@@ -121,6 +128,11 @@ def test_csv_cells_are_read_as_declared(tmp_path: Path) -> None:
     assert rows(table, "s", "n", "f", "b", "v", "l")[0] == ("007", 7, 1000.0, True, [1.0, 2.5], ["a", "b,c"])
     assert table.column("s").to_pylist() == ["007", "", None]
     assert table.column("at").cast(pa.int64()).to_pylist() == [1_704_067_200_000, None, None]
+
+
+def test_tsv_is_csv_with_tabs(tmp_path: Path) -> None:
+    (tmp_path / "Person.tsv").write_text("name\tcity\nAda\tRome, Italy\n")
+    assert rows(read(tmp_path)["node:Person"], "id", "city") == [("Ada", "Rome, Italy")]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from crash.zygote_process import report
 from omnigraph.errors import NotFound, OmniGraphError
 from omnigraph.store import lease
 from omnigraph.world import REAL
-from omnigraph.write.commit import commit
+from omnigraph.write.commit import Operation, WriteSet, commit
 from omnigraph.write.recovery import sidecar
 from omnigraph.write.recovery import sweep as sweeping
 from omnigraph.write.tickets import list_sidecars
@@ -94,3 +94,15 @@ def _until(holds: Callable[[], bool]) -> None:
     while not holds():
         assert REAL.monotonic() < deadline, "it never came to this"
         REAL.sleep(0.01)
+
+
+def upsert_reading(uri: str, row_id: str, tables: Sequence[str], reads: Sequence[str]) -> str | None:
+    """Set a row in some tables, computed from others as well."""
+    return write(uri, "upsert", row_id, 1, tuple(tables), reads=tuple(reads))
+
+
+def note(uri: str, key: str) -> str:
+    """A commit that changes nothing, under an idempotency key."""
+    receipt = commit(hand_made.reopen(uri), Operation("Load", lambda _: WriteSet(), idempotency_key=key))
+    assert receipt is not None
+    return receipt.commit.id

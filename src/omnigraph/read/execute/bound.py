@@ -74,7 +74,7 @@ class Bound:
             placed += len(mine)
             for name, values in table.values(names, rows[mine]).items():
                 parts[name].append(values)
-        places = pa.array(order, mask=order < 0)
+        places: Any = pa.array(order, mask=order < 0)
         return {name: one_array(pa.chunked_array(several).take(places)) for name, several in parts.items()}
 
     def _type_names(self, keys: Numbers) -> Column:

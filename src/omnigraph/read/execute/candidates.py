@@ -1,4 +1,4 @@
-"""Which nodes or edges satisfy the conditions on one variable: all of them at once, or those of a few that are asked."""
+"""Which nodes or edges satisfy the conditions on one variable: all of them, or those of a few that are asked about."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Engine:
         """While the block runs, a table of DuckDB's own holds all pieces; beyond the memory limit it uses the disk."""
         for number, piece in enumerate(pieces):
             verb = f"insert into {name}" if number else f"create temp table {name} as"
-            self._execute(f"{verb} select * from piece", {"piece": piece})
+            self._execute(f"{verb} from piece", {"piece": piece})
         try:
             yield
         finally:

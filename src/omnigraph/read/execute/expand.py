@@ -128,7 +128,8 @@ def _within_reach(
 def _with_edges(scope: Scope, step: Meet, rows: Rows, starts: Numbers, ends: Numbers) -> Rows:
     distinct, places = np.unique(starts, return_inverse=True)
     near = scope.read.neighbours(step.traversal, len(distinct), distinct=False).of(distinct)
-    assert near.edges is not None and step.edge is not None
+    assert near.edges is not None
+    assert step.edge is not None
     offsets = np.cumsum(near.counts) - near.counts
     counts = near.counts[places]
     entries = ragged(offsets[places], counts)

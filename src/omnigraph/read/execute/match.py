@@ -54,6 +54,7 @@ class Matcher:
     # -- one method for each kind of step ------------------------------------------------------------------------------
 
     def scan(self, step: Scan, rows: Rows) -> Iterator[Rows]:
+        """All nodes of a variable, with each row."""
         keys = Candidates(self.scope, step.variable, step.conditions).keys()
         if rows.count == 1:
             yield from _batches(_each_with_each(rows, step.variable.name, keys), self._batch_rows)
@@ -63,26 +64,33 @@ class Matcher:
             yield _each_with_each(rows.slice(first, first + most), step.variable.name, keys)
 
     def expand(self, step: Expand, rows: Rows) -> Iterator[Rows]:
+        """Ends of a traversal."""
         yield from expand(self.scope, step, rows)
 
     def meet(self, step: Meet, rows: Rows) -> Iterator[Rows]:
+        """Rows whose ends are connected."""
         yield meet(self.scope, step, rows)
 
     def weigh(self, step: Weigh, rows: Rows) -> Iterator[Rows]:
+        """Rows with the number of matches of branches."""
         yield rows.times(Weights(self.scope).of(step.variable, step.branches, rows.keys[step.variable.name]))
 
     def tally(self, step: Tally, rows: Rows) -> Iterator[Rows]:
+        """Rows times the matches of an unconnected part."""
         keys = Candidates(self.scope, step.variable, step.conditions).keys()
         ways = int(Weights(self.scope).of(step.variable, step.branches, keys).sum())
         yield rows.times(np.full(rows.count, ways, np.int64))
 
     def keep(self, step: Keep, rows: Rows) -> Iterator[Rows]:
+        """Rows for which conditions hold."""
         yield rows.where(self.scope.keeps(step.conditions, rows))
 
     def find_path(self, step: FindPath, rows: Rows) -> Iterator[Rows]:
+        """Rows with a shortest path."""
         yield find_paths(self.scope, step, rows)
 
     def maybe(self, step: Maybe, rows: Rows) -> Iterator[Rows]:
+        """Rows with what an optional part finds, or nothing."""
         inner = Matcher(self.scope.inside(step.variables))
         names = [each.name for each in step.introduces]
         tagged = Rows(rows.count, {**rows.keys, _TAG: np.arange(rows.count)})
@@ -97,6 +105,7 @@ class Matcher:
         yield result if whole.weight is None else result.times(whole.weight)
 
     def without(self, step: Without, rows: Rows) -> Iterator[Rows]:
+        """Rows for which a part finds nothing."""
         names = [name for name in step.correlated if name in rows.keys]
         distinct, places = _distinct(rows, names)
         inner = Matcher(self.scope.inside(step.variables))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.language.query.types import EntityType
 from omnigraph.language.schema.arrow import arrow_type
@@ -15,9 +13,11 @@ from omnigraph.read.execute.bound import TYPE_NAME
 from omnigraph.relational.row_filter import one_array
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from omnigraph.language.query.checked import CheckedQuery, Column, Variable
     from omnigraph.language.query.expressions import EntityValue
-    from omnigraph.language.schema.catalog import Catalog
+    from omnigraph.language.schema.catalog import Catalog, Property
     from omnigraph.read.execute.scope import Scope
 
 _PATH_VALUES = ("length", "nodes", "edges")
@@ -54,7 +54,8 @@ def as_declared(values: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
 
 def _objects(scope: Scope, name: str, keys: pa.Array[Any]) -> pa.Array[Any]:
     variable = scope.variables[name]
-    numbers = pc.fill_null(keys.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
+    whole: Any = keys.cast(pa.int64())
+    numbers = whole.fill_null(-1).to_numpy(zero_copy_only=False)
     fields = _fields(scope.read.catalog, variable)
     found = scope.values(name, [stored for stored, _ in fields.values()], numbers)
     arrays = [found[stored] for stored, _ in fields.values()]
@@ -68,25 +69,16 @@ def _fields(catalog: Catalog, variable: Variable) -> dict[str, tuple[str, pa.Dat
     if variable.kind == "path":
         texts = pa.list_(pa.field("item", pa.string()))
         return {name: (name, pa.int64() if name == "length" else texts) for name in _PATH_VALUES}
-    if variable.kind == "edge":
-        properties, own = catalog.edges[variable.declared].properties, ("id", "src", "dst")
-    elif variable.is_interface:
-        properties, own = catalog.interfaces[variable.declared].properties, ("id",)
-    else:
-        properties, own = catalog.nodes[variable.declared].properties, ("id",)
+    own = ("id", "src", "dst") if variable.kind == "edge" else ("id",)
     fields = {name: (name, cast("pa.DataType", pa.string())) for name in own}
     if variable.is_interface:
         fields["type"] = (TYPE_NAME, pa.string())
-    readable = {name: each for name, each in properties.items() if each.type.scalar != "Blob"}
+    readable = {name: each for name, each in _properties(catalog, variable).items() if each.type.scalar != "Blob"}
     return fields | {name: (name, arrow_type(each.type)) for name, each in readable.items()}
 
 
-def no_rows(scope: Scope, checked: CheckedQuery) -> pa.Table:
-    """A result without rows, with the right types."""
-    columns = []
-    for column in checked.columns:
-        if isinstance(column.type, EntityType):
-            columns.append(_finished(scope, column, pa.array(np.zeros(0, np.int64))))
-        else:
-            columns.append(pa.array([], arrow_type(cast("PropertyType", column.type))))
-    return pa.table(columns, names=[each.name for each in checked.columns])
+def _properties(catalog: Catalog, variable: Variable) -> Mapping[str, Property]:
+    if variable.kind == "edge":
+        return catalog.edges[variable.declared].properties
+    declared = catalog.interfaces if variable.is_interface else catalog.nodes
+    return declared[variable.declared].properties

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
@@ -19,10 +19,9 @@ from omnigraph.language.query.expressions import (
     ParameterValue,
     PropertyValue,
     Rrf,
-    contains,
     walk,
 )
-from omnigraph.language.query.types import STRING, EntityType
+from omnigraph.language.query.types import STRING
 from omnigraph.read.execute.bound import TYPE_NAME
 from omnigraph.read.execute.rows import Rows, joined
 from omnigraph.read.execute.scope import WEIGHT
@@ -34,7 +33,7 @@ from omnigraph.relational.outcome import MATCHES, Bounds, Outcome
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from omnigraph.language.query.checked import CheckedQuery, Variable
+    from omnigraph.language.query.checked import CheckedQuery
     from omnigraph.read.execute.scope import Scope
     from omnigraph.relational.aggregates import Rendering
 
@@ -109,7 +108,15 @@ class Maker:
                     return
 
     def _expressions(self) -> list[Expression]:
-        return [*needed_values(self.checked), *self._tie_values()]
+        return [*needed_values(self.checked), *self._tie_values(), *self._entity_ids()]
+
+    def _entity_ids(self) -> list[PropertyValue]:
+        """What whole entities are ordered by."""
+        if not (self.checked.order or self.checked.aggregated or self.checked.distinct):
+            return []
+        values = [*(each.value for each in self.checked.columns), *(each.value for each in self.checked.order)]
+        names = [each.variable for each in values if isinstance(each, EntityValue)]
+        return [PropertyValue(each, "id", STRING) for each in names if self.scope.variables[each].kind != "path"]
 
     def _tie_values(self) -> list[PropertyValue]:
         values = []
@@ -120,7 +127,7 @@ class Maker:
         return values
 
     def _fusions(self) -> list[Rrf]:
-        values = [each.value for each in (*self.checked.columns, *self.checked.order)]
+        values = [*(each.value for each in self.checked.columns), *(each.value for each in self.checked.order)]
         return list(dict.fromkeys(each for value in values for each in walk(value) if isinstance(each, Rrf)))
 
     def _reach(self) -> int:

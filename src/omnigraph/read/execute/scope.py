@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
@@ -26,6 +25,7 @@ from omnigraph.relational.expressions import SqlBuilder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from omnigraph.language.query.checked import Variable
@@ -90,8 +90,8 @@ class Scope:
         """For each row whether all conditions are true."""
         builder = self.builder()
         whole = exp.and_(*(builder.build(each) for each in conditions))
-        query = exp.select(exp.alias_(exp.func("coalesce", whole, exp.Boolean(this=False)), "keep")).from_("matches")
-        answer = self.read.engine.select(query, {"matches": self.table(conditions, rows)})
+        query = exp.select(exp.alias_(exp.func("coalesce", whole, exp.Boolean(this=False)), "keep")).from_("asked")
+        answer = self.read.engine.select(query, {"asked": self.table(conditions, rows)})
         mask: NDArray[np.bool_] = answer.column("keep").to_numpy()
         return mask
 

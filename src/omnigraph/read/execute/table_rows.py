@@ -94,10 +94,10 @@ class TableRows:
 
     def reads_whole(self, names: Iterable[str], rows: int) -> bool:
         """Whether whole columns are the better way to so many rows."""
-        if self.prefers == "csr" or self.has_at_hand(names):
+        if self.prefers != "auto":
+            return self.prefers == "csr"
+        if self.has_at_hand(names):
             return True
-        if self.prefers == "indexed":
-            return False
         return self.size <= SMALL_TABLE or rows * _SPARSE >= self.size
 
     def _load(self, names: Iterable[str]) -> dict[str, Column]:
@@ -106,8 +106,11 @@ class TableRows:
             return {}
         read = self._read(missing)
         for name in missing:
-            self.cache.get("column", (self.entry.pin, name), lambda column=read[name]: column, _bytes)
+            self._keep(name, read[name])
         return read
+
+    def _keep(self, name: str, column: Column) -> None:
+        self.cache.get("column", (self.entry.pin, name), lambda: column, _bytes)
 
     def _read(self, names: Sequence[str]) -> dict[str, Column]:
         read = self.table.read(list(names))
@@ -137,7 +140,7 @@ class TableRows:
         names = sorted(columns_of(where))
         values = self.columns(names) if rows is None else self.values(names, rows)
         kept: Any = truth(where, pa.table(values) if names else _no_columns(self.size if rows is None else len(rows)))
-        mask: Mask = pc.fill_null(kept, False).to_numpy(zero_copy_only=False)
+        mask: Mask = kept.fill_null(False).to_numpy(zero_copy_only=False)
         return mask
 
     def search_store(self, names: Sequence[str], where: Filter | None, **search: object) -> pa.Table:
@@ -181,12 +184,12 @@ def _is_selective(where: Filter) -> bool:
 def _take(column: Column, rows: Numbers, size: int) -> Column:
     if len(rows) == size and size and rows[0] == 0 and rows[-1] == size - 1 and bool((np.diff(rows) == 1).all()):
         return column
-    indices = pa.array(rows, mask=rows < 0) if len(rows) and rows.min() < 0 else pa.array(rows)
+    indices: Any = pa.array(rows, mask=rows < 0) if len(rows) and rows.min() < 0 else pa.array(rows)
     return one_array(column.take(indices))
 
 
 def _places(ids: pa.Array[Any], among: pa.Array[Any]) -> Numbers:
-    places: Any = pc.fill_null(pc.index_in(ids, value_set=among), -1)
+    places: Any = pc.index_in(ids, value_set=among).fill_null(-1)
     numbers: Numbers = one_array(places).to_numpy(zero_copy_only=False).astype(np.int64)
     return numbers
 

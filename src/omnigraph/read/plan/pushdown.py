@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,6 +21,7 @@ from omnigraph.language.query.expressions import (
 from omnigraph.store import filters
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Mapping
 
     from omnigraph.store.filters import Filter
@@ -55,8 +55,8 @@ class Pushdown:
                 return None if inner is None else filters.Not(inner)
             case AllOf(operands) | AnyOf(operands):
                 parts = [self.filter_of(each, depth + 1) for each in operands]
-                kind = filters.All if isinstance(condition, AllOf) else filters.AnyOf
-                return None if None in parts else kind(cast("tuple[Filter, ...]", tuple(parts)))
+                join = filters.All if isinstance(condition, AllOf) else filters.AnyOf
+                return None if None in parts else join(cast("tuple[Filter, ...]", tuple(parts)))
             case PropertyValue(_, name, kind) if kind.scalar == "Bool" and not kind.is_list:
                 return filters.Compare(name, "=", True)
             case _:

@@ -7,7 +7,7 @@ neighbour, and so on inwards. What is left is what the result is made from.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from omnigraph.read.plan.operators import Branch
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from omnigraph.language.query.checked import Traversal, Variable
     from omnigraph.read.plan.sorting import SortedConditions
 
-_TURNED = {"out": "in", "in": "out", "both": "both"}
+_TURNED: dict[str, Literal["out", "in", "both"]] = {"out": "in", "in": "out", "both": "both"}
 
 
 def turned(traversal: Traversal) -> Traversal:

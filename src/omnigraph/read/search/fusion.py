@@ -35,8 +35,9 @@ def fused_scores(scope: Scope, fusion: Rrf, rows: Rows, most: int) -> pa.Array[A
 def _best(scope: Scope, arm: Nearest | Bm25, rows: Rows, places: Numbers, size: int) -> NDArray[np.float64]:
     """For each node its best value of one ranking, smaller being better; infinity when it has none."""
     variable = scope.variables[arm.field.variable]
-    values = scope.searches.values(arm, scope.read.bound(variable), rows.keys[variable.name])
-    numbers = pc.fill_null(values, np.inf if isinstance(arm, Nearest) else -np.inf).to_numpy(zero_copy_only=False)
+    values: Any = scope.searches.values(arm, scope.read.bound(variable), rows.keys[variable.name])
+    missing = np.inf if isinstance(arm, Nearest) else -np.inf
+    numbers = values.fill_null(missing).to_numpy(zero_copy_only=False)
     best = np.full(size, np.inf)
     np.minimum.at(best, places, numbers if isinstance(arm, Nearest) else -numbers)
     return best

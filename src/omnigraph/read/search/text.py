@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from lance.query import FullTextOperator, MatchQuery
 
 from omnigraph.read.execute.table_rows import ROW_NUMBER
@@ -119,7 +118,7 @@ def _from_index(table: TableRows, column: str, query: str, *, phrase: bool) -> N
 
 
 def _fuzzy(read: Read, table: TableRows, column: str, query: str, edits: int) -> Numbers:
-    """Always by the words as they are written: an index holds stems, in which an error at the end is not to be found."""
+    """Always by the words as they are written: an index holds stems, which an error at the end of a word breaks."""
     words = plain_words(query)
     if not words:
         return np.zeros(0, np.int64)
@@ -139,8 +138,7 @@ def _similar(read: Read, vocabulary: Column, wanted: list[str], edits: int) -> N
         " where abs(length(word) - length(asked)) <= edits and damerau_levenshtein(word, asked) <= edits",
         {"words": words, "asked": asked},
     )
-    numbers: Numbers = pc.sort(answer.column("number").combine_chunks()).to_numpy()
-    return numbers
+    return np.sort(answer.column("number").to_numpy())
 
 
 def _unscored(rows: Numbers) -> TextHits:

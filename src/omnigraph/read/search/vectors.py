@@ -1,4 +1,4 @@
-"""Distances between vectors, and the nearest ones. The metric is the property's: L2 (squared, as Lance has it), cosine or dot."""
+"""Distances between vectors, and the nearest ones. The metric is the property's: L2 (squared), cosine or dot."""
 
 from __future__ import annotations
 
@@ -64,13 +64,15 @@ def distances(
 
 def _measured(vectors: NDArray[np.float32], vector: NDArray[np.float32], metric: Metric) -> NDArray[np.float64]:
     if metric == "L2":
-        return np.square(vectors - vector).sum(axis=1, dtype=np.float64)
+        squares: NDArray[np.float64] = np.square(vectors - vector).sum(axis=1, dtype=np.float64)
+        return squares
     products = vectors.astype(np.float64) @ vector.astype(np.float64)
     if metric == "dot":
         return 1 - products
     lengths = np.linalg.norm(vectors.astype(np.float64), axis=1) * np.linalg.norm(vector.astype(np.float64))
     with np.errstate(invalid="ignore", divide="ignore"):
-        return 1 - products / lengths
+        angles: NDArray[np.float64] = 1 - products / lengths
+    return angles
 
 
 def nearest_rows(

@@ -131,10 +131,11 @@ _PLACES = np.int64(1 << 32)
 
 def index_words(texts: Column) -> WordIndex:
     """Cut every text of a column into words."""
-    lists: Any = pc.split_pattern_regex(pc.utf8_lower(pc.fill_null(texts, "")), _BETWEEN_WORDS)
+    given: Any = texts
+    lists: Any = pc.split_pattern_regex(pc.utf8_lower(given.fill_null("")), _BETWEEN_WORDS)
     words: Any = one_array(pc.list_flatten(lists))
     rows = one_array(pc.list_parent_indices(lists)).to_numpy().astype(np.int64)
-    real = pc.not_equal(words, "").to_numpy(zero_copy_only=False)
+    real = one_array(pc.binary_length(words)).to_numpy(zero_copy_only=False) > 0
     words, rows = words.filter(pa.array(real)), rows[real]
     firsts = np.searchsorted(rows, np.arange(len(texts)))
     places = np.arange(len(rows), dtype=np.int64) - firsts[rows] if len(rows) else np.zeros(0, np.int64)
@@ -148,7 +149,8 @@ def index_words(texts: Column) -> WordIndex:
 
 def _terms_of_words(vocabulary: Column) -> tuple[NDArray[np.int32], Column]:
     """For each word the number of its term, -1 when there is none; one call of the tokenizer for all."""
-    words = [each if len(each) <= _LONGEST else "" for each in vocabulary.to_pylist()]
+    texts: list[Any] = vocabulary.to_pylist()
+    words = [each if len(each) <= _LONGEST else "" for each in texts]
     # The first word always stays, so that places count from it.
     tokens = lance.tokenize(" ".join(["anchor", *(each or "the" for each in words)]))
     terms: list[str | None] = [None] * len(words)

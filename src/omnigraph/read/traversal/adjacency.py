@@ -95,7 +95,7 @@ class Adjacency:
             below[open_] = self.ends[middle[open_]] < wanted[open_]
             low = np.where(open_ & below, middle + 1, low)
             top = np.where(open_ & ~below, middle, top)
-        hit = low < high
+        hit: NDArray[np.bool_] = low < high
         hit[hit] = self.ends[low[hit]] == wanted[hit]
         found[valid] = hit
         return found

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from omnigraph.read.execute.table_rows import ROW_NUMBER
 from omnigraph.read.traversal.adjacency import Neighbourhood, ragged
@@ -14,6 +13,8 @@ from omnigraph.relational.row_filter import one_array
 from omnigraph.store.filters import one_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from omnigraph.read.execute.table_rows import Numbers, TableRows
 
 _COLUMNS = {"out": (("src", "dst"),), "in": (("dst", "src"),), "both": (("src", "dst"), ("dst", "src"))}
@@ -48,7 +49,8 @@ class Lookups:
             return (np.zeros(0, np.int64),) * 3
         rows = self.edges.search_store(["src", "dst"], one_of(near, ids))
         numbers = {each: place for place, each in enumerate(asked_ids) if each is not None}
-        owners = np.array([numbers[each] for each in rows.column(near).to_pylist()], np.int64)
+        near_ids: list[Any] = rows.column(near).to_pylist()
+        owners = np.array([numbers[each] for each in near_ids], np.int64)
         far_ids = one_array(rows.column(far))
         ends = self.ends.rows_of_ids(far_ids)
         if self.starts.entry.table_key == self.ends.entry.table_key:
@@ -73,7 +75,8 @@ class Lookups:
         return [self._ids.get(row) for row in rows.tolist()]
 
     def _remember(self, rows: Numbers, ids: pa.Array[Any]) -> None:
-        self._ids.update(zip(rows.tolist(), ids.to_pylist(), strict=True))
+        texts: list[Any] = ids.to_pylist()
+        self._ids.update(zip(rows.tolist(), texts, strict=True))
 
 
 def _again(whole: Neighbourhood, places: Numbers) -> Neighbourhood:

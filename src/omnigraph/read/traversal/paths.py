@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -51,7 +51,7 @@ class _Search:
         keys = np.full(len(starts), -1, np.int64)
         self.back = self._neighbours(turned(self.traversal), len(np.unique(ends)), distinct=True)
         self.forth = self._neighbours(self.traversal, len(np.unique(starts)), distinct=False)
-        firsts = np.flatnonzero(np.concatenate([[True], ends[1:] != ends[:-1]])) if len(ends) else []
+        firsts: list[int] = np.flatnonzero(np.concatenate([[True], ends[1:] != ends[:-1]]))[: len(ends)].tolist()
         for first, stop in zip(firsts, [*firsts[1:], len(ends)], strict=True):
             self.scope.read.deadline.check()
             if ends[first] >= 0:
@@ -99,7 +99,7 @@ class _Search:
         return Path(tuple(nodes), tuple(edges))
 
     def _ids(self, table: TableRows, rows: Numbers) -> list[str]:
-        found: list[str] = table.values(["id"], rows)["id"].to_pylist()
+        found: list[Any] = table.values(["id"], rows)["id"].to_pylist()
         return found
 
 

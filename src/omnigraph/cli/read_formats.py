@@ -1,0 +1,145 @@
+"""The rows of a read as text: table, kv, csv, jsonl and json. Every format is stable, so that scripts can read it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+Format = Literal["table", "kv", "csv", "jsonl", "json"]
+Layout = Literal["truncate", "wrap"]
+Row = dict[str, Any]
+# However narrow the columns are to be, this much of each is shown.
+NARROWEST = 8
+
+
+@dataclass(frozen=True)
+class ReadOutput:
+    """What a read gave, and where it was read. `target` is a branch or a snapshot."""
+
+    query_name: str
+    target: dict[str, str]
+    columns: Sequence[str]
+    rows: Sequence[Row]
+    graph_commit_id: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The envelope that programs read."""
+        told = {
+            "query_name": self.query_name,
+            "target": self.target,
+            "row_count": len(self.rows),
+            "columns": list(self.columns),
+            "rows": list(self.rows),
+        }
+        return told if self.graph_commit_id is None else {**told, "graph_commit_id": self.graph_commit_id}
+
+    @property
+    def heading(self) -> str:
+        """One line about the whole."""
+        (kind, name), *_ = self.target.items()
+        return f"{len(self.rows)} rows from {kind} {name} via {self.query_name}"
+
+    @property
+    def shown_columns(self) -> list[str]:
+        """The columns; without them, every name that a row has, in alphabetical order."""
+        return list(self.columns) or sorted({name for row in self.rows for name in row})
+
+
+@dataclass(frozen=True)
+class TableStyle:
+    """How wide a column of a table may be, and what becomes of longer values."""
+
+    max_column_width: int = 80
+    cell_layout: Layout = "truncate"
+
+
+def render(output: ReadOutput, wanted: Format, style: TableStyle | None = None) -> Iterator[str]:
+    """The lines of a format."""
+    if wanted == "table":
+        return _table(output, style or TableStyle())
+    return _RENDERERS[wanted](output)
+
+
+def _json(output: ReadOutput) -> Iterator[str]:
+    yield json.dumps(output.to_json(), indent=2, ensure_ascii=False)
+
+
+def _jsonl(output: ReadOutput) -> Iterator[str]:
+    about = {"query_name": output.query_name, "target": output.target, "row_count": len(output.rows)}
+    yield _compact({"kind": "metadata", **about})
+    yield from map(_compact, output.rows)
+
+
+def _csv(output: ReadOutput) -> Iterator[str]:
+    columns = output.shown_columns
+    yield ",".join(map(_quoted, columns))
+    for row in output.rows:
+        yield ",".join(_quoted(_text(row.get(name))) for name in columns)
+
+
+def _quoted(value: str) -> str:
+    if not set(value) & set(',"\r\n'):
+        return value
+    doubled = value.replace('"', '""')
+    return f'"{doubled}"'
+
+
+def _kv(output: ReadOutput) -> Iterator[str]:
+    yield output.heading
+    if not output.rows:
+        yield "(no rows)"
+    for number, row in enumerate(output.rows, start=1):
+        if number > 1:
+            yield ""
+        yield f"row {number}"
+        yield from (f"{name}: {_text(row.get(name))}" for name in output.shown_columns)
+
+
+_RENDERERS: dict[str, Callable[[ReadOutput], Iterator[str]]] = {"json": _json, "jsonl": _jsonl, "csv": _csv, "kv": _kv}
+
+
+def _table(output: ReadOutput, style: TableStyle) -> Iterator[str]:
+    columns = output.shown_columns
+    yield output.heading
+    if not columns:
+        yield "(no rows)"
+        return
+    cells = [[_text(row.get(name)).replace("\n", "\\n") for name in columns] for row in output.rows]
+    widths = [_width(name, [row[at] for row in cells], style) for at, name in enumerate(columns)]
+    yield _line(columns, widths)
+    yield "-+-".join("-" * width for width in widths)
+    for row in cells:
+        pieces = [_laid_out(cell, width, style.cell_layout) for cell, width in zip(row, widths, strict=True)]
+        for at in range(max(map(len, pieces))):
+            yield _line([each[at] if at < len(each) else "" for each in pieces], widths)
+
+
+def _width(name: str, cells: Sequence[str], style: TableStyle) -> int:
+    longest = max((min(len(cell), style.max_column_width) for cell in cells), default=0)
+    return min(max(len(name), longest), max(style.max_column_width, NARROWEST))
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return " | ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+
+
+def _laid_out(cell: str, width: int, layout: Layout) -> list[str]:
+    """A cell in lines that fit its column."""
+    if len(cell) <= width:
+        return [cell]
+    if layout == "truncate":
+        return [cell[: width - 1] + "…"]
+    return [cell[start : start + width] for start in range(0, len(cell), width)]
+
+
+def _text(value: Any) -> str:
+    """A value in a cell: text as it is, everything else as compact JSON, so that null is `null`."""
+    return value if isinstance(value, str) else _compact(value)
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
