@@ -20,17 +20,18 @@ if TYPE_CHECKING:
     from omnigraph.manifest.snapshot import TableEntry
     from omnigraph.store.tables import Table
 
-PATIENCE_SECONDS = 240.0
 # As long as a living writer may take between its commit and its publish.
 GRACE_SECONDS = 1.5
 
 
-def publish_many(uri: str, table_key: str, writer: int, times: int) -> tuple[list[str], dict[str, int]]:
+def publish_many(
+    uri: str, table_key: str, writer: int, times: int, patience: float
+) -> tuple[list[str], dict[str, int]]:
     """Add `times` rows, each by a commit to the table and a publish; the commit ids, and how often which error came."""
     graph = GraphManifest(at(uri))
     published: list[str] = []
     met: dict[str, int] = {}
-    deadline = REAL.monotonic() + PATIENCE_SECONDS
+    deadline = REAL.monotonic() + patience
     while len(published) < times:
         try:
             published.append(_add_row(graph, table_key, f"{writer}-{len(published)}"))
@@ -39,11 +40,6 @@ def publish_many(uri: str, table_key: str, writer: int, times: int) -> tuple[lis
             assert REAL.monotonic() < deadline, met
             REAL.sleep(REAL.random_bits(8) / 256 * 0.02)
     return published, met
-
-
-def publish_for_ever(uri: str, table_key: str, writer: int) -> None:
-    """Until killed."""
-    publish_many(uri, table_key, writer, 1_000_000)
 
 
 def _add_row(graph: GraphManifest, table_key: str, row_id: str) -> str:

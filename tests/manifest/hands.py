@@ -74,14 +74,20 @@ class Running:
         """SIGKILL, unless it has ended already."""
         self.process.kill()
 
-    def outcome(self) -> Outcome:
+    def outcome(self, patience: float = PATIENCE_SECONDS) -> Outcome:
         """Wait until it has ended, however it did."""
         if not self._outcome:
-            self._outcome.append(self._wait())
+            self._outcome.append(self._wait(patience))
         return self._outcome[0]
 
-    def _wait(self) -> Outcome:
-        answer, errors = self.process.communicate(timeout=PATIENCE_SECONDS)
+    def _wait(self, patience: float) -> Outcome:
+        try:
+            answer, errors = self.process.communicate(timeout=patience)
+        except subprocess.TimeoutExpired:
+            # Left alone it would go on working beside the tests that follow.
+            self.process.kill()
+            self.process.communicate(timeout=PATIENCE_SECONDS)
+            raise
         if self.process.returncode == -signal.SIGKILL:
             return Outcome(killed=True)
         if self.process.returncode != 0 or not answer:

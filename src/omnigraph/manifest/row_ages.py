@@ -56,12 +56,19 @@ def read_rows(table: Table, fragments: Iterable[int] | None = None) -> Iterator[
         yield from _dated_by_order(together) if fragment in undated else together
 
 
-def tells_ages_by_order(table: Table, fragment: FragmentMetadata) -> bool:
-    """Whether the row versions of a fragment can be dropped without forgetting anything."""
-    if not has_row_versions(fragment):
-        return True
-    rows = list(tuples(table.scan(_SCANNED, fragments=[fragment.id])))
-    if not rows or rows[-1][_TYPE] != "graph_commit":
+def told_by_order(table: Table, fragments: Iterable[FragmentMetadata]) -> set[int]:
+    """Which of the fragments can lose their row versions without anything being forgotten; one scan for all."""
+    known = list(fragments)
+    dated = [each.id for each in known if has_row_versions(each)]
+    stripped = {each.id for each in known} - set(dated)
+    rows = tuples(table.scan(_SCANNED, fragments=dated)) if dated else iter(())
+    groups = groupby(rows, key=lambda row: row[_ADDRESS] >> 32)
+    return stripped | {fragment for fragment, group in groups if _ends_its_publishes(list(group))}
+
+
+def _ends_its_publishes(rows: list[AgedRow]) -> bool:
+    """Whether every row's age is that of the next commit row after it."""
+    if rows[-1][_TYPE] != "graph_commit":
         return False
     return all(row[_CREATED] == dated[_CREATED] for row, dated in zip(rows, _dated_by_order(rows), strict=True))
 

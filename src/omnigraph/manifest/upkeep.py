@@ -15,7 +15,7 @@ from lance.fragment import write_fragments
 from lance.optimize import Compaction
 
 from omnigraph.errors import CommitConflict, CommitRejected, OmniGraphError
-from omnigraph.manifest.row_ages import tells_ages_by_order
+from omnigraph.manifest.row_ages import told_by_order
 from omnigraph.store.lance_errors import lance_errors
 from omnigraph.store.residual import collect_old_versions
 from omnigraph.store.row_metadata import in_place_of, without_row_versions
@@ -94,7 +94,7 @@ def _stage(line: ManifestLine, small: list[LanceFragment], policy: UpkeepPolicy)
     if head is None:
         return None
     others = [each for each in small if each.fragment_id != head.fragment_id]
-    by_order = {each.fragment_id for each in others if tells_ages_by_order(line.table, each.metadata)}
+    by_order = told_by_order(line.table, (each.metadata for each in others))
     rest = {each.fragment_id for each in others} - by_order
     groups = _rewrite(line, by_order, policy, strip=True) + _rewrite(line, rest, policy, strip=False)
     if not groups:

@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 
     from omnigraph.store.tables import Table
 
-IndexKind = Literal["btree", "inverted", "vector"]
-_LANCE_KIND = {"btree": "BTREE", "inverted": "INVERTED", "vector": "IVF_FLAT"}
+IndexKind = Literal["btree", "inverted", "vector", "label_list"]
+_LANCE_KIND = {"btree": "BTREE", "inverted": "INVERTED", "vector": "IVF_FLAT", "label_list": "LABEL_LIST"}
 
 _CAN_INDEX: dict[IndexKind, Callable[[pa.DataType], bool]] = {
     "btree": lambda kind: not pa.types.is_nested(kind),
     "inverted": lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind),
     "vector": pa.types.is_fixed_size_list,
+    "label_list": pa.types.is_list,
 }
 
 

@@ -185,9 +185,7 @@ def _with(
     files = state.files
     if put is not None:
         files = (*files[: put[0]], put[1], *files[put[0] + 1 :])
-    return State(
-        files, writers, state.dirty if dirty is None else dirty, state.deaths if deaths is None else deaths
-    )
+    return State(files, writers, state.dirty if dirty is None else dirty, state.deaths if deaths is None else deaths)
 
 
 def _is_end(state: State) -> bool:
