@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from omnigraph.errors import InvalidInput
 from omnigraph.language.query import bind_params, check_query, parse_queries
@@ -13,6 +13,8 @@ from omnigraph.language.query.checked import CheckedMutation
 from omnigraph.manifest.graph_manifest import GraphManifest, create_manifest
 from omnigraph.manifest.layout import MAIN
 from omnigraph.manifest.publisher import ANY_HEAD
+from omnigraph.read.export import export_records
+from omnigraph.read.export_tables import export_tables
 from omnigraph.schema_contract import blueprint, read_schema
 from omnigraph.store.location import parse_location
 from omnigraph.upkeep.indices import IndexBuild, IndexReport
@@ -20,6 +22,7 @@ from omnigraph.versions.diff import GraphDiff
 from omnigraph.versions.merge.merge import Merge, Merged, MergeOptions
 from omnigraph.world import REAL, World
 from omnigraph.write.commit import Operation, commit
+from omnigraph.write.load.load import read_load
 from omnigraph.write.load.operation import Load
 from omnigraph.write.mutation.constants import Request
 from omnigraph.write.mutation.mutate import Mutation
@@ -29,7 +32,7 @@ from omnigraph.write.recovery.sweep import sweep
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from omnigraph.language.query.checked import CheckedQuery
     from omnigraph.language.schema.catalog import Catalog
@@ -82,10 +85,10 @@ class Mutated:
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a load did. `summary` is None when its key had been used before, and `repeated` says so."""
+    """What a load did. `repeated` when its key had been used before: then nothing was written."""
 
     commit: GraphCommit
-    summary: LoadSummary | None
+    summary: LoadSummary
     repeated: bool = False
 
 
@@ -173,9 +176,10 @@ class Graph:
         `merge` (rows replace those of the same id) or `overwrite` (of the types in the source). `from_`: make the
         branch from this one if it is not there.
         """
+        world = self._manifest.world
+        load = Load(self._catalog, read_load(self._catalog, source, world, strict=strict), mode, world)
         if from_ is not None and branch not in {each.name for each in self.branches.list()}:
             self.branches.create(branch, from_=from_)
-        load = Load(self._catalog, source, mode, self._manifest.world, strict=strict)
         operation = Operation(
             "Load",
             load.prepare,
@@ -186,7 +190,7 @@ class Graph:
         )
         receipt = commit(self._manifest, operation)
         assert receipt is not None, "a load always makes a commit"
-        return Loaded(receipt.commit, load.summary, repeated=receipt.repeated)
+        return Loaded(receipt.commit, load.loaded.summary, repeated=receipt.repeated)
 
     def merge(
         self,
@@ -218,6 +222,28 @@ class Graph:
     def diff(self, before: str, after: str) -> GraphDiff:
         """What changed between two states, each given as a branch or a commit id."""
         return GraphDiff(self._state(before), self._state(after), self._manifest.stores.tables)
+
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        branch: str = MAIN,
+        commit_id: str | None = None,
+        format: Literal["jsonl", "parquet", "csv"] = "jsonl",  # noqa: A002 - the word everybody uses
+        types: Sequence[str] | None = None,
+    ) -> list[Path]:
+        """Write one state of the graph to files: graph records in one file, or a Parquet or CSV file per type.
+
+        What is exported and loaded into an empty graph of the same schema is the same graph.
+        """
+        snapshot = self.snapshot(branch=branch, commit_id=commit_id)
+        tables, place = self._manifest.stores.tables, Path(path)
+        if format != "jsonl":
+            written = export_tables(snapshot, tables, self._catalog, place, form=format, types=types)
+            return list(written.values())
+        with place.open("wb") as file:
+            file.writelines(export_records(snapshot, tables, self._catalog, types=types))
+        return [place]
 
     def ensure_indices(self, *, branch: str = MAIN) -> IndexReport:
         """Build the indexes that the schema declares and that are missing, as one commit."""

@@ -10,7 +10,7 @@ from omnigraph.cli.output import say, say_json
 from omnigraph.cli.scopes import addressed
 
 if TYPE_CHECKING:
-    from omnigraph.language.schema import Catalog, MigrationPlan
+    from omnigraph.language.schema import Catalog
 
 schema = typer.Typer(cls=Group, no_args_is_help=True, help="Show, plan and change the schema.")
 
@@ -59,19 +59,11 @@ def plan(
         told = found.to_json()
         say_json({"uri": place, "supported": found.supported, "step_count": len(found.steps), "steps": told["steps"]})
         return
+    from omnigraph.cli.plan_text import plan_lines
+
     say(f"schema plan for {place}")
-    say_steps(found)
-
-
-def say_steps(found: "MigrationPlan") -> None:
-    """The steps of a plan, for people."""
-    say(f"supported: {'yes' if found.supported else 'no'}")
-    if not found.steps:
-        say("no schema changes")
-    for step in found.steps:
-        say(f"- {step}")
-        if (way_out := step.details.get("way_out")) is not None:
-            say(f"  way out: {way_out}")
+    for line in plan_lines(found):
+        say(line)
 
 
 def _accepted(uri: str | None, from_: str | None) -> "tuple[str, Catalog]":

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from omnigraph.language.query.expressions import Aggregate, ColumnValue, EntityValue, PropertyValue, contains
-from omnigraph.language.query.types import STRING
+from omnigraph.language.query.expressions import Aggregate, ColumnValue, EntityValue, contains
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from omnigraph.language.query.checked import CheckedQuery
     from omnigraph.language.query.expressions import Expression
@@ -32,12 +31,13 @@ class Bounds:
 class Outcome:
     """Builds the query that makes a result from matches.
 
-    `ties` are columns that decide between rows which the order leaves equal. `required` are values a row must have.
-    With `grouped` off, every match is a group of its own.
+    `identity` tells what an entity is ordered by. `ties` are columns that decide between rows which the order leaves
+    equal. `required` are values a row must have. With `grouped` off, every match is a group of its own.
     """
 
     checked: CheckedQuery
     builder: SqlBuilder
+    identity: Callable[[EntityValue], exp.Expr]
     ties: Sequence[exp.Expr] = ()
     required: Sequence[exp.Expr] = ()
     grouped: bool = True
@@ -67,7 +67,7 @@ class Outcome:
         build = self._inline().build
         for number, value in enumerate(self._ordering()):
             if isinstance(value, EntityValue):
-                found = self.builder.leaf(PropertyValue(value.variable, "id", STRING))
+                found = self.identity(value)
                 grouped = self.checked.aggregated and self.grouped
                 yield f"o{number}", exp.Min(this=found) if grouped else found
             elif not self.checked.distinct:

@@ -110,21 +110,34 @@ class Maker:
     def _expressions(self) -> list[Expression]:
         return [*needed_values(self.checked), *self._tie_values(), *self._entity_ids()]
 
-    def _entity_ids(self) -> list[PropertyValue]:
+    def _entity_ids(self) -> list[Expression]:
         """What whole entities are ordered by."""
         if not (self.checked.order or self.checked.aggregated or self.checked.distinct):
             return []
         values = [*(each.value for each in self.checked.columns), *(each.value for each in self.checked.order)]
-        names = [each.variable for each in values if isinstance(each, EntityValue)]
-        return [PropertyValue(each, "id", STRING) for each in names if self.scope.variables[each].kind != "path"]
+        entities = [each for each in values if isinstance(each, EntityValue)]
+        return [part for each in entities for part in self._identifying(each.variable)]
 
-    def _tie_values(self) -> list[PropertyValue]:
-        values = []
-        for each in deciding(self.checked):
-            values.append(PropertyValue(each.name, "id", STRING))
-            if len(each.types) > 1:
-                values.append(PropertyValue(each.name, TYPE_NAME, STRING))
-        return values
+    def _tie_values(self) -> list[Expression]:
+        return [part for each in deciding(self.checked) for part in self._identifying(each.name)]
+
+    def _identifying(self, name: str) -> list[Expression]:
+        """What tells an entity from all others: its id, and its type when it may be of several."""
+        variable = self.scope.variables[name]
+        if variable.kind == "path":
+            return []
+        types: list[Expression] = [PropertyValue(name, TYPE_NAME, STRING)] if len(variable.types) > 1 else []
+        return [PropertyValue(name, "id", STRING), *types]
+
+    def _identity(self, entity: EntityValue) -> exp.Expr:
+        parts = [self.scope.column(each) for each in self._identifying(entity.variable)] or [self.scope.column(entity)]
+        return (
+            parts[0]
+            if len(parts) == 1
+            else exp.DPipe(
+                this=exp.DPipe(this=parts[0], expression=exp.func("chr", exp.Literal.number(0))), expression=parts[1]
+            )
+        )
 
     def _fusions(self) -> list[Rrf]:
         values = [*(each.value for each in self.checked.columns), *(each.value for each in self.checked.order)]
@@ -142,6 +155,7 @@ class Maker:
         outcome = Outcome(
             self.checked,
             builder,
+            self._identity,
             ties=[self.scope.column(each) for each in self._tie_values()],
             required=[self._leaf(each) for each in self._ranking()],
             grouped=not self.rows_are_groups,

@@ -107,7 +107,8 @@ def ragged(starts: Numbers, counts: Numbers) -> Numbers:
     if not total:
         return np.zeros(0, np.int64)
     before = np.cumsum(counts) - counts
-    return np.arange(total, dtype=np.int64) + np.repeat(starts - before, counts)
+    places: Numbers = np.arange(total, dtype=np.int64) + np.repeat(starts - before, counts)
+    return places
 
 
 @dataclass(frozen=True)
