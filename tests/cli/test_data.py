@@ -307,3 +307,71 @@ def test_a_snapshot_of_the_past(run: Run, graph: str, add: Run) -> None:
 def test_an_unknown_branch_or_graph_is_told(run: Run, graph: str) -> None:
     assert "error[branch_not_found]" in run("snapshot", graph, "--branch", "nobody").err
     assert "error[not_a_graph]" in run("snapshot", "nowhere.omni").err
+
+
+# -- export ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def loaded(run: Run, graph: str, data: str) -> str:
+    assert run("load", graph, "--data", data, "--mode", "merge").code == 0
+    return graph
+
+
+def test_an_export_is_records_on_stdout_that_load_again(run: Run, loaded: str, place: Path) -> None:
+    ran = run("export", loaded)
+    (place / "exported.jsonl").write_text(ran.out)
+    run("init", "--schema", "schema.pg", "copy.omni")
+    again = run("load", "copy.omni", "--data", "exported.jsonl", "--mode", "append")
+
+    assert ran.code == again.code == 0
+    assert ran.err == ""
+    assert [set(json.loads(line)) for line in ran.out.splitlines()][1:] == [{"type", "data"}, {"type", "data"}]
+    assert run("export", "copy.omni").out == ran.out
+
+
+def test_an_export_of_some_types_and_of_another_state(run: Run, loaded: str, add: Run) -> None:
+    then = json.loads(run("commit", "list", loaded, "--json").out)["commits"][0]["graph_commit_id"]
+    run("branch", "create", "b", "--uri", loaded)
+    add("Bo", "--branch", "b")
+
+    assert len(run("export", loaded, "--type", "Person").out.splitlines()) == 2
+    assert len(run("export", loaded, "--type", "Person", "--type", "Knows").out.splitlines()) == 3
+    assert len(run("export", loaded, "--branch", "b").out.splitlines()) == 4
+    assert len(run("export", loaded, "--at", then).out.splitlines()) == 3
+    assert run("export", loaded, "--at", then, "--branch", "b").code == 2
+    assert run("export", loaded, "--type", "Nothing").code == 1
+
+
+def test_an_export_to_files(run: Run, loaded: str, place: Path) -> None:
+    one = run("export", loaded, "--out", "all.jsonl")
+    many = run("export", loaded, "--out", "tables", "--format", "csv")
+
+    assert one.out == "all.jsonl\n"
+    assert (place / "all.jsonl").read_text() == run("export", loaded).out
+    assert sorted(many.out.split()) == ["tables/edges/Knows.csv", "tables/nodes/Person.csv"]
+    assert run("export", loaded, "--format", "csv").code == 2
+
+
+def test_the_old_flag_of_export_warns(run: Run, loaded: str) -> None:
+    ran = run("export", loaded, "--jsonl")
+
+    assert ran.code == 0
+    assert ran.err.startswith("warning: --jsonl")
+    assert ran.out == run("export", loaded).out
+
+
+# -- in a bucket -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.s3
+def test_a_graph_in_a_bucket(run: Run, s3_uri: str, data: str) -> None:
+    assert run("init", "--schema", "schema.pg", s3_uri).out == f"initialized {s3_uri}\n"
+    loaded = run("load", s3_uri, "--data", data, "--mode", "overwrite", "--yes")
+    assert loaded.code == 0
+    assert loaded.err == f"omnigraph load → {s3_uri} (direct, remote)\n"
+    assert run("branch", "create", "b", "--uri", s3_uri, "--quiet").code == 0
+    assert run("branch", "delete", "b", "--uri", s3_uri).code == 1
+    assert run("branch", "delete", "b", "--uri", s3_uri, "--yes").code == 0
+    assert "entities=2" in run("snapshot", s3_uri).out
+    assert run("doctor", s3_uri).code == 0

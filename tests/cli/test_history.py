@@ -249,6 +249,19 @@ def test_the_difference_of_two_branches_or_commits(run: Run, graph: str, review:
     assert run("diff", "main", "nobody", "--uri", graph).code == 1
 
 
+def test_the_difference_row_by_row(run: Run, graph: str, review: str) -> None:
+    _grow(run, graph, 7, "--branch", review)
+
+    forth = run("diff", "main", review, "--rows", "--uri", graph).out.splitlines()
+    back = run("diff", review, "main", "--rows", "--uri", graph).out.splitlines()
+    (told,) = json.loads(run("diff", "main", review, "--rows", "--uri", graph, "--json").out)["datasets"]
+
+    assert forth == ["insert node:Person Bo", "  name: Bo", "update node:Person Ada", "  age: null → 7"]
+    assert back == ["update node:Person Ada", "  age: 7 → null", "delete node:Person Bo", "  name: Bo"]
+    assert [(each["op"], each["id"]) for each in told["changes"]] == [("insert", "Bo"), ("update", "Ada")]
+    assert (told["changes"][1]["before"]["age"], told["changes"][1]["after"]["age"]) == (None, 7)
+
+
 def test_a_graph_that_never_crashed_has_no_recoveries(run: Run, graph: str) -> None:
     assert run("recovery", "list", graph).out == ""
     assert json.loads(run("recovery", "list", "--store", graph, "--json").out) == {"recoveries": []}

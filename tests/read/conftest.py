@@ -64,7 +64,9 @@ def doc(slug: str, title: str, body: str, embedding: list[float]) -> dict[str, o
 
 
 DOCS = [
-    doc("ml-intro", "Introduction to Machine Learning", "Machine learning finds patterns in data.", [0.1, 0.2, 0.3, 0.4]),
+    doc(
+        "ml-intro", "Introduction to Machine Learning", "Machine learning finds patterns in data.", [0.1, 0.2, 0.3, 0.4]
+    ),
     doc(
         "dl-basics",
         "Deep Learning Basics",

@@ -81,7 +81,8 @@ def test_a_text_search_stands_anywhere_in_a_condition(docs: Graph) -> None:
 
 def test_a_negative_number_of_typing_errors_is_refused(search: Graph) -> None:
     with pytest.raises(InvalidInput, match="typing errors"):
-        found(search, 'fuzzy($d.title, "learning", -1)')
+        text = 'match { $d: Doc fuzzy($d.title, "learning", $edits) } return { $d.slug }'
+        search.query(f"query q($edits: I64) {{ {text} }}", {"edits": -1})
 
 
 # -- rankings ----------------------------------------------------------------------------------------------------------
@@ -126,9 +127,7 @@ def test_scores_do_not_depend_on_the_index(search: Graph) -> None:
 
 
 def test_rrf_fuses_two_texts(docs: Graph) -> None:
-    text = (
-        'match { $d: Doc } return { $d.slug } order { rrf(bm25($d.title, "learning"), bm25($d.body, "learning")) } limit 3'
-    )
+    text = 'match { $d: Doc } return { $d.slug } order { rrf(bm25($d.title, "learning"), bm25($d.body, "learning")) } limit 3'
     assert slugs(docs, text) == ["rl-intro", "dl-basics", "ml-intro"]
 
 
@@ -185,7 +184,9 @@ def cited(tmp_path: Path) -> Graph:
 
 
 def test_text_is_searched_on_a_variable_that_a_traversal_reached(cited: Graph) -> None:
-    text = 'match { $p: Author { name: "bob" } $p wrote $d search($d.title, "red") } return { $d.slug } order { $d.slug }'
+    text = (
+        'match { $p: Author { name: "bob" } $p wrote $d search($d.title, "red") } return { $d.slug } order { $d.slug }'
+    )
     assert slugs(cited, text) == ["a", "c"]
     assert slugs(cited.indexed(), text) == ["a", "c"]
 

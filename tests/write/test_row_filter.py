@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from omnigraph.errors import InvalidInput
@@ -19,7 +19,6 @@ from omnigraph.store.tables import Table
 from omnigraph.write.row_filter import matching
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
 
     from omnigraph.store.filters import Filter
 
@@ -120,40 +119,11 @@ FILTERS = st.recursive(
 )
 
 
-def _lists_would_be_merged(row_filter: Filter) -> bool:
-    """Lance 14 takes `x not in (1, 2) or x not in (3, 4)` for true, where it is unknown for a null x.
-
-    It keeps comparisons of floats with zero as lists too.
-    """
-    tested = [each for each in _leaves(row_filter) if isinstance(each, OneOf) or _is_float_test(each)]
-    return any(
-        isinstance(one, OneOf) and one.column == other.column
-        for place, one in enumerate(tested)
-        for other in (*tested[:place], *tested[place + 1 :])
-    )
-
-
-def _leaves(row_filter: Filter) -> Iterator[Any]:
-    match row_filter:
-        case Not(operand):
-            yield from _leaves(operand)
-        case All(operands) | AnyOf(operands):
-            for each in operands:
-                yield from _leaves(each)
-        case _:
-            yield row_filter
-
-
-def _is_float_test(leaf: Any) -> bool:
-    return isinstance(leaf, Compare) and leaf.column in ("f32", "f64")
-
-
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(row_filter=FILTERS)
 def test_a_filter_selects_the_same_rows_in_memory_and_in_lance(
     stored: tuple[Table, pa.Table], row_filter: Filter
 ) -> None:
-    assume(not _lists_would_be_merged(row_filter))
     table, rows = stored
     expected = table.read(["id"], row_filter).column("id").to_pylist()
     assert matching(rows, row_filter).column("id").to_pylist() == expected

@@ -1,4 +1,4 @@
-"""Writers take turns: rivals never have effects at the same time, and everybody gets through, in any order of events."""
+"""Writers take turns: in any order of events rivals never have effects at once, and everybody gets through."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from omnigraph.write import ticket_ids
 from omnigraph.write.recovery.sidecar import PlannedCommit, Sidecar, TablePin
 from omnigraph.write.ticket_ids import new_ticket_id, note_ticket_id
 from omnigraph.write.tickets import Ticket, Turn, compete, turn
-from write.recovery.stepped_store import SteppedObjects, Steps, SteppedWorld
+from write.recovery.stepped_store import SteppedObjects, SteppedWorld, Steps
 from write.recovery.ticket_model import Model, Plan
 
 if TYPE_CHECKING:

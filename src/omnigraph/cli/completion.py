@@ -11,7 +11,7 @@ VARIABLE = "_OMNIGRAPH_COMPLETE"
 
 
 def completion(
-    shell: Annotated[Literal["bash", "zsh", "fish", "powershell"], typer.Argument(help="The shell.")],
+    shell: Annotated[Literal["bash", "zsh", "fish", "powershell"], typer.Argument(metavar="SHELL", help="The shell.")],
     install: Annotated[bool, typer.Option("--install", help="Write it where the shell reads it.")] = False,
 ) -> None:
     """Print or install completion for a shell.

@@ -1,5 +1,6 @@
 """`omnigraph diff`: what changed between two states of the graph."""
 
+from json import dumps
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,26 +10,78 @@ from omnigraph.cli.output import is_terminal, say, say_json, show_table
 from omnigraph.cli.scopes import addressed
 
 if TYPE_CHECKING:
-    from omnigraph.versions.diff import DiffSummary
+    from collections.abc import Iterator
+
+    from omnigraph.versions.delta import TableDelta
+    from omnigraph.versions.diff import GraphDiff
 
 
 def diff(
     before: Annotated[str, typer.Argument(metavar="BEFORE", help="A branch or a commit.")],
     after: Annotated[str, typer.Argument(metavar="AFTER", help="A branch or a commit.")],
     uri: UriOption = None,
+    rows: Annotated[bool, typer.Option("--rows", help="Show every entity that differs, not only how many.")] = False,
     json: Json = False,
 ) -> None:
-    """Count what was added, changed and removed between two branches or commits, by type."""
-    found = addressed(uri).open(read_only=True).diff(before, after).summary()
+    """Tell what was added, changed and removed between two branches or commits, by type."""
+    found = addressed(uri).open(read_only=True).diff(before, after)
     if json:
-        say_json({"before": before, "after": after, "datasets": [_told(each) for each in found]})
-    elif is_terminal():
-        show_table(("type", "inserted", "updated", "deleted"), [tuple(_told(each).values()) for each in found])
+        say_json({"before": before, "after": after, "datasets": list(_datasets(found, rows=rows))})
+    elif rows:
+        _say_rows(found)
     else:
-        for each in found:
-            say(f"{each.table_key} inserted={each.inserted} updated={each.updated} deleted={each.deleted}")
+        _say_counts(found)
 
 
-def _told(each: "DiffSummary") -> dict[str, Any]:
-    counts = {"inserted": each.inserted, "updated": each.updated, "deleted": each.deleted}
-    return {"type_key": each.table_key, **counts}
+def _datasets(found: "GraphDiff", *, rows: bool) -> "Iterator[dict[str, Any]]":
+    for delta in found:
+        counts = {"inserted": delta.inserted.num_rows, "updated": delta.updated[1].num_rows}
+        told = {"type_key": delta.table_key, **counts, "deleted": delta.deleted.num_rows}
+        yield {**told, "changes": list(_changes(delta))} if rows else told
+
+
+def _say_counts(found: "GraphDiff") -> None:
+    summary = found.summary()
+    if is_terminal():
+        counted = [(each.table_key, each.inserted, each.updated, each.deleted) for each in summary]
+        show_table(("type", "inserted", "updated", "deleted"), counted)
+        return
+    for each in summary:
+        say(f"{each.table_key} inserted={each.inserted} updated={each.updated} deleted={each.deleted}")
+
+
+def _say_rows(found: "GraphDiff") -> None:
+    for delta in found:
+        for change in _changes(delta):
+            say(f"{change['op']} {delta.table_key} {change['id']}")
+            for line in _differences(change):
+                say(f"  {line}")
+
+
+def _differences(change: dict[str, Any]) -> "Iterator[str]":
+    before, after = change.get("before", {}), change.get("after", {})
+    for name in {**before, **after}:
+        old, new = before.get(name), after.get(name)
+        if name != "id" and old != new:
+            shown = [_shown(value) for value, side in ((old, before), (new, after)) if side]
+            yield f"{name}: {' → '.join(shown)}"
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else dumps(value, ensure_ascii=False)
+
+
+def _changes(delta: "TableDelta") -> "Iterator[dict[str, Any]]":
+    """Every entity that differs, with its values before and after; inserts first, then updates, then deletes."""
+    for row in _rows(delta.inserted):
+        yield {"op": "insert", "id": row["id"], "after": row}
+    for old, new in zip(_rows(delta.updated[0]), _rows(delta.updated[1]), strict=True):
+        yield {"op": "update", "id": new["id"], "before": old, "after": new}
+    for row in _rows(delta.deleted):
+        yield {"op": "delete", "id": row["id"], "before": row}
+
+
+def _rows(table: Any) -> list[dict[str, Any]]:
+    from omnigraph.read.result_json import json_rows
+
+    return json_rows(table, large_integers_as_text=True)

@@ -111,7 +111,7 @@ def _loaded(
 
 def _counts(done: "Loaded") -> dict[str, Any]:
     """A load that had been done before loads nothing."""
-    if done.summary is None:
+    if done.repeated:
         return {"nodes": [], "edges": [], "total_entities": 0}
     nodes, edges = _by_name(done.summary.nodes), _by_name(done.summary.edges)
     return {"nodes": nodes, "edges": edges, "total_entities": done.summary.rows}

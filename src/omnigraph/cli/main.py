@@ -12,6 +12,7 @@ from omnigraph.cli.commit import commit
 from omnigraph.cli.completion import PROGRAM, VARIABLE, completion, prepare_completion
 from omnigraph.cli.diff import diff
 from omnigraph.cli.doctor import doctor
+from omnigraph.cli.export import export
 from omnigraph.cli.failures import FAILED, hide_tracebacks, report
 from omnigraph.cli.indices import ensure_indices
 from omnigraph.cli.init import init
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from typer._click import Context
 
 CHAPTERS: dict[str, dict[str, typer.Typer | Callable[..., None]]] = {
-    "Data": {"load": load, "ingest": ingest, "mutate": mutate, "snapshot": snapshot},
+    "Data": {"load": load, "ingest": ingest, "mutate": mutate, "snapshot": snapshot, "export": export},
     "Branches and history": {"branch": branch, "commit": commit, "diff": diff},
     "Schema": {"init": init, "schema": schema, "lint": lint},
     "Upkeep": {"ensure-indices": ensure_indices, "doctor": doctor, "recovery": recovery},

@@ -88,12 +88,12 @@ def write_rows(
     mode: Mode,
 ) -> list[FragmentMetadata]:
     """Write a stream of stored rows as fragments; no rows give none."""
-    # Imported in the task: the process that workers are forked from must not have it.
-    from lance.fragment import write_fragments
-
     first = next(rows, None)
     if first is None:
         return []
+    # Imported in the task: the process that workers are forked from must not have it.
+    from lance.fragment import write_fragments
+
     written: list[FragmentMetadata] = write_fragments(
         pa.RecordBatchReader.from_batches(schema, chain([first], rows)),
         table_uri,

@@ -164,7 +164,7 @@ def _render(row_filter: Filter, columns: _Columns, *, depth: int) -> str:
         case HasItem(column, value):
             return _has_item(column, value, columns.item_kind(column))
         case Not(operand):
-            return f"(not {_render(operand, columns, depth=depth + 1)})"
+            return _negated(operand, _render(operand, columns, depth=depth + 1))
         case All(operands):
             return _joined([_render(each, columns, depth=depth + 1) for each in operands], "and", "true")
         case AnyOf(operands):
@@ -199,7 +199,22 @@ def _compare(column: str, operator: Operator, value: Value, kind: pa.DataType) -
         raise InvalidInput(f"{operator!r} is not a comparison")
     if value is None:
         return f"{_name(column)} {operator} null"
-    return comparison(_name(column), operator, _fit(column, value, kind), kind)
+    compared = comparison(_name(column), operator, _fit(column, value, kind), kind)
+    return _known(column, compared) if operator == "!=" else compared
+
+
+def _negated(operand: Filter, rendered: str) -> str:
+    if isinstance(operand, OneOf) and operand.values:
+        return _known(operand.column, f"not {rendered}")
+    return f"(not {rendered})"
+
+
+def _known(column: str, excluded: str) -> str:
+    """Of several exclusions joined by `or` Lance makes one list, and then answers true for null: so null goes first.
+
+    No negation stands above this, so that false may take the place of unknown.
+    """
+    return f"({_name(column)} is not null and {excluded})"
 
 
 def _one_of(column: str, values: tuple[Value, ...], kind: pa.DataType) -> str:

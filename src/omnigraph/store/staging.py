@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import lance
+import pyarrow as pa
 from lance import LanceDataset, LanceOperation, Transaction
 from lance.fragment import write_fragments
 
@@ -19,7 +20,6 @@ from omnigraph.store.tables import FILE_FORMAT, ID, ROWS_PER_FILE, Table, as_rea
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pyarrow as pa
     from lance import FragmentMetadata
 
 Change = Literal["append", "overwrite", "upsert", "insert", "delete", "change", "index", "compact", "restore"]
@@ -113,8 +113,12 @@ def stage_delete(table: Table, where: Filter) -> Staged | None:
 
 
 def stage_delete_ids(table: Table, ids: Sequence[str]) -> Staged | None:
-    """Remove rows by id; None when none of them is there."""
-    return stage_delete(table, one_of(ID, ids)) if ids else None
+    """Remove rows by id; None when none of them is there. One join, however many ids there are."""
+    if not ids:
+        return None
+    keys = pa.table({ID: pa.array(sorted(set(ids)), pa.string())})
+    staged = _merge(table, "delete", table.dataset.merge_insert(ID).when_matched_delete(), keys)
+    return staged if staged.deleted else None
 
 
 def stage_change(table: Table, upserts: pa.Table, deletes: Sequence[str]) -> Staged:

@@ -37,7 +37,7 @@ class Steps:
 
     def run(self, works: Mapping[str, Callable[[], None]], *, deaths: int = 0) -> None:
         """Run all to their ends; some die on their way."""
-        threads = [threading.Thread(target=self._live, args=(name, work)) for name, work in works.items()]
+        threads = [threading.Thread(target=self._live, args=(name, work), daemon=True) for name, work in works.items()]
         self.running = set(works)
         for thread in threads:
             thread.start()
@@ -52,13 +52,13 @@ class Steps:
         """Wait until it is this thread's turn to take its next step."""
         name = threading.current_thread().name
         with self._changed:
-            self._waiting.add(name)
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: self._granted == name or name in self.dead)
-            self._waiting.discard(name)
-            self._granted = None
+            if name not in self.dead:
+                self._waiting.add(name)
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._granted == name or name in self.dead)
             if name in self.dead:
                 raise DeathError
+            self._granted = None
 
     def _grant(self, deaths_left: int) -> bool:
         with self._changed:
@@ -128,7 +128,7 @@ class SteppedObjects:
         self.steps.pause()
         self.files.pop(path, None)
 
-    def delete_prefix(self, prefix: str) -> None:
+    def delete_prefix(self, prefix: str) -> None:  # noqa: ARG002
         raise AssertionError("nobody asks for this here")
 
     def list(self, prefix: str) -> Iterable[ObjectInfo]:
@@ -161,6 +161,6 @@ class SteppedWorld(World):
         """Whether it has not died."""
         return process not in self.steps.dead and process != "gone"
 
-    def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:  # noqa: ARG002
         """Let others take a step."""
         self.steps.pause()

@@ -1,4 +1,4 @@
-"""When a step fails: foreign commits, refused writes, lost answers, interrupts, threads. All of an operation, or none."""
+"""When a step fails: foreign commits, refused writes, lost answers, interrupts. All of an operation lands, or none."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Every order of events in which a few writers can queue: a model of the steps of `write/tickets.py`.
 
 A step is one operation on the store, as another process could come between any two: PUT the sidecar, LIST, one GET for
-each name in the listing, REPLACE (to announce, to step back, to take over a dead one), effects, publish, DELETE. A writer
-may die before any of its steps. What a writer does next after a listing is decided by the rule under test.
+each name in the listing, REPLACE (to announce, to step back, to take over a dead one), effects, publish, DELETE. A
+writer may die before any of its steps. What a writer does after a listing is decided by the rule under test.
 """
 
 from __future__ import annotations

@@ -101,6 +101,8 @@ class _PatternPlan:
     def _needed_inside(self) -> frozenset[str]:
         by_conditions = variables_of(*self.conditions.joint, *self.conditions.late)
         by_paths = {end for path in self.pattern.paths for end in (path.source, path.target)}
+        # Whether an unbounded walk fails must not depend on the end it is begun from.
+        by_paths |= {each.source for each in self.pattern.traversals if each.hops.capped}
         inner = (*self.pattern.optionals, *self.pattern.negations)
         return by_conditions | by_paths | frozenset(name for each in inner for name in each.outer)
 
@@ -138,8 +140,11 @@ class _PatternPlan:
             self._bind(Meet(each, *ends, edge, about, self.rows), *([edge.name] if edge else []))
 
     def _cheapest(self, traversals: list[Traversal]) -> Traversal | None:
-        ready = [each for each in traversals if {each.source, each.target} & self.bound]
+        ready = [each for each in traversals if each.source in self.bound or self._can_turn(each)]
         return min(ready, key=self._cost, default=None)
+
+    def _can_turn(self, traversal: Traversal) -> bool:
+        return traversal.target in self.bound and not traversal.hops.capped
 
     def _cost(self, traversal: Traversal) -> float:
         towards = traversal if traversal.source in self.bound else turned(traversal)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.errors import InvalidInput
-from omnigraph.language.query.expressions import Bm25, Constant, Nearest, Negative, ParameterValue, TextMatch
+from omnigraph.language.query.expressions import Bm25, Constant, Nearest, ParameterValue, TextMatch
 from omnigraph.read.search.text import TextHits, score_text, search_text
 from omnigraph.read.search.vectors import distances, metric_of, vector_of
 
@@ -107,6 +107,4 @@ class Searches:
             return expression.value
         if isinstance(expression, ParameterValue):
             return self.read.params[expression.name]
-        if isinstance(expression, Negative) and isinstance(number := self._value(expression.operand), int):
-            return -number
         raise InvalidInput("a search is for a text or a vector that is given: a literal or a parameter")

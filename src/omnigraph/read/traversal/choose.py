@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 Mode = Literal["indexed", "csr"]
 # Building adjacency reads every edge and sorts it.
 _BUILD_COST = 1.5
+# So few edges are in memory sooner than an index has answered once.
+_SMALL = 20_000
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ def choose_mode(walk: Walk, options: ReadOptions, *, is_built: bool, is_covered:
     """The mode for one walk. `is_covered` opens the edge table, so it is asked only when it can matter."""
     if options.traversal != "auto":
         return options.traversal
-    if is_built or walk.frontier > options.indexed_frontier or walk.hops > options.indexed_hops:
+    if is_built or walk.edges <= _SMALL or walk.frontier > options.indexed_frontier or walk.hops > options.indexed_hops:
         return "csr"
     built = _BUILD_COST * walk.edges
     if walk.hops * walk.frontier * (walk.edges / max(walk.nodes, 1)) >= built:

@@ -1,0 +1,57 @@
+"""`omnigraph export`: one state of the graph as records or files."""
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from omnigraph.cli.arguments import Branch, Uri, refuse_together
+from omnigraph.cli.options import current
+from omnigraph.cli.output import note, say, working
+from omnigraph.cli.scopes import Target, addressed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def export(
+    uri: Uri = None,
+    branch: Branch = None,
+    at: Annotated[str | None, typer.Option("--at", metavar="COMMIT", help="As of a commit.")] = None,
+    types: Annotated[
+        list[str] | None, typer.Option("--type", metavar="TYPE", help="Only this node or edge type. Repeatable.")
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", metavar="PATH", help="Write to this file, or directory for parquet and csv.")
+    ] = None,
+    form: Annotated[
+        Literal["jsonl", "parquet", "csv"], typer.Option("--format", help="Graph records, or a file per type.")
+    ] = "jsonl",
+    jsonl: Annotated[bool, typer.Option("--jsonl", hidden=True, help="Has no effect: this is the default.")] = False,
+) -> None:
+    """Print the graph as JSONL records, or write files. Loaded into an empty graph, they make the same graph."""
+    refuse_together(branch=branch, at=at)
+    if jsonl:
+        note("warning: --jsonl has no effect: export prints JSONL")
+    if out is None and form != "jsonl":
+        current().fail(f"--format {form} makes several files: say where with --out.")
+    target = addressed(uri)
+    if out is None:
+        for piece in _records(target, branch or "main", at, types):
+            typer.echo(piece, nl=False)
+        return
+    graph = target.open(read_only=True)
+    with working(f"exporting {target.uri}"):
+        written = graph.export(out, branch=branch or "main", commit_id=at, format=form, types=types)
+    for path in written:
+        say(str(path))
+
+
+def _records(target: Target, branch: str, at: str | None, types: list[str] | None) -> "Iterator[bytes]":
+    """Straight to a pipe, a batch at a time: nothing is held and no file is needed."""
+    from omnigraph.manifest.graph_manifest import open_stores
+    from omnigraph.read.export import export_records
+    from omnigraph.store.location import parse_location
+
+    graph = target.open(read_only=True)
+    snapshot = graph.snapshot(branch=branch, commit_id=at)
+    return export_records(snapshot, open_stores(parse_location(target.uri)).tables, graph.catalog, types=types)
