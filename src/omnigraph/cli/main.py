@@ -22,6 +22,7 @@ from omnigraph.cli.mutate import mutate
 from omnigraph.cli.options import Command, Group, given
 from omnigraph.cli.output import note
 from omnigraph.cli.profile import profile
+from omnigraph.cli.query import query
 from omnigraph.cli.recovery import recovery
 from omnigraph.cli.schema import schema
 from omnigraph.cli.snapshot import snapshot
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from typer._click import Context
 
 CHAPTERS: dict[str, dict[str, typer.Typer | Callable[..., None]]] = {
-    "Data": {"load": load, "ingest": ingest, "mutate": mutate, "snapshot": snapshot, "export": export},
+    "Data": {"load": load, "ingest": ingest, "query": query, "mutate": mutate, "snapshot": snapshot, "export": export},
     "Branches and history": {"branch": branch, "commit": commit, "diff": diff},
     "Schema": {"init": init, "schema": schema, "lint": lint},
     "Upkeep": {"ensure-indices": ensure_indices, "doctor": doctor, "recovery": recovery},

@@ -35,7 +35,7 @@ _KNOWN: dict[str, tuple[str, ...]] = {
 class Defaults:
     """What holds where nothing was said."""
 
-    output: str | None = None
+    output: Literal["table", "kv", "csv", "jsonl", "json"] | None = None
     table_max_column_width: int = 80
     table_cell_layout: Literal["truncate", "wrap"] = "truncate"
     server: str | None = None

@@ -81,9 +81,7 @@ def _fetched(table: Table, blobs: Sequence[str], step: int) -> Iterator[pa.Recor
         positions = order.slice(start, step)
         rows = table.dataset.take(positions).combine_chunks()
         for name in blobs:
-            column = rows.column(name).combine_chunks()
-            descriptions = column.storage if isinstance(column, pa.ExtensionArray) else column
-            texts = BlobColumn(table, name, positions.to_pylist()).texts(descriptions)
+            texts = BlobColumn(table, name, positions.to_pylist()).texts(rows.column(name).combine_chunks())
             rows = rows.set_column(rows.schema.get_field_index(name), name, pa.array(texts, pa.string()))
         yield from rows.to_batches(max_chunksize=ROWS)
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import InvalidInput
+from omnigraph.store.blobs import descriptions, external, is_inline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 # Between these, a number of days has a text with a four-digit year; outside, the number itself is written.
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 _DAY_MS = 86_400_000
-_EXTERNAL = 3
 _INLINE = "base64:"
 
 
@@ -49,26 +49,16 @@ class BlobColumn:
     name: str
     positions: Sequence[int]
 
-    def texts(self, descriptions: pa.Array[Any]) -> list[str | None]:
+    def texts(self, column: pa.Array[Any]) -> list[str | None]:
         """`base64:…` for a managed blob, the URI for an external one, None for null."""
-        found: list[str | None] = [_external(each) for each in descriptions.to_pylist()]
-        inline = [at for at, each in enumerate(descriptions.to_pylist()) if _is_inline(each)]
+        described = descriptions(column)
+        found: list[str | None] = [each["uri"] if each else None for each in map(external, described)]
+        inline = [at for at, each in enumerate(described) if is_inline(each)]
         if inline:
             files = self.table.dataset.take_blobs(self.name, indices=[self.positions[at] for at in inline])
             for at, file in zip(inline, files, strict=True):
                 found[at] = None if file is None else _INLINE + base64.b64encode(file.read()).decode()
         return found
-
-
-def _is_inline(description: dict[str, Any] | None) -> bool:
-    """Releases before ours wrote a null as an empty payload at position 0; for them that pattern is null."""
-    if description is None or description["kind"] == _EXTERNAL:
-        return False
-    return any(description[name] for name in ("kind", "position", "size", "blob_uri"))
-
-
-def _external(description: dict[str, Any] | None) -> str | None:
-    return description["blob_uri"] if description is not None and description["kind"] == _EXTERNAL else None
 
 
 def _floats(column: pa.Array[Any], about: str) -> list[Any]:
@@ -88,7 +78,7 @@ def _floats(column: pa.Array[Any], about: str) -> list[Any]:
 
 def _texts(column: pa.Array[Any], numbers: Any, first: int, last: int) -> list[Any]:
     values: list[Any] = numbers.to_pylist()
-    readable = pc.and_(pc.greater_equal(numbers, first), pc.less_equal(numbers, last))
+    readable = pc.and_(pc.greater_equal(numbers, pa.scalar(first)), pc.less_equal(numbers, pa.scalar(last)))
     within = pc.if_else(readable, numbers, None).cast(column.type)
     texts = (within.cast(pa.timestamp("ms")) if pa.types.is_date64(column.type) else within).cast(pa.string())
     if pa.types.is_date64(column.type):

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import InvalidInput, KeyConflict, ResourceLimitExceeded
+from omnigraph.store.blobs import read_blobs
 from omnigraph.store.tables import ID
 from omnigraph.write.changes import TableChanges
 from omnigraph.write.constraints.rules import Unique, unique_rules
@@ -101,6 +102,10 @@ class PendingWrites:
         table = self._table(table_key)
         return table.overlay().rows_where(column, values, table.chosen(columns))
 
+    def blobs(self, table_key: str, column: str, ids: Values) -> pa.Array[Any]:
+        """The blobs of some rows as they would be, in the order of the ids: rows are read without them."""
+        return self._table(table_key).blobs(column, ids)
+
     def exists(self, table_key: str, ids: Iterable[str] | Values) -> set[str]:
         """Those of the ids that have a row."""
         asked = _id_array(ids)
@@ -163,6 +168,17 @@ class _PendingTable:
         if unreadable:
             raise InvalidInput(f"{self._type_name}.{unreadable[0]} is not a column that rows can be read with")
         return readable if columns is None else list(columns)
+
+    def blobs(self, column: str, ids: Values) -> pa.Array[Any]:
+        """Pending blobs over committed ones."""
+        wanted: list[Any] = ids.to_pylist()
+        puts = self.overlay().change.puts
+        pending = {} if puts is None else dict(zip(_texts(puts.column(ID)), _texts(puts.column(column)), strict=True))
+        rest = [each for each in wanted if each not in pending]
+        committed = read_blobs(self._view.table(self._table_key), column, rest) if rest and not self._overwrite else {}
+        kind: Any = self._schema.field(column).type
+        made: pa.Array[Any] = pa.array([pending.get(each, committed.get(each)) for each in wanted], kind)
+        return made
 
     def empty(self) -> None:
         """From here on the table has no committed rows."""
@@ -264,3 +280,8 @@ def _id_array(ids: Iterable[str] | Values) -> pa.Array[Any]:
     if isinstance(ids, pa.Array | pa.ChunkedArray):
         return one_array(ids).cast(pa.string()).drop_null()
     return pa.array(list(ids), pa.string())
+
+
+def _texts(values: pa.ChunkedArray[Any]) -> list[Any]:
+    found: list[Any] = values.to_pylist()
+    return found

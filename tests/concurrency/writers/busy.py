@@ -67,6 +67,7 @@ def listen(children: Sequence[Child], told: Told) -> None:
                 told.errors.append(f"{row}: {value}")
             else:
                 getattr(told, kind)[row] = value
+        child.outcome()
 
 
 def require_true_to(told: Told, graph: GraphManifest, branch: str = MAIN) -> None:

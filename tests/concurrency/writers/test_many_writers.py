@@ -47,12 +47,13 @@ def test_writers_on_branches_of_their_own_do_not_wait_for_each_other(tmp_path: P
     for branch in branches:
         graph.create_branch(branch)
     children = [zygote.start(busy.keep_writing, graph.stores.uri, each, 4, each) for each in branches]
+    told = {branch: busy.Told() for branch in branches}
     for branch, child in zip(branches, children, strict=True):
-        told = busy.Told()
-        busy.listen([child], told)
-        assert told.errors == []
-        assert set(told.acknowledged.values()) <= set(chain(graph, branch))
-        assert len(told.acknowledged) == 4
+        busy.listen([child], told[branch])
+    for branch, its in told.items():
+        assert its.errors == []
+        assert len(its.acknowledged) == 4
+        assert set(its.acknowledged.values()) <= set(chain(graph, branch))
         require_settled(graph, branch)
 
 
@@ -63,7 +64,5 @@ def _hammer(zygote: Zygote, uri: str, *, writers: int, commits: int, kills: int,
     sweep(graph)
     busy.require_true_to(told, graph)
     add(graph)
-    lost = len(told.begun) - len(told.acknowledged)
-    print(
-        f"{writers} writers, {2 * kills} killed: {len(told.acknowledged)} commits acknowledged, {lost} cut, 0 violations"
-    )
+    done, cut = len(told.acknowledged), len(told.begun) - len(told.acknowledged)
+    print(f"{writers} writers, {2 * kills} killed: {done} commits acknowledged, {cut} cut, 0 violations")

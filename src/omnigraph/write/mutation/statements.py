@@ -16,7 +16,7 @@ from omnigraph.write.mutation.constants import Request, column, depends_on_row
 from omnigraph.write.mutation.matching import computed, split
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from omnigraph.language.query.checked import Assignment, Target
     from omnigraph.language.schema.catalog import Catalog
@@ -73,9 +73,9 @@ class Executor:
         kind = self._type(statement.table)
         given = self._given(statement.values)
         fresh = self._new_row(kind, given, statement)
-        existing = self.pending.rows_where(kind.table_key, "id", fresh.column("id"), _names(kind))
+        existing = self.pending.rows_where(kind.table_key, "id", fresh.column("id"))
         if existing.num_rows:
-            row = _replaced(existing, {name: fresh.column(name) for name in given})
+            row = _replaced(self._whole(kind, existing, given), {name: fresh.column(name) for name in given})
         elif statement.unset_required:
             raise ConstraintViolation(
                 f"there is no {kind.name} {fresh.column('id')[0].as_py()!r} yet, and a new one needs "
@@ -93,7 +93,8 @@ class Executor:
         rows = self._rows(kind, statement.where)
         if not rows.num_rows:
             return
-        changed = _replaced(rows, self._new_columns(kind, rows, statement.values))
+        columns = self._new_columns(kind, rows, statement.values)
+        changed = _replaced(self._whole(kind, rows, columns), columns)
         self.pending.put(kind.table_key, changed, only_new=False)
         self.affected.add(statement.table.kind, rows.num_rows)
 
@@ -106,6 +107,16 @@ class Executor:
             self.affected.edges += gone.edges
         else:
             self.affected.edges += self.pending.delete(kind.table_key, ids)
+
+    def _whole(self, kind: NodeType | EdgeType, rows: pa.Table, replaced: Collection[str]) -> pa.Table:
+        """Rows with the blobs that they were read without; those that are about to be replaced are not fetched."""
+        for at, field in enumerate(_schema(kind)):
+            if field.name not in rows.column_names:
+                blobs = pa.nulls(rows.num_rows, field.type)
+                if field.name not in replaced:
+                    blobs = self.pending.blobs(kind.table_key, field.name, rows.column("id"))
+                rows = rows.add_column(at, field.name, blobs)
+        return rows
 
     def _rows(self, kind: NodeType | EdgeType, where: Any) -> pa.Table:
         predicate = split(where, self.request)
