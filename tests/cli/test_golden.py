@@ -35,6 +35,7 @@ STORY: dict[str, tuple[str, ...]] = {
     "init": ("init", "--schema", "schema.pg", "graph.omni"),
     "load": ("load", "--data", "data.jsonl", "--mode", "merge"),
     "mutate": (*ADD, '{"name":"Bo"}'),
+    "query": ("query", "everybody", "--query", "queries.gq"),
     "mutate_lost": (*ADD, '{"name":"Cy"}', "--if-commit", "01AAAAAAAAAAAAAAAAAAAAAAAA"),
     "branch_create": ("branch", "create", "review", "--as", "act-ada"),
     "branch_list": ("branch", "list"),

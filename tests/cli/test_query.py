@@ -80,6 +80,7 @@ def test_the_configuration_says_how_wide_a_column_may_be(run: Run, add: Run, con
     configure("defaults: {table_max_column_width: 10}")
     assert "Somebody …" in run(*EVERYBODY).out
     configure("defaults: {table_max_column_width: 10, table_cell_layout: wrap}")
+    assert "Somebody w | null \nith a name |      \n" in run(*EVERYBODY).out
 
 
 def test_an_older_state_or_another_branch_is_read(run: Run, graph: str, add: Run) -> None:

@@ -7,10 +7,10 @@ an error. A profile is checked when it is used.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from omnigraph.cli.options import current
 from omnigraph.cli.output import note
 from omnigraph.errors import InvalidInput
 from omnigraph.world import REAL
@@ -18,6 +18,7 @@ from omnigraph.world import REAL
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_KEY = "omnigraph.settings"
 ScopeKind = Literal["server", "cluster", "store"]
 KINDS: tuple[ScopeKind, ...] = ("server", "cluster", "store")
 _SECTIONS = ("operator", "defaults", "servers", "clusters", "profiles", "aliases")
@@ -94,11 +95,14 @@ def active_profile(flag: str | None) -> str | None:
 
 
 def settings() -> Settings:
-    """The configuration of this run; a file is read once."""
-    return _read(home() / "config.yaml")
+    """The configuration of this run, which reads it once."""
+    meta = current().meta
+    if _KEY not in meta:
+        meta[_KEY] = _read(home() / "config.yaml")
+    found: Settings = meta[_KEY]
+    return found
 
 
-@cache
 def _read(path: Path) -> Settings:
     try:
         text = path.read_text("utf-8")
