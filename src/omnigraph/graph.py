@@ -15,6 +15,8 @@ from omnigraph.manifest.layout import MAIN
 from omnigraph.manifest.publisher import ANY_HEAD
 from omnigraph.read.export import export_records
 from omnigraph.read.export_tables import export_tables
+from omnigraph.read.options import DEFAULT_OPTIONS, ReadOptions
+from omnigraph.read.query import run_query
 from omnigraph.schema_contract import blueprint, read_schema
 from omnigraph.store.location import parse_location
 from omnigraph.upkeep.indices import IndexBuild, IndexReport
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from omnigraph.manifest.branches import Branch
     from omnigraph.manifest.rows import GraphCommit
     from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.read.result import Result
     from omnigraph.versions.merge.conflicts import Resolver
     from omnigraph.write.load.load import LoadSummary, Mode
     from omnigraph.write.recovery.audit import Recovery
@@ -120,6 +123,30 @@ class Graph:
     def catalog(self) -> Catalog:
         """The compiled schema."""
         return self._catalog
+
+    def query(
+        self,
+        source: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str = MAIN,
+        snapshot: Snapshot | str | None = None,
+        name: str | None = None,
+        options: ReadOptions = DEFAULT_OPTIONS,
+    ) -> Result:
+        """Run a query over one state of the graph: a branch as it is now, a snapshot, or a commit by its id."""
+        checked = self._checked(source, name)
+        if isinstance(checked, CheckedMutation):
+            raise InvalidInput(f"query {checked.name!r} changes the graph: run it with mutate().")
+        return run_query(
+            self._snapshot(snapshot, branch),
+            self._manifest.stores.tables,
+            self._catalog,
+            checked,
+            bind_params(checked, params),
+            options=options,
+            world=self._manifest.world,
+        )
 
     def mutate(
         self,
@@ -269,6 +296,11 @@ class Graph:
         """Finish or undo operations that died since the graph was opened."""
         if not self.read_only:
             sweep(self._manifest)
+
+    def _snapshot(self, given: Snapshot | str | None, branch: str) -> Snapshot:
+        if given is None:
+            return self._manifest.snapshot(branch)
+        return self._manifest.snapshot_of(given) if isinstance(given, str) else given
 
     def _state(self, name: str) -> Snapshot:
         branches = {each.name for each in self.branches.list()}

@@ -1,0 +1,94 @@
+"""Workloads of up to three operations, killed before every durable step: all of an operation is there, or none of it."""
+
+from __future__ import annotations
+
+import itertools
+import random  # noqa: TID251
+from typing import TYPE_CHECKING
+
+import pytest
+
+import omnigraph as og
+from crash import workloads
+from crash.sweeping import Scene, Tally, sweep_workload
+from crash.workloads import OPERATIONS, seen, unsettled
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from crash.zygote import Zygote
+
+pytestmark = pytest.mark.crash
+
+BOUNDED = [("insert_in_three_tables",), ("first_write_to_a_branch", "delete"), ("update", "create_branch", "load")]
+TRIPLES = 30
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+def test_a_few_workloads_killed_at_every_step(scene: Scene, zygote: Zygote) -> None:
+    _sweep(scene, zygote, BOUNDED)
+
+
+def test_lost_acknowledgements_instead_of_kills(scene: Scene, zygote: Zygote) -> None:
+    _sweep(scene, zygote, [("insert_in_three_tables", "delete")], "table.committed=lost")
+
+
+def test_failures_instead_of_kills(scene: Scene, zygote: Zygote) -> None:
+    _sweep(scene, zygote, [("insert_in_three_tables",)], "store.write=raise")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+def test_every_operation_and_every_pair_killed_at_every_step(scene: Scene, zygote: Zygote) -> None:
+    _sweep(scene, zygote, [*((each,) for each in OPERATIONS), *itertools.product(OPERATIONS, repeat=2)])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+def test_some_of_the_triples_killed_at_every_step(scene: Scene, zygote: Zygote) -> None:
+    triples = list(itertools.product(OPERATIONS, repeat=3))
+    _sweep(scene, zygote, random.Random(4).sample(triples, TRIPLES))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("failpoint", ["table.committed=lost", "store.write=raise"])
+def test_every_operation_with_other_faults(scene: Scene, zygote: Zygote, failpoint: str) -> None:
+    _sweep(scene, zygote, [(each,) for each in OPERATIONS], failpoint)
+
+
+def test_kills_while_another_process_goes_on_writing(scene: Scene, zygote: Zygote) -> None:
+    """It is never blocked, and loses nothing, whatever happens to its neighbour."""
+    other = zygote.start(workloads.keep_inserting, scene.uri, 12)
+    cuts = 0
+    for cut in range(1, 7):
+        cuts += zygote.run(
+            workloads.run, scene.uri, ("insert_in_three_tables",), failpoints=f"store.write=kill@{cut}"
+        ).killed
+    assert other.outcome().value == 12
+    graph = og.open(scene.uri)
+    assert unsettled(graph) == []
+    people = {dict(row)["name"] for row in seen(graph)["main"]["node:Person"]}
+    assert {f"other-{number}" for number in range(12)} <= people
+    whole = [
+        {end in {dict(row)[column] for row in seen(graph)["main"][table]} for table, column in _PLACES}
+        for end in ("three-0",)
+    ]
+    assert all(len(each) == 1 for each in whole)
+    print(f"{cuts} kills beside a living writer, 0 violations")
+
+
+_PLACES = (("node:Person", "name"), ("edge:Knows", "src"), ("edge:LivesIn", "src"))
+
+
+def _sweep(scene: Scene, zygote: Zygote, these: list[tuple[str, ...]], failpoint: str = "store.write=kill") -> None:
+    tally = Tally()
+    for workload in these:
+        sweep_workload(scene, zygote, workload, tally, failpoint)
+    print(tally)
+    assert tally.cuts > 0
+    assert tally.violations == []
