@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING
 from omnigraph import errors
 
 if TYPE_CHECKING:
-    from omnigraph.graph import Graph, Mutated, init
+    from omnigraph.graph import Graph, Loaded, Mutated, init
     from omnigraph.graph import open_graph as open  # noqa: A004 - og.open, as in gzip.open
 
-__all__ = ["Graph", "Mutated", "errors", "init", "open"]
+__all__ = ["Graph", "Loaded", "Mutated", "errors", "init", "open"]
 __version__ = "0.1.0"
 
 _PLACES = {
     "Graph": ("omnigraph.graph", "Graph"),
+    "Loaded": ("omnigraph.graph", "Loaded"),
     "Mutated": ("omnigraph.graph", "Mutated"),
     "init": ("omnigraph.graph", "init"),
     "open": ("omnigraph.graph", "open_graph"),

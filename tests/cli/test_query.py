@@ -127,7 +127,14 @@ def test_reads_and_mutations_are_not_mixed_up(run: Run, graph: str) -> None:
 
     assert mutation.code == read.code == 1
     assert "contains mutations" in mutation.err
-    assert "reads" in read.err
+    assert "only reads" in read.err
+
+
+def test_a_query_may_take_so_long(run: Run) -> None:
+    assert run(*EVERYBODY, "--timeout", "60").code == 0
+    late = run(*EVERYBODY, "--timeout", "0.000001")
+    assert late.code == 1
+    assert "error[query_timed_out]" in late.err
 
 
 def test_a_query_that_is_wrong_is_told_with_its_place(run: Run, graph: str) -> None:

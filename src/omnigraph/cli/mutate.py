@@ -18,7 +18,7 @@ from omnigraph.cli.failures import LOST_PRECONDITION, report
 from omnigraph.cli.options import given
 from omnigraph.cli.output import say, say_json
 from omnigraph.cli.scopes import addressed
-from omnigraph.errors import HeadMismatch
+from omnigraph.errors import HeadMismatch, InvalidInput
 
 if TYPE_CHECKING:
     from omnigraph.graph import Mutated
@@ -47,7 +47,10 @@ def mutate(
     target = addressed()
     from omnigraph.language.query import parse_queries
 
-    chosen = parse_queries(source, query or "<query>").select(name).name
+    parsed = parse_queries(source, query or "<query>").select(name)
+    if not parsed.is_mutation:
+        raise InvalidInput(f"query {parsed.name!r} only reads: run it with `omnigraph query`.")
+    chosen = parsed.name
     try:
         done = target.open().mutate(
             source,

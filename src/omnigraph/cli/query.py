@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from omnigraph.cli.read_formats import ReadOutput
-    from omnigraph.language.query import CheckedQuery, Query
-    from omnigraph.language.schema import Catalog
 
 Format = Literal["table", "kv", "csv", "jsonl", "json"]
 
@@ -42,6 +40,9 @@ def query(
     form: Annotated[
         Format | None, typer.Option("--format", help="How to print the rows; the configuration's, or table.")
     ] = None,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", metavar="SECONDS", min=0, help="Give up after so long.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
     """Run a query and print its rows. It sees one state of the graph, whatever is written meanwhile."""
@@ -54,7 +55,9 @@ def query(
     values = parameters(params, params_file)
     target = addressed()
     chosen = parse_queries(source, query or "<query>").select(name)
-    output = _read(target, chosen, values, branch or "main", snapshot)
+    if chosen.is_mutation:
+        raise InvalidInput(f"query {chosen.name!r} contains mutations: run it with `omnigraph mutate`.")
+    output = _read(target, source, chosen.name, values, branch or "main", snapshot, timeout)
     defaults = settings().defaults
     style = TableStyle(defaults.table_max_column_width, defaults.table_cell_layout)
     for line in render(output, "json" if json else form or defaults.output or "table", style):
@@ -62,30 +65,22 @@ def query(
 
 
 def _read(
-    target: Target, chosen: "Query", values: "Mapping[str, object]", branch: str, snapshot: str | None
+    target: Target,
+    source: str,
+    name: str,
+    values: "Mapping[str, object]",
+    branch: str,
+    snapshot: str | None,
+    timeout: float | None,
 ) -> "ReadOutput":
     from omnigraph.cli.read_formats import ReadOutput
-    from omnigraph.language.query import bind_params
-    from omnigraph.manifest.graph_manifest import open_stores
-    from omnigraph.read.query import run_query
+    from omnigraph.read.options import ReadOptions
     from omnigraph.read.result_json import json_rows
-    from omnigraph.store.location import parse_location
 
     graph = target.open(read_only=True)
-    checked = _checked(chosen, graph.catalog)
+    # Taken first, so that the commit that is told is the one that was read.
     state = graph.snapshot(branch=branch, commit_id=snapshot)
-    tables = open_stores(parse_location(target.uri)).tables
-    result = run_query(state, tables, graph.catalog, checked, bind_params(checked, values))
+    result = graph.query(source, values, snapshot=state, name=name, options=ReadOptions(timeout=timeout))
     rows = json_rows(result.to_arrow(), large_integers_as_text=True)
     place = {"branch": branch} if snapshot is None else {"snapshot": snapshot}
-    return ReadOutput(chosen.name, place, result.columns, rows, state.commit_id)
-
-
-def _checked(chosen: "Query", catalog: "Catalog") -> "CheckedQuery":
-    from omnigraph.language.query import check_query
-    from omnigraph.language.query.checked import CheckedQuery
-
-    checked = check_query(chosen, catalog)
-    if not isinstance(checked, CheckedQuery):
-        raise InvalidInput(f"query {chosen.name!r} contains mutations: run it with `omnigraph mutate`.")
-    return checked
+    return ReadOutput(name, place, result.columns, rows, state.commit_id)
