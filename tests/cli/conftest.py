@@ -39,9 +39,6 @@ class Ran:
     err: str
 
 
-Run = "Callable[..., Ran]"
-
-
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory of the test's own, with a schema and queries, an empty configuration and no profile."""

@@ -1,4 +1,4 @@
-"""init, load, mutate and snapshot (surface §1.4)."""
+"""init, mutate and snapshot (surface §1.4)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,6 @@ if TYPE_CHECKING:
     from cli.conftest import Ran
 
     Run = Callable[..., Ran]
-
-RECORDS = """\
-{"type":"Person","data":{"name":"Ada","age":36}}
-{"type":"Person","data":{"name":"Grace"}}
-{"edge":"Knows","from":"Ada","to":"Grace"}
-"""
 
 
 # -- init --------------------------------------------------------------------------------------------------------------
@@ -84,81 +78,6 @@ def test_a_schema_file_in_another_encoding_is_the_users_mistake(run: Run, place:
     (place / "latin.pg").write_bytes(b"// \xe9\nnode Person { name: String @key }")
 
     assert "is not UTF-8" in run("init", "--schema", "latin.pg", "graph.omni").err
-
-
-# -- load --------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def data(place: Path) -> str:
-    (place / "data.jsonl").write_text(RECORDS)
-    return "data.jsonl"
-
-
-def test_a_load_is_told_in_one_line(run: Run, graph: str, data: str) -> None:
-    ran = run("load", graph, "--data", data, "--mode", "merge")
-
-    assert ran.code == 0
-    assert ran.out == f"loaded {graph} on branch main with merge: 3 entities across 1 node types and 1 edge types\n"
-    assert ran.err == f"omnigraph load → {graph} (direct, local)\n"
-
-
-@pytest.mark.parametrize("words", [[], ["--mode", "replace"]])
-def test_a_load_must_name_one_of_three_modes(run: Run, graph: str, data: str, words: list[str]) -> None:
-    ran = run("load", graph, "--data", data, *words)
-
-    assert ran.code == 2
-    assert "--mode" in ran.err
-
-
-def test_a_load_makes_its_branch_only_from_a_named_one(run: Run, graph: str, data: str) -> None:
-    refused = run("load", graph, "--data", data, "--mode", "append", "--branch", "new")
-    made = run("load", graph, "--data", data, "--mode", "append", "--branch", "new", "--from", "main")
-    again = run("load", graph, "--data", data, "--mode", "merge", "--branch", "new", "--from", "main")
-
-    assert "error[branch_not_found]" in refused.err
-    assert made.out.endswith("branch new created from main\n")
-    assert "created" not in again.out
-    assert run("branch", "list", graph).out == "main\nnew\n"
-
-
-def test_a_load_that_breaks_a_rule_loads_nothing(run: Run, graph: str, place: Path) -> None:
-    (place / "bad.jsonl").write_text('{"edge":"Knows","from":"Ada","to":"Nobody"}\n')
-
-    ran = run("load", graph, "--data", "bad.jsonl", "--mode", "merge")
-
-    assert ran.code == 1
-    assert "error[orphan_edge]" in ran.err
-    assert "entities=0" in run("snapshot", graph).out
-
-
-def test_overwriting_something_remote_needs_consent_and_merging_does_not_ask(run: Run, data: str) -> None:
-    ran = run("load", "s3://no-such-bucket/g", "--data", data, "--mode", "overwrite")
-
-    assert ran.code == 1
-    assert "--yes" in ran.err
-
-
-def test_a_load_with_a_used_key_does_nothing(run: Run, graph: str, data: str) -> None:
-    words = ("load", graph, "--data", data, "--mode", "append", "--idempotency-key", "k", "--json")
-
-    first, second = json.loads(run(*words).out), json.loads(run(*words).out)
-
-    assert (first["total_entities"], second["total_entities"]) == (3, 0)
-    assert first["commit"]["graph_commit_id"] == second["commit"]["graph_commit_id"]
-
-
-def test_ingest_still_works_merges_from_main_and_warns(run: Run, graph: str, data: str) -> None:
-    ran = run("ingest", graph, "--data", data, "--branch", "new", "--as", "act-me")
-
-    assert ran.code == 0
-    assert "warning: `ingest` is now `load`" in ran.err
-    assert ran.out.splitlines() == [
-        "ingested 3 entities from data.jsonl into branch new from main with merge (branch created)",
-        "node type 'Person': 2 entities loaded",
-        "edge type 'Knows': 1 entities loaded",
-        "actor_id: act-me",
-    ]
 
 
 # -- mutate ------------------------------------------------------------------------------------------------------------
@@ -307,71 +226,3 @@ def test_a_snapshot_of_the_past(run: Run, graph: str, add: Run) -> None:
 def test_an_unknown_branch_or_graph_is_told(run: Run, graph: str) -> None:
     assert "error[branch_not_found]" in run("snapshot", graph, "--branch", "nobody").err
     assert "error[not_a_graph]" in run("snapshot", "nowhere.omni").err
-
-
-# -- export ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def loaded(run: Run, graph: str, data: str) -> str:
-    assert run("load", graph, "--data", data, "--mode", "merge").code == 0
-    return graph
-
-
-def test_an_export_is_records_on_stdout_that_load_again(run: Run, loaded: str, place: Path) -> None:
-    ran = run("export", loaded)
-    (place / "exported.jsonl").write_text(ran.out)
-    run("init", "--schema", "schema.pg", "copy.omni")
-    again = run("load", "copy.omni", "--data", "exported.jsonl", "--mode", "append")
-
-    assert ran.code == again.code == 0
-    assert ran.err == ""
-    assert [set(json.loads(line)) for line in ran.out.splitlines()][1:] == [{"type", "data"}, {"type", "data"}]
-    assert run("export", "copy.omni").out == ran.out
-
-
-def test_an_export_of_some_types_and_of_another_state(run: Run, loaded: str, add: Run) -> None:
-    then = json.loads(run("commit", "list", loaded, "--json").out)["commits"][0]["graph_commit_id"]
-    run("branch", "create", "b", "--uri", loaded)
-    add("Bo", "--branch", "b")
-
-    assert len(run("export", loaded, "--type", "Person").out.splitlines()) == 2
-    assert len(run("export", loaded, "--type", "Person", "--type", "Knows").out.splitlines()) == 3
-    assert len(run("export", loaded, "--branch", "b").out.splitlines()) == 4
-    assert len(run("export", loaded, "--at", then).out.splitlines()) == 3
-    assert run("export", loaded, "--at", then, "--branch", "b").code == 2
-    assert run("export", loaded, "--type", "Nothing").code == 1
-
-
-def test_an_export_to_files(run: Run, loaded: str, place: Path) -> None:
-    one = run("export", loaded, "--out", "all.jsonl")
-    many = run("export", loaded, "--out", "tables", "--format", "csv")
-
-    assert one.out == "all.jsonl\n"
-    assert (place / "all.jsonl").read_text() == run("export", loaded).out
-    assert sorted(many.out.split()) == ["tables/edges/Knows.csv", "tables/nodes/Person.csv"]
-    assert run("export", loaded, "--format", "csv").code == 2
-
-
-def test_the_old_flag_of_export_warns(run: Run, loaded: str) -> None:
-    ran = run("export", loaded, "--jsonl")
-
-    assert ran.code == 0
-    assert ran.err.startswith("warning: --jsonl")
-    assert ran.out == run("export", loaded).out
-
-
-# -- in a bucket -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.s3
-def test_a_graph_in_a_bucket(run: Run, s3_uri: str, data: str) -> None:
-    assert run("init", "--schema", "schema.pg", s3_uri).out == f"initialized {s3_uri}\n"
-    loaded = run("load", s3_uri, "--data", data, "--mode", "overwrite", "--yes")
-    assert loaded.code == 0
-    assert loaded.err == f"omnigraph load → {s3_uri} (direct, remote)\n"
-    assert run("branch", "create", "b", "--uri", s3_uri, "--quiet").code == 0
-    assert run("branch", "delete", "b", "--uri", s3_uri).code == 1
-    assert run("branch", "delete", "b", "--uri", s3_uri, "--yes").code == 0
-    assert "entities=2" in run("snapshot", s3_uri).out
-    assert run("doctor", s3_uri).code == 0

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.manifest.layout import MAIN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from omnigraph.errors import HeadMismatch, MergeConflicts
     from omnigraph.manifest.rows import GraphCommit
 
@@ -49,8 +47,3 @@ def kind_and_name(type_key: str) -> tuple[str, str]:
     """`node:Person` as `node` and `Person`."""
     kind, _, name = type_key.partition(":")
     return kind, name
-
-
-def totals(numbers: Mapping[str, int], kind: str) -> int:
-    """The sum over the types of one kind."""
-    return sum(number for key, number in numbers.items() if kind_and_name(key)[0] == kind)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from omnigraph.read.execute.numbers import distinct
 from omnigraph.read.execute.rows import Rows
 
 if TYPE_CHECKING:
@@ -75,18 +76,18 @@ class Candidates:
         return mask
 
     def _look(self, keys: Numbers, known: Mask) -> Mask:
-        distinct, places = np.unique(keys[known], return_inverse=True)
-        kept = np.ones(len(distinct), np.bool_)
+        different, places = distinct(keys[known])
+        kept = np.ones(len(different), np.bool_)
         chosen = self.scope.read.chosen.get(self.variable.name)
         if chosen is not None:
-            kept &= np.isin(distinct, chosen)
+            kept &= np.isin(different, chosen)
         if self.conditions.pushed is not None:
             for table in self.bound.tables:
-                rows = self.bound.rows_in(table.name, distinct)
+                rows = self.bound.rows_in(table.name, different)
                 mine = np.flatnonzero(rows >= 0)
                 if len(mine):
                     kept[mine] &= table.truth(self.conditions.pushed, rows[mine])
-        left = distinct[kept]
+        left = different[kept]
         kept[np.flatnonzero(kept)] = np.isin(left, self._by_text_and_rest(left))
         allowed = np.zeros(len(keys), np.bool_)
         allowed[known] = kept[places]

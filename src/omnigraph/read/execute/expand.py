@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from omnigraph.read.execute.candidates import Candidates
+from omnigraph.read.execute.numbers import distinct
 from omnigraph.read.traversal.adjacency import Adjacency, Neighbourhood, ragged
 from omnigraph.read.traversal.reach import reach
 
@@ -25,9 +26,9 @@ _WALKS = 4_096
 
 def expand(scope: Scope, step: Expand, rows: Rows) -> Iterator[Rows]:
     """Each row with each end that the traversal reaches, in batches."""
-    starts, places, distinct = _starts(scope, step, rows)
+    starts, places, different = _starts(scope, step, rows)
     most = scope.read.options.batch_rows
-    for near, first in _reached(scope, step.traversal, distinct):
+    for near, first in _reached(scope, step.traversal, different):
         near = _allowed(scope, step, near)
         here = np.flatnonzero((places >= first) & (places < first + len(near.counts)) & (starts >= 0))
         counts = near.counts[places[here] - first]
@@ -38,8 +39,8 @@ def expand(scope: Scope, step: Expand, rows: Rows) -> Iterator[Rows]:
 def _starts(scope: Scope, step: Expand, rows: Rows) -> tuple[Numbers, Numbers, Numbers]:
     start, _ = scope.read.end_types(step.traversal)
     starts = scope.read.bound(step.source).rows_in(start, rows.keys[step.source.name])
-    distinct, places = np.unique(starts, return_inverse=True)
-    return starts, places, distinct
+    different, places = distinct(starts)
+    return starts, places, different
 
 
 def _reached(scope: Scope, traversal: Traversal, starts: Numbers) -> Iterator[tuple[Neighbourhood, int]]:
@@ -105,7 +106,7 @@ def meet(scope: Scope, step: Meet, rows: Rows) -> Rows:
     ends = scope.read.bound(step.target).rows_in(end_type, rows.keys[step.target.name])
     if step.edge is not None:
         return _with_edges(scope, step, rows, starts, ends)
-    neighbours = scope.read.neighbours(step.traversal, len(np.unique(starts)), distinct=True)
+    neighbours = scope.read.neighbours(step.traversal, len(distinct(starts)[0]), distinct=True)
     if isinstance(neighbours, Adjacency) and step.traversal.hops.maximum == 1:
         return rows.where(neighbours.connects(starts, ends))
     return rows.where(_within_reach(scope, step.traversal, starts, ends))
@@ -114,9 +115,9 @@ def meet(scope: Scope, step: Meet, rows: Rows) -> Rows:
 def _within_reach(
     scope: Scope, traversal: Traversal, starts: Numbers, ends: Numbers
 ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    distinct, places = np.unique(starts, return_inverse=True)
+    different, places = distinct(starts)
     connected = np.zeros(len(starts), np.bool_)
-    for near, first in _reached(scope, traversal, distinct):
+    for near, first in _reached(scope, traversal, different):
         here = np.flatnonzero((places >= first) & (places < first + len(near.counts)) & (ends >= 0))
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(near.counts)])
         adjacency = Adjacency(offsets, near.ends)
@@ -126,8 +127,8 @@ def _within_reach(
 
 
 def _with_edges(scope: Scope, step: Meet, rows: Rows, starts: Numbers, ends: Numbers) -> Rows:
-    distinct, places = np.unique(starts, return_inverse=True)
-    near = scope.read.neighbours(step.traversal, len(distinct), distinct=False).of(distinct)
+    different, places = distinct(starts)
+    near = scope.read.neighbours(step.traversal, len(different), distinct=False).of(different)
     assert near.edges is not None
     assert step.edge is not None
     offsets = np.cumsum(near.counts) - near.counts

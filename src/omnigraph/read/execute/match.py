@@ -9,6 +9,7 @@ import numpy as np
 
 from omnigraph.read.execute.candidates import Candidates
 from omnigraph.read.execute.expand import expand, meet
+from omnigraph.read.execute.numbers import distinct
 from omnigraph.read.execute.rows import NOTHING, START, Rows, joined
 from omnigraph.read.plan.operators import Expand, FindPath, Keep, Maybe, Meet, Scan, Step, Tally, Weigh, Without
 from omnigraph.read.traversal.paths import find_paths
@@ -107,10 +108,10 @@ class Matcher:
     def without(self, step: Without, rows: Rows) -> Iterator[Rows]:
         """Rows for which a part finds nothing."""
         names = [name for name in step.correlated if name in rows.keys]
-        distinct, places = _distinct(rows, names)
+        different, places = _distinct(rows, names)
         inner = Matcher(self.scope.inside(step.variables))
-        tagged = Rows(distinct.count, {**distinct.keys, _TAG: np.arange(distinct.count)})
-        free = np.ones(distinct.count, np.bool_)
+        tagged = Rows(different.count, {**different.keys, _TAG: np.arange(different.count)})
+        free = np.ones(different.count, np.bool_)
         for found in inner.run(step.steps, tagged):
             free[found.keys[_TAG]] = False
         yield rows.where(free[places])
@@ -154,7 +155,7 @@ def _distinct(rows: Rows, names: list[str]) -> tuple[Rows, np.ndarray[Any, Any]]
     if not names:
         return Rows(1), np.zeros(rows.count, np.int64)
     if len(names) == 1:
-        values, places = np.unique(rows.keys[names[0]], return_inverse=True)
+        values, places = distinct(rows.keys[names[0]])
         return Rows(len(values), {names[0]: values}), places
     stacked = np.stack([rows.keys[name] for name in names])
     values, places = np.unique(stacked, axis=1, return_inverse=True)

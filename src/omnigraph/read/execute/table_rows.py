@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.read.execute.numbers import distinct, is_ascending
 from omnigraph.relational.row_filter import columns_of, one_array, truth
 from omnigraph.store.counting import count
 from omnigraph.store.filters import All, Compare, OneOf, one_of, render
@@ -86,10 +87,11 @@ class TableRows:
             return {}
         if self.reads_whole(names, len(rows)):
             return {name: _take(column, rows, self.size) for name, column in self.columns(names).items()}
-        wanted, places = np.unique(rows[rows >= 0], return_inverse=True)
+        known = rows >= 0
+        wanted, places = distinct(rows[known]) if known.any() else (rows[:0], rows[:0])
         found = self._take_rows(names, wanted)
         indices = np.full(len(rows), -1, dtype=np.int64)
-        indices[rows >= 0] = places
+        indices[known] = places
         return {name: _take(found[name], indices, len(wanted)) for name in names}
 
     def reads_whole(self, names: Iterable[str], rows: int) -> bool:
@@ -158,8 +160,7 @@ class TableRows:
         """The row of each id, -1 where there is none."""
         if self.reads_whole(["id"], len(ids)):
             return _places(ids, self.column("id"))
-        distinct = pc.unique(ids)
-        found = self.search_store(["id"], one_of("id", distinct.to_pylist()))
+        found = self.search_store(["id"], one_of("id", pc.unique(ids).to_pylist()))
         numbers = found[ROW_NUMBER].to_numpy().astype(np.int64)
         places = _places(ids, one_array(found.column("id")))
         return np.where(places < 0, -1, numbers[places]) if len(numbers) else places
@@ -182,7 +183,7 @@ def _is_selective(where: Filter) -> bool:
 
 
 def _take(column: Column, rows: Numbers, size: int) -> Column:
-    if len(rows) == size and size and rows[0] == 0 and rows[-1] == size - 1 and bool((np.diff(rows) == 1).all()):
+    if len(rows) == size and size and rows[0] == 0 and rows[-1] == size - 1 and is_ascending(rows):
         return column
     indices: Any = pa.array(rows, mask=rows < 0) if len(rows) and rows.min() < 0 else pa.array(rows)
     return one_array(column.take(indices))

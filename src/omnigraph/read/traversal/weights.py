@@ -9,6 +9,7 @@ import numpy as np
 
 from omnigraph.errors import QueryTooLarge
 from omnigraph.read.execute.candidates import Candidates
+from omnigraph.read.execute.numbers import distinct
 from omnigraph.read.plan.reduce import turned
 from omnigraph.read.traversal.adjacency import Adjacency, Neighbourhood
 from omnigraph.read.traversal.reach import reach
@@ -42,12 +43,11 @@ class Weights:
     def _of_branch(self, variable: Variable, branch: Branch, keys: Numbers) -> Numbers:
         start, _ = self.scope.read.end_types(branch.traversal)
         rows = self.scope.read.bound(variable).rows_in(start, keys)
-        distinct = np.unique(rows[rows >= 0])
         weights = np.zeros(len(rows), np.int64)
-        if len(distinct):
-            found = self._of_rows(branch, distinct)
-            known = rows >= 0
-            weights[known] = found[np.searchsorted(distinct, rows[known])]
+        known = rows >= 0
+        if known.any():
+            different, places = distinct(rows[known])
+            weights[known] = self._of_rows(branch, different)[places]
         return weights
 
     def _of_rows(self, branch: Branch, rows: Numbers) -> Numbers:
@@ -91,8 +91,8 @@ class Weights:
 
     def _scattered(self, branch: Branch, selected: Numbers, ways: Numbers, size: int) -> Numbers:
         """The same sums, made by going from the selected ends back to the starts."""
-        distinct = branch.traversal.edge_variable is None
-        near = self.scope.read.adjacency(turned(branch.traversal), distinct=distinct).of(selected)
+        once = branch.traversal.edge_variable is None
+        near = self.scope.read.adjacency(turned(branch.traversal), distinct=once).of(selected)
         if (ways == 1).all():
             return np.bincount(near.ends, minlength=size).astype(np.int64)
         total = np.zeros(size, np.int64)

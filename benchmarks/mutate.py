@@ -1,0 +1,241 @@
+"""What a commit costs: time and requests, against bare Lance commits to the same tables plus one manifest publish.
+
+    python benchmarks/mutate.py                  on the disk, at depths 10 and 1,000
+    python benchmarks/mutate.py --deep           at depth 10,000 as well (takes a while)
+    python benchmarks/mutate.py --s3             on an S3 server that it starts, counting requests through a proxy
+
+The floor does the same work without the protocol: it stages and commits the same rows to tables of the same content, and
+publishes them, with no sidecar, no queue and no look at what others do. Commits of both are timed in turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+import omnigraph as og
+from omnigraph.manifest.genesis import Blueprint
+from omnigraph.manifest.graph_manifest import GraphManifest, create_manifest
+from omnigraph.manifest.publisher import NewVersion, PublishRequest
+from omnigraph.store.location import parse_location
+from omnigraph.store.staging import Staged, commit_staged, stage_append, stage_upsert
+from omnigraph.world import REAL
+from omnigraph.write.commit import Operation, TableWrite, WriteSet, commit
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from servers.counting_proxy import CountingProxy
+from servers.seaweed import Seaweed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from omnigraph.store.tables import Table
+
+TABLES = ("node:A", "node:B", "node:C")
+SCHEMA = pa.schema([pa.field("id", pa.utf8(), nullable=False), pa.field("v", pa.int64())])
+FILES = {"_schema.pg": b"node A { name: String @key }\n", "_schema.ir.json": b"{}", "__schema_state.json": b"{}"}
+TYPES = """
+node Person { name: String @key  age: I32? }
+node City { name: String @key }
+edge LivesIn: Person -> City
+"""
+ROUNDS = 30
+
+
+@dataclass(frozen=True)
+class Case:
+    """Rows for some tables; `change` sets one row that is there instead of adding new ones."""
+
+    name: str
+    tables: Sequence[str]
+    rows: int = 1
+    change: bool = False
+
+    def stage(self, table: Table, number: int) -> Staged:
+        if self.change:
+            return stage_upsert(table, _rows(["seed"], number))
+        return stage_append(table, _rows([f"{number}-{each}" for each in range(self.rows)], number))
+
+
+CASES = (
+    Case("one row, one table", TABLES[:1]),
+    Case("one row updated", TABLES[:1], change=True),
+    Case("1,000 rows, one table", TABLES[:1], rows=1_000),
+    Case("one row, two tables", TABLES[:2]),
+    Case("one row, three tables", TABLES),
+)
+
+
+@dataclass
+class Timings:
+    """Seconds and requests of one way to do it."""
+
+    seconds: list[float] = field(default_factory=list)
+    requests: list[int] = field(default_factory=list)
+
+    @property
+    def milliseconds(self) -> float:
+        return statistics.median(self.seconds) * 1_000
+
+    @property
+    def noise(self) -> float:
+        """Half of the middle half, as a share of the median."""
+        low, _, high = statistics.quantiles(self.seconds, n=4)
+        return (high - low) / 2 / statistics.median(self.seconds)
+
+    @property
+    def typical_requests(self) -> int | None:
+        return int(statistics.median(self.requests)) if self.requests else None
+
+
+def main() -> None:
+    options = _options()
+    with ExitStack() as stack:
+        proxy = _server(stack) if options.s3 else None
+        where = _places(stack, s3=options.s3)
+        depths = [10, 1_000, 10_000] if options.deep else [10, 200] if options.s3 else [10, 1_000]
+        print(f"| {'S3' if options.s3 else 'disk'}: commit | depth | floor ms | commit ms | ratio | noise | requests |")
+        print("|---|---|---|---|---|---|---|")
+        graph, floor = _create(next(where)), _create(next(where))
+        for depth in depths:
+            _deepen(graph, depth)
+            _deepen(floor, depth)
+            for case in CASES:
+                _report(case, depth, *_compare(graph, floor, case, proxy))
+        _mutations(next(where), proxy)
+
+
+def _compare(
+    graph: GraphManifest, floor: GraphManifest, case: Case, proxy: CountingProxy | None
+) -> tuple[Timings, Timings]:
+    bare, whole = Timings(), Timings()
+    for number in range(ROUNDS):
+        _time(bare, lambda n=number: _bare(floor, case, n), proxy)
+        _time(whole, lambda n=number: _commit(graph, case, n), proxy)
+    return bare, whole
+
+
+def _time(into: Timings, work: Callable[[], object], proxy: CountingProxy | None) -> None:
+    if proxy is not None:
+        proxy.reset()
+    started = time.perf_counter()
+    work()
+    into.seconds.append(time.perf_counter() - started)
+    if proxy is not None:
+        into.requests.append(len(proxy.requests))
+
+
+def _commit(graph: GraphManifest, case: Case, number: int) -> None:
+    commit(
+        graph,
+        Operation(
+            "Mutation",
+            lambda view: WriteSet(
+                [TableWrite(view.entry(key), lambda table: case.stage(table, number)) for key in case.tables]
+            ),
+        ),
+    )
+
+
+def _bare(graph: GraphManifest, case: Case, number: int) -> None:
+    """The same tables and the same publish, without anything that makes it safe."""
+    snapshot = graph.line().snapshot()
+    versions = []
+    for key in case.tables:
+        landed = commit_staged(case.stage(graph.stores.tables.open(snapshot[key].pin), number))
+        graph.stores.tables.keep(landed.table)
+        versions.append(NewVersion(key, landed.version, landed.table.count_rows()))
+    graph.publish(PublishRequest(REAL.ulid(), REAL.now_us(), versions))
+
+
+def _mutations(uri: str, proxy: CountingProxy | None) -> None:
+    """The same through the language: parsed, checked and validated. There is no floor for this."""
+    graph = og.init(uri, schema=TYPES)
+    graph.mutate('query q() { insert City { name: "Rome" } insert Person { name: "ada", age: 1 } }')
+    queries = {
+        "insert a node": ("query q($n: String) { insert Person { name: $n } }", lambda n: {"n": f"p{n}"}),
+        "update a node": ('query q($a: I32) { update Person set { age: $a } where name = "ada" }', lambda n: {"a": n}),
+        "insert a node and an edge": (
+            'query q($n: String) { insert Person { name: $n } insert LivesIn { from: $n, to: "Rome" } }',
+            lambda n: {"n": f"e{n}"},
+        ),
+        "delete a node and its edge": (
+            "query q($n: String) { delete Person where name = $n }",
+            lambda n: {"n": f"e{n}"},
+        ),
+    }
+    print("\n| mutation | ms | noise | requests |\n|---|---|---|---|")
+    for name, (query, params) in queries.items():
+        timings = Timings()
+        for number in range(ROUNDS):
+            _time(timings, lambda n=number, q=query, p=params: graph.mutate(q, p(n)), proxy)
+        print(f"| {name} | {timings.milliseconds:.1f} | ±{timings.noise:.0%} | {timings.typical_requests or '-'} |")
+
+
+def _report(case: Case, depth: int, bare: Timings, whole: Timings) -> None:
+    ratio = whole.milliseconds / bare.milliseconds
+    requests = f"{whole.typical_requests} (floor {bare.typical_requests})" if whole.requests else "-"
+    noise = max(bare.noise, whole.noise)
+    print(
+        f"| {case.name} | {depth:,} | {bare.milliseconds:.1f} | {whole.milliseconds:.1f} | {ratio:.2f} "
+        f"| ±{noise:.0%} | {requests} |",
+        flush=True,
+    )
+
+
+def _create(uri: str) -> GraphManifest:
+    graph = create_manifest(parse_location(uri), Blueprint(FILES, dict.fromkeys(TABLES, SCHEMA)))
+    seed = Operation(
+        "Load",
+        lambda view: WriteSet(
+            [TableWrite(view.entry(key), lambda table: stage_append(table, _rows(["seed"], 0))) for key in TABLES]
+        ),
+    )
+    commit(graph, seed)
+    return graph
+
+
+def _deepen(graph: GraphManifest, depth: int) -> None:
+    """Add commits that change no table, so that only the history grows."""
+    while len(graph.line().state.commits) < depth:
+        commit(graph, Operation("Load", lambda _: WriteSet()))
+
+
+def _rows(ids: Sequence[str], value: int) -> pa.Table:
+    return pa.table({"id": list(ids), "v": [value] * len(ids)}, schema=SCHEMA)
+
+
+def _server(stack: ExitStack) -> CountingProxy:
+    folder = stack.enter_context(tempfile.TemporaryDirectory())
+    server = Seaweed(Path(folder)).start()
+    stack.callback(server.kill)
+    proxy = stack.enter_context(CountingProxy(server.endpoint))
+    os.environ.update({**server.environment, "AWS_ENDPOINT_URL_S3": proxy.endpoint, "OMNIGRAPH_BUCKET": server.bucket})
+    return proxy
+
+
+def _places(stack: ExitStack, *, s3: bool) -> Iterator[str]:
+    folder = stack.enter_context(tempfile.TemporaryDirectory())
+    for number in range(100):
+        yield f"s3://{os.environ['OMNIGRAPH_BUCKET']}/{number}/graph.omni" if s3 else f"{folder}/{number}/graph.omni"
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--s3", action="store_true", help="on an S3 server, counting requests")
+    parser.add_argument("--deep", action="store_true", help="at depth 10,000 as well")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

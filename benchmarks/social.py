@@ -1,0 +1,425 @@
+"""Nine questions about a social network: this engine and its peers, in one run, on the same data.
+
+    python benchmarks/social.py [--persons 100000] [--runs 9] [--folder DIR]
+
+Peers run when their package is installed: duckdb (hand-written SQL over native tables), kuzu, ladybug. Every answer is
+compared with DuckDB's; a wrong one is a failure, not a time. Queries are prepared once wherever a peer can do that, and
+everything is warm. Times are medians; the last column is ours over the best peer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import importlib
+import math
+import statistics
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from omnigraph.language.query import bind_params, check_query, parse_queries
+from omnigraph.language.schema import compile_schema
+from omnigraph.language.schema.arrow import table_arrow_schemas
+from omnigraph.language.schema.indexes import table_indexes
+from omnigraph.manifest.layout import table_path
+from omnigraph.manifest.snapshot import Snapshot, TableEntry
+from omnigraph.read.query import run_query
+from omnigraph.store.indexes import IndexSpec, stage_indexes
+from omnigraph.store.location import parse_location
+from omnigraph.store.staging import commit_staged, create_table
+from omnigraph.store.tables import Table, TableStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+SEED = 20_260_101
+TODAY = dt.date(2026, 1, 1)
+COUNTRIES = ("United States", "Canada", "United Kingdom")
+INTERESTS = ("Photography", "Tennis", "Fine Dining", "Bicycles", "Cooking", "Chess", "Films", "Gardening", "Music",
+             "Running", "Sailing", "Skiing", "Theatre", "Travel", "Yoga", "History", "Opera", "Poetry", "Hiking",
+             "Fishing", "Games", "Coding", "Cars", "Board Games", "Dancing", "Drawing", "Football", "Golf", "Jazz",
+             "Painting", "Reading", "Wine", "Pottery", "Puzzles", "Robots", "Soccer", "Swimming", "Trains",
+             "Volunteering", "Writing", "Fashion")  # fmt: skip
+
+Tables = dict[str, pa.Table]
+
+
+# -- data --------------------------------------------------------------------------------------------------------------
+
+
+def generate(persons: int) -> Tables:
+    """The same network for the same number of persons: a few are followed by very many."""
+    random = np.random.default_rng(SEED)
+    states, cities = 90 * len(COUNTRIES), max(30, persons // 14)
+    born = np.array(
+        [np.datetime64(TODAY) - np.timedelta64(int(each), "D") for each in random.integers(18 * 366, 70 * 365, persons)]
+    )
+    ages = ((np.datetime64(TODAY) - born).astype(int) / 365.2425).astype(np.int32)
+    state_country = np.arange(states) % len(COUNTRIES)
+    city_state = random.integers(0, states, cities)
+    return {
+        "Person": pa.table({
+            "key": np.arange(persons, dtype=np.int64), "name": [f"Person {n:06d}" for n in range(persons)],
+            "gender": np.where(random.random(persons) < 0.5, "female", "male"), "age": ages, "born": pa.array(born),
+        }),
+        "City": pa.table({"key": np.arange(cities, dtype=np.int64), "name": [f"City {n:05d}" for n in range(cities)]}),
+        "State": pa.table({"key": np.arange(states, dtype=np.int64), "name": [f"State {n:03d}" for n in range(states)]}),
+        "Country": pa.table({"key": np.arange(len(COUNTRIES), dtype=np.int64), "name": list(COUNTRIES)}),
+        "Interest": pa.table({"key": np.arange(len(INTERESTS), dtype=np.int64), "name": list(INTERESTS)}),
+        "Follows": _follows(random, persons),
+        "LivesIn": _edges(np.arange(persons), _skewed(random, persons, cities, 1.3)),
+        "HasInterest": _interests(random, persons),
+        "CityIn": _edges(np.arange(cities), city_state),
+        "StateIn": _edges(np.arange(states), state_country),
+    }  # fmt: skip
+
+
+def _edges(src: Any, dst: Any) -> pa.Table:
+    return pa.table({"src": np.asarray(src, np.int64), "dst": np.asarray(dst, np.int64)})
+
+
+def _skewed(random: np.random.Generator, count: int, ends: int, power: float) -> Any:
+    return np.minimum((ends * random.random(count) ** power).astype(np.int64), ends - 1)
+
+
+def _follows(random: np.random.Generator, persons: int) -> pa.Table:
+    """About 24 for each person; no pair twice, nobody follows themselves."""
+    wanted = int(24.8 * persons)
+    src = random.integers(0, persons, wanted)
+    dst = random.permutation(persons)[_skewed(random, wanted, persons, 1.6)]
+    codes = np.unique(src[src != dst] * persons + dst[src != dst])
+    random.shuffle(codes)
+    return _edges(codes // persons, codes % persons)
+
+
+def _interests(random: np.random.Generator, persons: int) -> pa.Table:
+    src = np.repeat(np.arange(persons), random.integers(1, 5, persons))
+    codes = np.unique(src * len(INTERESTS) + random.integers(0, len(INTERESTS), len(src)))
+    return _edges(codes // len(INTERESTS), codes % len(INTERESTS))
+
+
+# -- questions ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question in every language, and the values it is asked with."""
+
+    title: str
+    gq: str
+    cypher: str
+    sql: str
+    params: dict[str, Any] = field(default_factory=dict)
+
+
+QUESTIONS = (
+    Question(
+        "top 3 most followed",
+        "match { $a follows $p } return { $p.key, $p.name, count($a) as n } order { n desc, $p.key } limit 3",
+        "MATCH (a:Person)-[:Follows]->(p:Person) RETURN p.key, p.name, count(a) AS n ORDER BY n DESC, p.key LIMIT 3",
+        "SELECT p.key, p.name, n FROM (SELECT dst, count(*) AS n FROM Follows GROUP BY dst ORDER BY n DESC, dst LIMIT 3)"
+        " JOIN Person p ON p.key = dst ORDER BY n DESC, p.key",
+    ),
+    Question(
+        "city of the most followed",
+        "match { $a follows $p $p livesIn $c $c cityIn $s $s stateIn $o }"
+        " return { $p.key, $p.name, count($a) as n, $c.name, $s.name, $o.name } order { n desc, $p.key } limit 1",
+        "MATCH (a:Person)-[:Follows]->(p:Person) WITH p, count(a) AS n ORDER BY n DESC, p.key LIMIT 1"
+        " MATCH (p)-[:LivesIn]->(c:City)-[:CityIn]->(s:State)-[:StateIn]->(o:Country)"
+        " RETURN p.key, p.name, n, c.name, s.name, o.name",
+        "SELECT p.key, p.name, n, c.name, s.name, o.name FROM (SELECT dst, count(*) AS n FROM Follows GROUP BY dst"
+        " ORDER BY n DESC, dst LIMIT 1) JOIN Person p ON p.key = dst JOIN LivesIn l ON l.src = p.key"
+        " JOIN City c ON c.key = l.dst JOIN CityIn i ON i.src = c.key JOIN State s ON s.key = i.dst"
+        " JOIN StateIn j ON j.src = s.key JOIN Country o ON o.key = j.dst",
+    ),
+    Question(
+        "5 youngest cities of a country",
+        "match { $p livesIn $c $c cityIn $s $s stateIn $o $o.name = $country }"
+        " return { $c.name, avg($p.age) as age } order { age, $c.name } limit 5",
+        "MATCH (p:Person)-[:LivesIn]->(c:City)-[:CityIn]->(s:State)-[:StateIn]->(o:Country) WHERE o.name = $country"
+        " RETURN c.name, avg(p.age) AS age ORDER BY age, c.name LIMIT 5",
+        "SELECT c.name, avg(p.age) AS age FROM Country o JOIN StateIn j ON j.dst = o.key JOIN CityIn i ON i.dst = j.src"
+        " JOIN City c ON c.key = i.src JOIN LivesIn l ON l.dst = c.key JOIN Person p ON p.key = l.src"
+        " WHERE o.name = $country GROUP BY c.key, c.name ORDER BY age, c.name LIMIT 5",
+        {"country": "United States"},
+    ),
+    Question(
+        "persons aged 30 to 40 per country",
+        "match { $p livesIn $c $c cityIn $s $s stateIn $o $p.age >= $low and $p.age <= $high }"
+        " return { $o.name, count($p) as n } order { n desc } limit 3",
+        "MATCH (p:Person)-[:LivesIn]->(c:City)-[:CityIn]->(s:State)-[:StateIn]->(o:Country)"
+        " WHERE p.age >= $low AND p.age <= $high RETURN o.name, count(p) AS n ORDER BY n DESC LIMIT 3",
+        "SELECT o.name, count(*) AS n FROM Person p JOIN LivesIn l ON l.src = p.key JOIN CityIn i ON i.src = l.dst"
+        " JOIN StateIn j ON j.src = i.dst JOIN Country o ON o.key = j.dst WHERE p.age BETWEEN $low AND $high"
+        " GROUP BY o.name ORDER BY n DESC LIMIT 3",
+        {"low": 30, "high": 40},
+    ),
+    Question(
+        "men in a city with an interest",
+        "match { $p livesIn $c $p hasInterest $i $p.gender = $gender $c.name = $city $i.name = $interest }"
+        " return { count($p) as n }",
+        "MATCH (p:Person)-[:HasInterest]->(i:Interest), (p)-[:LivesIn]->(c:City)"
+        " WHERE p.gender = $gender AND c.name = $city AND i.name = $interest RETURN count(p) AS n",
+        "SELECT count(*) AS n FROM Person p JOIN LivesIn l ON l.src = p.key JOIN City c ON c.key = l.dst"
+        " JOIN HasInterest h ON h.src = p.key JOIN Interest i ON i.key = h.dst"
+        " WHERE p.gender = $gender AND c.name = $city AND i.name = $interest",
+        {"gender": "male", "city": "City 00003", "interest": "Fine Dining"},
+    ),
+    Question(
+        "city with most women who like a thing",
+        "match { $p livesIn $c $p hasInterest $i $p.gender = $gender $i.name = $interest }"
+        " return { $c.name, count($p) as n } order { n desc, $c.name } limit 1",
+        "MATCH (p:Person)-[:HasInterest]->(i:Interest), (p)-[:LivesIn]->(c:City)"
+        " WHERE p.gender = $gender AND i.name = $interest RETURN c.name, count(p) AS n ORDER BY n DESC, c.name LIMIT 1",
+        "SELECT c.name, count(*) AS n FROM Person p JOIN HasInterest h ON h.src = p.key JOIN Interest i ON i.key = h.dst"
+        " JOIN LivesIn l ON l.src = p.key JOIN City c ON c.key = l.dst WHERE p.gender = $gender AND i.name = $interest"
+        " GROUP BY c.name ORDER BY n DESC, c.name LIMIT 1",
+        {"gender": "female", "interest": "Tennis"},
+    ),
+    Question(
+        "state with most of 23 to 30 who like a thing",
+        "match { $p livesIn $c $c cityIn $s $s stateIn $o $p hasInterest $i $p.age >= $low and $p.age <= $high"
+        " $o.name = $country $i.name = $interest } return { $s.name, count($p) as n } order { n desc, $s.name } limit 1",
+        "MATCH (p:Person)-[:LivesIn]->(c:City)-[:CityIn]->(s:State)-[:StateIn]->(o:Country),"
+        " (p)-[:HasInterest]->(i:Interest) WHERE p.age >= $low AND p.age <= $high AND o.name = $country"
+        " AND i.name = $interest RETURN s.name, count(p) AS n ORDER BY n DESC, s.name LIMIT 1",
+        "SELECT s.name, count(*) AS n FROM Person p JOIN HasInterest h ON h.src = p.key JOIN Interest i ON i.key = h.dst"
+        " JOIN LivesIn l ON l.src = p.key JOIN CityIn ci ON ci.src = l.dst JOIN State s ON s.key = ci.dst"
+        " JOIN StateIn si ON si.src = s.key JOIN Country o ON o.key = si.dst WHERE p.age BETWEEN $low AND $high"
+        " AND o.name = $country AND i.name = $interest GROUP BY s.name ORDER BY n DESC, s.name LIMIT 1",
+        {"low": 23, "high": 30, "country": "United States", "interest": "Photography"},
+    ),
+    Question(
+        "two-hop follow paths",
+        "match { $a follows $b $b follows $c } return { count($c) as n }",
+        "MATCH (a:Person)-[:Follows]->(b:Person)-[:Follows]->(c:Person) RETURN count(*) AS n",
+        "SELECT sum(i.n * o.n)::BIGINT AS n FROM (SELECT dst, count(*) AS n FROM Follows GROUP BY dst) i"
+        " JOIN (SELECT src, count(*) AS n FROM Follows GROUP BY src) o ON i.dst = o.src",
+    ),
+    Question(
+        "two-hop paths through the young to the older",
+        "match { $a follows $b $b follows $c $b.age < $through $c.age > $to } return { count($c) as n }",
+        "MATCH (a:Person)-[:Follows]->(b:Person)-[:Follows]->(c:Person) WHERE b.age < $through AND c.age > $to"
+        " RETURN count(*) AS n",
+        "SELECT sum(i.n * o.n)::BIGINT AS n FROM (SELECT dst, count(*) AS n FROM Follows GROUP BY dst) i"
+        " JOIN (SELECT f.src, count(*) AS n FROM Follows f JOIN Person c ON c.key = f.dst WHERE c.age > $to"
+        " GROUP BY f.src) o ON i.dst = o.src JOIN Person b ON b.key = o.src WHERE b.age < $through",
+        {"through": 50, "to": 25},
+    ),
+)
+
+
+# -- engines -----------------------------------------------------------------------------------------------------------
+
+
+class Peer(Protocol):
+    """An engine with the network loaded."""
+
+    name: str
+
+    def prepare(self, question: Question) -> Callable[[], list[tuple[Any, ...]]]:
+        """A function that asks the question once."""
+
+
+SCHEMA = """
+node Person { key: I64 @key
+  name: String
+  gender: String
+  age: I32
+  born: Date }
+node City { key: I64 @key
+  name: String }
+node State { key: I64 @key
+  name: String }
+node Country { key: I64 @key
+  name: String }
+node Interest { key: I64 @key
+  name: String }
+edge Follows: Person -> Person
+edge LivesIn: Person -> City
+edge HasInterest: Person -> Interest
+edge CityIn: City -> State
+edge StateIn: State -> Country
+"""
+
+
+class OmniGraph:
+    """This engine, over Lance tables on disk."""
+
+    name = "omnigraph"
+
+    def __init__(self, tables: Tables, folder: Path) -> None:
+        self.catalog = compile_schema(SCHEMA)
+        self.store = TableStore(parse_location(str(folder / "omnigraph")))
+        entries = {key: self._written(key, schema, tables) for key, schema in table_arrow_schemas(self.catalog).items()}
+        self.snapshot = Snapshot("main", 1, None, entries)
+
+    def _written(self, table_key: str, schema: pa.Schema, tables: Tables) -> TableEntry:
+        kind, _, name = table_key.partition(":")
+        rows, path = tables[name], table_path(table_key)
+        ids = rows["key"].cast(pa.string()) if kind == "node" else pa.array([f"{n:08d}" for n in range(rows.num_rows)])
+        columns = {
+            each: rows[each].cast(pa.string()) if each in ("src", "dst") else rows[each] for each in rows.column_names
+        }
+        made = pa.table({"id": ids, **columns}).select(schema.names).cast(schema)
+        dataset = create_table(self.store.uri(path), schema, [made], None)
+        declared = self.catalog.nodes[name] if kind == "node" else self.catalog.edges[name]
+        specs = [IndexSpec(each.column, "btree", each.name) for each in table_indexes(declared) if each.kind == "btree"]
+        done = commit_staged(stage_indexes(Table(dataset, path=path, branch=None), specs))
+        return TableEntry(table_key, path, done.version, None, rows.num_rows)
+
+    def prepare(self, question: Question) -> Callable[[], list[tuple[Any, ...]]]:
+        kinds = {"str": "String", "int": "I64"}
+        declared = ", ".join(f"${name}: {kinds[type(value).__name__]}" for name, value in question.params.items())
+        query = parse_queries(f"query q({declared}) {{ {question.gq} }}").queries[0]
+        checked: Any = check_query(query, self.catalog)
+        params = bind_params(checked, question.params)
+
+        def ask() -> list[tuple[Any, ...]]:
+            result = run_query(self.snapshot, self.store, self.catalog, checked, params)
+            return [tuple(row.values()) for row in result.to_arrow().to_pylist()]
+
+        return ask
+
+
+class DuckDb:
+    """DuckDB over its own tables, with primary keys."""
+
+    name = "duckdb"
+
+    def __init__(self, tables: Tables, folder: Path) -> None:
+        self.connection = duckdb.connect(str(folder / "peer.duckdb"))
+        for name, rows in tables.items():
+            self.connection.register("given", rows)
+            self.connection.execute(f"CREATE TABLE {name} AS SELECT * FROM given")
+            self.connection.unregister("given")
+
+    def prepare(self, question: Question) -> Callable[[], list[tuple[Any, ...]]]:
+        given = question.params or None
+        return lambda: self.connection.execute(question.sql, given).fetchall()
+
+
+class Cypher:
+    """kuzu, and ladybug that was forked from it."""
+
+    def __init__(self, module: str, tables: Tables, folder: Path) -> None:
+        self.name = module.removeprefix("real_")
+        package = importlib.import_module(module)
+        self.connection = package.Connection(package.Database(str(folder / self.name)))
+        kinds = {
+            "int64": "INT64",
+            "int32": "INT32",
+            "string": "STRING",
+            "large_string": "STRING",
+            "date32[day]": "DATE",
+        }
+        ends = {
+            "Follows": "Person",
+            "LivesIn": "City",
+            "HasInterest": "Interest",
+            "CityIn": "State",
+            "StateIn": "Country",
+        }
+        starts = {"CityIn": "City", "StateIn": "State"}
+        for name, rows in tables.items():
+            file = folder / f"{self.name}-{name}.parquet"
+            pq.write_table(rows, file)
+            if name in ends:
+                self.connection.execute(f"CREATE REL TABLE {name}(FROM {starts.get(name, 'Person')} TO {ends[name]})")
+            else:
+                columns = ", ".join(f"{each.name} {kinds[str(each.type)]}" for each in rows.schema)
+                self.connection.execute(f"CREATE NODE TABLE {name}({columns}, PRIMARY KEY(key))")
+            self.connection.execute(f"COPY {name} FROM '{file}'")
+
+    def prepare(self, question: Question) -> Callable[[], list[tuple[Any, ...]]]:
+        statement = self.connection.prepare(question.cypher)
+
+        def ask() -> list[tuple[Any, ...]]:
+            answer = self.connection.execute(statement, question.params)
+            rows = []
+            while answer.has_next():
+                rows.append(tuple(answer.get_next()))
+            return rows
+
+        return ask
+
+
+def peers(tables: Tables, folder: Path) -> list[Peer]:
+    """Every engine that is installed, this one first."""
+    found: list[Peer] = [OmniGraph(tables, folder), DuckDb(tables, folder)]
+    for module in ("kuzu", "real_ladybug", "ladybug"):
+        try:
+            importlib.import_module(module)
+        except ImportError:
+            continue
+        found.append(Cypher(module, tables, folder))
+    return found
+
+
+# -- measuring ---------------------------------------------------------------------------------------------------------
+
+
+def measure(asks: Sequence[Callable[[], list[tuple[Any, ...]]]], runs: int) -> list[float]:
+    """The median of each in milliseconds. Rounds go through all of them, so that noise falls on everybody."""
+    times: list[list[float]] = [[] for _ in asks]
+    for _ in range(runs):
+        for ask, taken in zip(asks, times, strict=True):
+            begun = time.perf_counter()
+            ask()
+            taken.append((time.perf_counter() - begun) * 1e3)
+    return [statistics.median(each) for each in times]
+
+
+def rounded(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return [tuple(round(value, 6) if isinstance(value, float) else value for value in row) for row in rows]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--persons", type=int, default=10_000, help="100000 is the full size")
+    parser.add_argument("--runs", type=int, default=9)
+    parser.add_argument("--folder", type=Path)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+        return run(given.persons, given.runs, Path(folder))
+
+
+def run(persons: int, runs: int, folder: Path) -> int:
+    begun = time.perf_counter()
+    tables = generate(persons)
+    engines = peers(tables, folder)
+    print(
+        f"{persons:,} persons, {tables['Follows'].num_rows:,} follows; ready after {time.perf_counter() - begun:.1f} s"
+    )
+    print(
+        f"{'milliseconds, median of ' + str(runs):46}"
+        + "".join(f"{each.name:>12}" for each in engines)
+        + f"{'ratio':>8}"
+    )
+    wrong, ratios = 0, []
+    for question in QUESTIONS:
+        asks = [each.prepare(question) for each in engines]
+        answers = [rounded(ask()) for ask in asks]
+        for engine, answer in zip(engines, answers, strict=True):
+            if answer != answers[1]:
+                wrong += 1
+                print(f"WRONG: {engine.name} on {question.title}: {answer}, and duckdb has {answers[1]}")
+        times = measure(asks, runs)
+        ratios.append(times[0] / min(times[1:]))
+        print(f"{question.title:46}" + "".join(f"{each:12.2f}" for each in times) + f"{ratios[-1]:8.2f}")
+    mean = math.exp(statistics.fmean(math.log(each) for each in ratios))
+    print(f"geometric mean of ours over the best peer: {mean:.2f}; the worst: {max(ratios):.2f}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

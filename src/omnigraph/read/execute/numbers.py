@@ -1,0 +1,37 @@
+"""Arrays of row numbers: which different ones there are, and where each of the given ones is among them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.int64]
+
+
+def is_ascending(numbers: Numbers) -> bool:
+    """Whether each is greater than the one before it, as the rows of a scan are."""
+    return bool((numbers[1:] > numbers[:-1]).all())
+
+
+def distinct(numbers: Numbers) -> tuple[Numbers, Numbers]:
+    """The different numbers, ascending, and the place of each given one among them."""
+    if is_ascending(numbers):
+        return numbers, np.arange(len(numbers), dtype=np.int64)
+    low, high = int(numbers.min()), int(numbers.max())
+    if high - low < 4 * len(numbers):
+        return _by_counting(numbers, low, high)
+    found, places = np.unique(numbers, return_inverse=True)
+    return found, places
+
+
+def _by_counting(numbers: Numbers, low: int, high: int) -> tuple[Numbers, Numbers]:
+    """Numbers that lie close together need no sorting."""
+    seen = np.zeros(high - low + 1, np.bool_)
+    seen[numbers - low] = True
+    found = np.flatnonzero(seen)
+    places = np.cumsum(seen, dtype=np.int64) - 1
+    return found + low, places[numbers - low]
