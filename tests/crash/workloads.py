@@ -28,7 +28,7 @@ def build(uri: str) -> og.Graph:
     """People who know each other, and a branch `side` with changes of its own."""
     graph = og.init(uri, schema=SCHEMA)
     people = [{"type": "Person", "data": {"name": name, "age": 30}} for name in ("ada", "bo", "cy", "victim")]
-    knows = [{"edge": "Knows", "from": "ada", "to": to, "data": {}} for to in ("bo", "victim")]
+    knows: list[dict[str, object]] = [{"edge": "Knows", "from": "ada", "to": to, "data": {}} for to in ("bo", "victim")]
     graph.load([*people, {"type": "City", "data": {"name": "Rome"}}, *knows], mode="append")
     graph.branches.create("side")
     graph.branches.create("fresh")

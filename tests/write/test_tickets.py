@@ -119,7 +119,7 @@ def test_the_real_tickets_in_a_random_order_of_events(tmp_path: Path, seed: int)
         finished.append(sidecar.operation_id)
 
     works = {f"{number}": lambda tables=tables: write(tables) for number, tables in enumerate(plans)}
-    steps.run(works, deaths=2)  # type: ignore[arg-type]
+    steps.run(works, deaths=2)
     assert len(finished) + len(steps.dead) >= len(plans)
     living = {path for path in objects.files if not _was_of_the_dead(objects, path, steps)}
     assert living == set()

@@ -94,6 +94,12 @@ class ManifestLine:
             self.state.fold(just_written(rows, version=table.version), manifest_version=table.version)
             self.table, self._seen = table, frozenset(table.fragment_ids())
 
+    def rewritten(self, table: Table) -> None:
+        """Move to the version that this process has just compacted: other fragments, the very same rows."""
+        with self.lock:
+            self.state.manifest_version = table.version
+            self.table, self._seen = table, frozenset(table.fragment_ids())
+
     def lone_head(self) -> LanceFragment | None:
         """The fragment that holds this branch's head row and nothing else, and never did; None if there is none."""
         if self.branch not in self.state.heads:

@@ -66,7 +66,11 @@ def compact(line: ManifestLine, policy: UpkeepPolicy) -> bool:
         staged = _stage(line, small, policy)
         if staged is None:
             return False
-        line.adopt(commit_staged(staged).table)
+        landed = commit_staged(staged)
+        if landed.contiguous:
+            line.rewritten(landed.table)
+        else:
+            line.adopt(landed.table)
         return True
 
 

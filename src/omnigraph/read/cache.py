@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 Kept = TypeVar("Kept")
 DEFAULT_BYTES = 2 * 1024**3
+# A few lookups cost as much as reading all of a table of medium size once.
+OFTEN = 6
+_REMEMBERED = 10_000
 
 
 class ReadCache:
@@ -26,6 +29,7 @@ class ReadCache:
         self.limit = limit
         self.size = 0
         self.builds: dict[str, int] = {}
+        self._asked: OrderedDict[Hashable, int] = OrderedDict()
         self._kept: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -58,6 +62,17 @@ class ReadCache:
             self.size += size
             while self.size > self.limit:
                 self._drop(next(iter(self._kept)))
+
+    def is_worth_keeping(self, key: Hashable, size: int) -> bool:
+        """Whether something that is fetched in small pieces was asked for often enough to have it whole.
+
+        Each call is one time more. What would fill much of the cache is never worth it.
+        """
+        with self._lock:
+            self._asked[key] = self._asked.pop(key, 0) + 1
+            if len(self._asked) > _REMEMBERED:
+                self._asked.popitem(last=False)
+            return self._asked[key] > OFTEN and size * 8 <= self.limit
 
     def clear(self) -> None:
         """Forget everything."""

@@ -18,7 +18,7 @@ from omnigraph.read.execute.scope import Scope
 from omnigraph.read.options import DEFAULT_OPTIONS
 from omnigraph.read.plan.build import Planner, visible
 from omnigraph.read.plan.estimates import Estimates
-from omnigraph.read.plan.needs import needed_variables, rows_are_groups
+from omnigraph.read.plan.needs import needed_variables
 from omnigraph.read.plan.pushdown import Pushdown
 from omnigraph.read.result import Result
 from omnigraph.read.search.searches import Searches
@@ -49,7 +49,7 @@ class Prepared:
 
     def run(self) -> pa.Table:
         """The result."""
-        maker = Maker(self.scope, self.checked, rows_are_groups(self.checked, self.steps, self.scope.read.catalog))
+        maker = Maker(self.scope, self.checked)
         batches: Iterator[Rows] = Matcher(self.scope).run(self.steps)
         with self.scope.read.profile.timing(self.checked) as measured:
             result = finished(self.scope, self.checked, maker.result(batches))
@@ -93,9 +93,18 @@ def prepare(
     moment = now or dt.datetime.fromtimestamp(world.now_us() // 1_000 / 1_000, dt.UTC)
     deadline = Deadline(options, world)
     read = Read(
-        snapshot, tables, catalog, params, moment, options, cache or cache_of(tables), Engine(options, deadline),
-        deadline, Profile(world),
-    )  # fmt: skip
+        snapshot=snapshot,
+        store=tables,
+        catalog=catalog,
+        params=params,
+        now=moment,
+        uses_now=checked.uses_now,
+        options=options,
+        cache=cache or cache_of(tables),
+        engine=Engine(options, deadline),
+        deadline=deadline,
+        profile=Profile(world),
+    )
     scope = Scope(read, {each.name: each for each in visible(checked.pattern)}, Searches(read))
     planner = Planner(Estimates(snapshot, catalog), Pushdown(params, moment))
     steps = planner.plan(checked.pattern, {}, needed_variables(checked))

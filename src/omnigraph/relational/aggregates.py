@@ -6,6 +6,7 @@ rows gives what it would give over the matches themselves.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -30,7 +31,12 @@ _FUNCTIONS: dict[str, type[exp.AggFunc]] = {
 
 def cast(value: exp.Expr, kind: str) -> exp.Expr:
     """`value` as a SQL type, spelled as DuckDB does."""
-    return exp.cast(value, exp.DataType.build(kind, dialect="duckdb"))
+    return exp.cast(value, _type(kind).copy(), copy=False)
+
+
+@lru_cache(maxsize=64)
+def _type(kind: str) -> exp.DataType:
+    return exp.DataType.build(kind, dialect="duckdb")
 
 
 def plain(aggregate: Aggregate, argument: exp.Expr) -> exp.Expr:

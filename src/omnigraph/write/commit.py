@@ -276,7 +276,10 @@ def _ticket(manifest: GraphManifest, sidecar: Sidecar) -> Iterator[Ticket]:
     try:
         yield ticket
     except BaseException as error:
-        _undo(manifest, ticket, error)
+        try:
+            _undo(manifest, ticket, error)
+        finally:
+            ticket.rest()
         raise
     try:
         ticket.delete()

@@ -143,6 +143,7 @@ class Ticket:
         self.sidecar = sidecar
         # Whether a table may have moved: until then, deleting the sidecar undoes the operation.
         self.has_effects = False
+        self._is_held = True
         _heartbeat.begin(self)
 
     @classmethod
@@ -176,19 +177,25 @@ class Ticket:
     def keep_alive(self) -> None:
         """Renew the lease when half of it has gone by. Ask before a step that cannot be undone."""
         with self._lock:
-            if (self.sidecar.expires_at or 0) - self._world.now_us() < sidecars.LEASE_US // 2:
+            left = (self.sidecar.expires_at or 0) - self._world.now_us()
+            if self._is_held and left < sidecars.LEASE_US // 2:
                 self.update()
 
     def delete(self) -> None:
         """The operation is done with."""
+        self.rest()
+        self._objects.delete(self.sidecar.path)
+
+    def rest(self) -> None:
+        """Renew the lease no more: whatever becomes of the operation, others need not wait for long."""
+        _heartbeat.end(self)
         with self._lock:
-            _heartbeat.end(self)
-            self._objects.delete(self.sidecar.path)
+            self._is_held = False
 
     def let_go(self) -> None:
         """Leave the operation to whoever comes next, at once: its lease need not run out first."""
+        self.rest()
         with self._lock:
-            _heartbeat.end(self)
             owner = self.sidecar.owner
             assert owner is not None
             over = replace(self.sidecar, expires_at=0, owner=replace(owner, process="gone"))

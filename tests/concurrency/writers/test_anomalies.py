@@ -14,7 +14,7 @@ import pytest
 import omnigraph as og
 from concurrency.writers import transactions as tx
 from omnigraph.write.commit import commit
-from write.recovery.hand_made import CITY, PERSON, create, require_settled
+from write.recovery.hand_made import CITY, PERSON, create, require_settled, values_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,13 +34,13 @@ def uri(tmp_path: Path) -> str:
 def graph(uri: str) -> GraphManifest:
     """Two tables with the rows x and y at 0."""
     graph = create(uri)
-    commit(graph, tx.transaction(lambda _: {PERSON: {"x": 0, "y": 0}, CITY: {"x": 0, "y": 0}}, PERSON, CITY))
+    commit(graph, tx.setting({PERSON: {"x": 0, "y": 0}, CITY: {"x": 0, "y": 0}}))
     return graph
 
 
 def test_no_lost_update_with_if_commit(uri: str, zygote: Zygote) -> None:
     graph = create(uri)
-    commit(graph, tx.transaction(lambda _: {PERSON: {"counter": 0}}, PERSON))
+    commit(graph, tx.setting({PERSON: {"counter": 0}}))
     children = [zygote.start(tx.increment, uri, ROUNDS) for _ in range(WRITERS)]
     tries = sum(child.outcome().value for child in children)
     assert tx.final(uri)[PERSON] == {"counter": WRITERS * ROUNDS}
@@ -50,7 +50,7 @@ def test_no_lost_update_with_if_commit(uri: str, zygote: Zygote) -> None:
 
 def test_no_lost_update_within_an_operation(uri: str, zygote: Zygote) -> None:
     graph = create(uri)
-    commit(graph, tx.transaction(lambda _: {PERSON: {"counter": 0}}, PERSON))
+    commit(graph, tx.setting({PERSON: {"counter": 0}}))
     children = [zygote.start(tx.increment_in_one_operation, uri, ROUNDS) for _ in range(WRITERS)]
     assert all(child.outcome().succeeded for child in children)
     assert tx.final(uri)[PERSON] == {"counter": WRITERS * ROUNDS}
@@ -109,7 +109,7 @@ def test_no_circular_information_flow(graph: GraphManifest, uri: str, zygote: Zy
 
 def test_no_write_skew_within_an_operation(graph: GraphManifest, uri: str, zygote: Zygote) -> None:
     """Two accounts in two tables hold 120 together; each of two withdrawals of 100 alone would be right."""
-    commit(graph, tx.transaction(lambda _: {PERSON: {"x": 60}, CITY: {"x": 60}}, PERSON, CITY))
+    commit(graph, tx.setting({PERSON: {"x": 60}, CITY: {"x": 60}}))
     both = [
         zygote.start(tx.withdraw, uri, each, failpoints="commit.before_publish=delay:0.3") for each in (PERSON, CITY)
     ]
@@ -122,8 +122,8 @@ def test_no_write_skew_within_an_operation(graph: GraphManifest, uri: str, zygot
 def test_write_skew_over_two_calls_is_possible_without_if_commit_and_refused_with_it(graph: GraphManifest) -> None:
     """Stated, not prevented: the graph cannot know what a program has read before."""
     seen = graph.snapshot()
-    commit(graph, tx.transaction(lambda _: {PERSON: {"x": -40}}, PERSON))
-    blind = tx.transaction(lambda _: {CITY: {"x": -40}}, CITY)
+    commit(graph, tx.setting({PERSON: {"x": -40}}))
+    blind = tx.setting({CITY: {"x": -40}})
     with pytest.raises(og.errors.HeadMismatch):
         commit(graph, replace(blind, expected_head=seen.commit_id))
     assert commit(graph, blind) is not None
@@ -148,5 +148,5 @@ def test_no_edge_is_left_without_its_node(uri: str, zygote: Zygote) -> None:
 
 def _numbers(graph: GraphManifest, commit_id: str) -> set[int]:
     snapshot = graph.snapshot_of(commit_id)
-    rows = [graph.stores.tables.open(snapshot[key].pin).read()["v"].to_pylist() for key in (PERSON, CITY)]
-    return {value for values in rows for value in values}
+    tables = [values_of(graph.stores.tables.open(snapshot[key].pin).read()) for key in (PERSON, CITY)]
+    return {value for values in tables for value in values.values()}

@@ -11,7 +11,7 @@ from omnigraph.failpoints import InjectedFaultError, arm
 from omnigraph.store.staging import stage_upsert
 from omnigraph.world import REAL
 from omnigraph.write.commit import Operation, TableWrite, WriteSet, commit
-from write.recovery.hand_made import CITY, PERSON, content, reopen, rows_of
+from write.recovery.hand_made import CITY, PERSON, content, reopen, rows_of, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,14 +29,18 @@ def transaction(compute: Callable[[Values], Values | None], *tables: str, repeat
     def prepare(view: View) -> WriteSet | None:
         found: dict[str, dict[str, int]] = {}
         for table_key in tables:
-            rows = view.read(table_key)
-            found[table_key] = dict(zip(rows["id"].to_pylist(), rows["v"].to_pylist(), strict=True))
+            found[table_key] = values_of(view.read(table_key))
         changes = compute(found)
         if not changes:
             return None
         return WriteSet([TableWrite(view.entry(key), _setting(dict(values))) for key, values in changes.items()])
 
     return Operation("Mutation", prepare, repeatable=repeatable)
+
+
+def setting(values: Values) -> Operation:
+    """Set rows whatever is there."""
+    return transaction(lambda _: values, *values)
 
 
 def _setting(values: dict[str, int]) -> Callable[[Any], Any]:
@@ -50,8 +54,8 @@ def increment(uri: str, times: int) -> int:
         for _ in range(PATIENCE):
             tries += 1
             snapshot = graph.snapshot()
-            (counter,) = graph.stores.tables.open(snapshot[PERSON].pin).read()["v"].to_pylist()
-            operation = transaction(lambda _, v=counter: {PERSON: {"counter": v + 1}}, PERSON)
+            counter = values_of(graph.stores.tables.open(snapshot[PERSON].pin).read())["counter"]
+            operation = setting({PERSON: {"counter": counter + 1}})
             try:
                 commit(graph, Operation("Mutation", operation.prepare, expected_head=snapshot.commit_id))
             except HeadMismatch:
@@ -72,7 +76,7 @@ def set_everywhere(uri: str, first: int, times: int) -> None:
     graph = reopen(uri)
     for number in range(first, first + times):
         value = {"x": number, "y": number}
-        commit(graph, transaction(lambda _, v=value: {PERSON: v, CITY: v}, PERSON, CITY))
+        commit(graph, setting({PERSON: value, CITY: value}))
 
 
 def fail_everywhere(uri: str, times: int) -> None:
@@ -81,7 +85,7 @@ def fail_everywhere(uri: str, times: int) -> None:
     for _ in range(times):
         arm("publish.before_write=raise")
         try:
-            commit(graph, transaction(lambda _: {PERSON: {"x": -1, "y": -1}, CITY: {"x": -1, "y": -1}}, PERSON, CITY))
+            commit(graph, setting({PERSON: {"x": -1, "y": -1}, CITY: {"x": -1, "y": -1}}))
         except (InjectedFaultError, OmniGraphError):
             continue
         raise AssertionError("it did not fail")
@@ -93,8 +97,8 @@ def watch(uri: str, seconds: float) -> list[set[int]]:
     end = REAL.monotonic() + seconds
     while REAL.monotonic() < end:
         snapshot = graph.snapshot()
-        rows = [graph.stores.tables.open(snapshot[key].pin).read()["v"].to_pylist() for key in (PERSON, CITY)]
-        found.append({value for values in rows for value in values})
+        tables = [values_of(graph.stores.tables.open(snapshot[key].pin).read()) for key in (PERSON, CITY)]
+        found.append({value for values in tables for value in values.values()})
     return found
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 CITY, KNOWS, PERSON = "node:City", "edge:Knows", "node:Person"
 TABLES = (KNOWS, CITY, PERSON)
-SCHEMA = pa.schema([pa.field("id", pa.utf8(), nullable=False), pa.field("v", pa.int64())])
+SCHEMA = pa.schema([]).append(pa.field("id", pa.utf8(), nullable=False)).append(pa.field("v", pa.int64()))
 FILES = {"_schema.pg": b"node Person { name: String @key }\n", "_schema.ir.json": b"{}", "__schema_state.json": b"{}"}
 BLUEPRINT = Blueprint(FILES, dict.fromkeys(TABLES, SCHEMA))
 
@@ -46,6 +46,11 @@ def create(uri: str, world: World = REAL) -> GraphManifest:
 def reopen(uri: str, *, read_only: bool = False, world: World = REAL) -> GraphManifest:
     """The graph with nothing warm; nothing is recovered by this."""
     return GraphManifest(parse_location(uri), read_only=read_only, world=world)
+
+
+def values_of(rows: pa.Table) -> dict[str, int]:
+    """Rows as a number for each id."""
+    return {row["id"]: row["v"] for row in rows.to_pylist()}
 
 
 def rows_of(values: dict[str, int]) -> pa.Table:
@@ -104,7 +109,7 @@ def content(graph: GraphManifest, branch: str = MAIN) -> Content:
     found: Content = {}
     for entry in graph.snapshot(branch):
         rows = graph.stores.tables.open(entry.pin).read()
-        values = dict(zip(rows["id"].to_pylist(), rows["v"].to_pylist(), strict=True))
+        values = values_of(rows)
         assert len(values) == rows.num_rows == entry.row_count, f"{entry.table_key} repeats rows or counts them wrongly"
         found[entry.table_key] = values
     return found

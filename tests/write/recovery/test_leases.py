@@ -227,3 +227,16 @@ def _of_another_machine(graph: GraphManifest, *, expires_in: float) -> Sidecar:
 
 def _expired(left: Sidecar) -> Sidecar:
     return replace(left, expires_at=REAL.now_us() - 20_000_000)
+
+
+def test_an_operation_that_could_not_even_be_undone_is_not_held_for_ever(
+    graph: GraphManifest, uri: str, zygote: Zygote
+) -> None:
+    """Interrupted again while it is being undone, as an impatient user does: its process lives on, its lease does not."""
+    child = zygote.start(works.interrupted_twice, uri, SHORT)
+    assert child.reports() == "interrupted"
+    left = standing(graph)
+    REAL.sleep(2 * SHORT)
+    assert standing(graph) == left
+    child.kill()
+    assert child.outcome().killed

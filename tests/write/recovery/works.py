@@ -8,7 +8,9 @@ from crash.zygote_process import report
 from omnigraph.errors import NotFound, OmniGraphError
 from omnigraph.store import lease
 from omnigraph.world import REAL
+from omnigraph.write import commit as protocol
 from omnigraph.write.commit import Operation, WriteSet, commit
+from omnigraph.write.recovery import recover as recovering
 from omnigraph.write.recovery import sidecar
 from omnigraph.write.recovery import sweep as sweeping
 from omnigraph.write.tickets import list_sidecars
@@ -57,7 +59,7 @@ def sweep_under_short_lease(uri: str, seconds: float) -> dict[str, str]:
 def shorten_leases(seconds: float) -> None:
     """Let leases of this process run out soon, and clocks not differ."""
     sidecar.LEASE_US = int(seconds * 1_000_000)
-    sidecar.CLOCK_SKEW_US = lease.CLOCK_SKEW_US = 0
+    vars(sidecar)["CLOCK_SKEW_US"] = lease.CLOCK_SKEW_US = 0
 
 
 def sweep_then_linger(uri: str) -> None:
@@ -106,3 +108,19 @@ def note(uri: str, key: str) -> str:
     receipt = commit(hand_made.reopen(uri), Operation("Load", lambda _: WriteSet(), idempotency_key=key))
     assert receipt is not None
     return receipt.commit.id
+
+
+def interrupted_twice(uri: str, seconds: float) -> None:
+    """A write that is interrupted at its publish, and again while it is undone; then this process lives on."""
+    shorten_leases(seconds)
+
+    def interrupt(name: str) -> None:
+        if name in ("commit.before_publish", "recovery.before_publish"):
+            raise KeyboardInterrupt
+
+    vars(protocol)["reach"] = vars(recovering)["reach"] = interrupt
+    try:
+        insert(uri, "new", hand_made.TABLES)
+    except KeyboardInterrupt:
+        report("interrupted")
+    REAL.sleep(30)

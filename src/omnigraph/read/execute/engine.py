@@ -14,8 +14,6 @@ from omnigraph.errors import InvalidInput, QueryTooLarge
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from sqlglot import exp
-
     from omnigraph.read.execute.deadline import Deadline
     from omnigraph.read.options import ReadOptions
 
@@ -32,10 +30,6 @@ class Engine:
         self._settings = _settings(options)
         self._deadline = deadline
         self._connection: duckdb.DuckDBPyConnection | None = None
-
-    def select(self, query: exp.Query, tables: Mapping[str, pa.Table | pa.RecordBatchReader]) -> pa.Table:
-        """The rows of a query over the named tables."""
-        return self.run(query.sql("duckdb"), tables)
 
     def run(self, sql: str, tables: Mapping[str, pa.Table | pa.RecordBatchReader]) -> pa.Table:
         """The rows of a query that we wrote ourselves."""

@@ -17,6 +17,13 @@ def is_ascending(numbers: Numbers) -> bool:
     return bool((numbers[1:] > numbers[:-1]).all())
 
 
+def is_distinct(numbers: Numbers) -> bool:
+    """Whether no number is there twice, and none is missing."""
+    if len(numbers) < 2 or is_ascending(numbers):
+        return not len(numbers) or int(numbers.min()) >= 0
+    return int(numbers.min()) >= 0 and len(distinct(numbers)[0]) == len(numbers)
+
+
 def distinct(numbers: Numbers) -> tuple[Numbers, Numbers]:
     """The different numbers, ascending, and the place of each given one among them."""
     if is_ascending(numbers):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -23,9 +23,10 @@ from omnigraph.language.query.expressions import (
 )
 from omnigraph.language.query.types import STRING
 from omnigraph.read.execute.bound import TYPE_NAME
+from omnigraph.read.execute.numbers import is_distinct
 from omnigraph.read.execute.rows import Rows, joined
 from omnigraph.read.execute.scope import WEIGHT
-from omnigraph.read.plan.needs import deciding, is_sure_count, needed_values
+from omnigraph.read.plan.needs import deciding, grouping_variables, is_plain_count, is_sure_count, needed_values
 from omnigraph.read.search.fusion import fused_scores
 from omnigraph.relational.aggregates import each_alone, plain, weighted
 from omnigraph.relational.outcome import MATCHES, Bounds, Outcome
@@ -40,11 +41,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Maker:
-    """Makes the result of one query from its matches. `rows_are_groups` when no two matches fall into one group."""
+    """Makes the result of one query from its matches."""
 
     scope: Scope
     checked: CheckedQuery
-    rows_are_groups: bool = False
 
     def bounds(self) -> Bounds:
         """Limit and offset of this request."""
@@ -52,17 +52,48 @@ class Maker:
 
     def result(self, batches: Iterator[Rows]) -> pa.Table:
         """The rows of the result: columns `c0`, `c1`, … in which an entity is still a key."""
+        if is_plain_count(self.checked):
+            return self._counted(batches)
         pieces = self._enough(batches)
-        first = next(pieces, None)
-        if first is None:
-            first = self._empty()
-        second = next(pieces, None)
+        first, second = next(pieces, None), next(pieces, None)
         if second is None:
-            return self._selected({MATCHES: self._table(first)}, weighted_rows=first.weight is not None)
-        if any(isinstance(each, Rrf) for value in self._expressions() for each in walk(value)):
-            whole = joined([first, second, *pieces])
-            return self._selected({MATCHES: self._table(whole)}, weighted_rows=whole.weight is not None)
+            return self._of_one(self._empty() if first is None else first)
+        assert first is not None
+        if self._fusions():
+            return self._of_one(joined([first, second, *pieces]))
         return self._collected(first, second, pieces)
+
+    def _counted(self, batches: Iterator[Rows]) -> pa.Table:
+        total = sum(rows.count if rows.weight is None else int(rows.weight.sum()) for rows in batches)
+        bounds = self.bounds()
+        rows = [total] if bounds.limit != 0 and not bounds.offset else []
+        return pa.table({f"c{number}": pa.array(rows, pa.int64()) for number in range(len(self.checked.columns))})
+
+    def _of_one(self, rows: Rows) -> pa.Table:
+        alone = self.checked.aggregated and any(
+            name in rows.keys and is_distinct(rows.keys[name])
+            for name in grouping_variables(self.checked, self.scope.read.catalog)
+        )
+        if alone:
+            rows = self._best(rows)
+        return self._selected({MATCHES: self._table(rows)}, weighted_rows=rows.weight is not None, alone=alone)
+
+    def _best(self, rows: Rows) -> Rows:
+        """When the greatest counts are asked for, the rows that can be among them."""
+        bounds, order = self.bounds(), self.checked.order
+        if bounds.limit is None or not order or self.checked.having or rows.weight is None:
+            return rows
+        wanted = bounds.limit + bounds.offset
+        value = order[0].value
+        value = self.checked.columns[value.index].value if isinstance(value, ColumnValue) else value
+        if not 0 < wanted < rows.count or not is_sure_count(value, self._sure()):
+            return rows
+        if order[0].descending:
+            return rows.where(rows.weight >= np.partition(rows.weight, -wanted)[-wanted])
+        return rows.where(rows.weight <= np.partition(rows.weight, wanted - 1)[wanted - 1])
+
+    def _sure(self) -> frozenset[str]:
+        return frozenset(each.name for each in self.checked.pattern.variables)
 
     # -- matches as a table --------------------------------------------------------------------------------------------
 
@@ -77,7 +108,7 @@ class Maker:
                 yield self._table(rows, always_weighted=True)
 
         with engine.collected(MATCHES, tables()):
-            return self._selected({}, weighted_rows=self.checked.aggregated)
+            return self._selected({}, weighted_rows=self.checked.aggregated, alone=False)
 
     def _table(self, rows: Rows, *, always_weighted: bool = False) -> pa.Table:
         """The columns that the result is made from."""
@@ -149,23 +180,29 @@ class Maker:
 
     # -- the query -----------------------------------------------------------------------------------------------------
 
-    def _selected(self, tables: dict[str, pa.Table | pa.RecordBatchReader], *, weighted_rows: bool) -> pa.Table:
-        builder = self.scope.builder(self._aggregates(weighted_rows=weighted_rows))
-        builder = type(builder)(builder.params, builder.now, self._leaf, builder.aggregate)
+    def _selected(
+        self, tables: dict[str, pa.Table | pa.RecordBatchReader], *, weighted_rows: bool, alone: bool
+    ) -> pa.Table:
+        key = ("outcome", self.checked, weighted_rows, alone)
+        return self.scope.read.select(key, lambda: self._query(weighted_rows=weighted_rows, alone=alone), tables)
+
+    def _query(self, *, weighted_rows: bool, alone: bool) -> exp.Select:
+        """`alone` when every match is a group of its own."""
+        builder = self.scope.builder(self._aggregates(weighted_rows=weighted_rows, alone=alone))
         outcome = Outcome(
             self.checked,
-            builder,
+            replace(builder, leaf=self._leaf),
             self._identity,
             ties=[self.scope.column(each) for each in self._tie_values()],
             required=[self._leaf(each) for each in self._ranking()],
-            grouped=not self.rows_are_groups,
+            grouped=not alone,
         )
-        return self.scope.read.engine.select(outcome.query(self.bounds()), tables)
+        return outcome.query(self.bounds())
 
-    def _aggregates(self, *, weighted_rows: bool) -> Rendering:
+    def _aggregates(self, *, weighted_rows: bool, alone: bool) -> Rendering:
         weight = exp.column(WEIGHT, quoted=True) if weighted_rows else exp.Literal.number(1)
-        rendered = each_alone(weight) if self.rows_are_groups else weighted(weight) if weighted_rows else plain
-        sure = frozenset(each.name for each in self.checked.pattern.variables)
+        rendered = each_alone(weight) if alone else weighted(weight) if weighted_rows else plain
+        sure = self._sure()
 
         def render(aggregate: Aggregate, argument: exp.Expr) -> exp.Expr:
             # What is always there is not looked at to be counted.

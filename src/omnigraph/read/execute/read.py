@@ -13,7 +13,10 @@ from omnigraph.read.traversal.lookups import Lookups
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Mapping
+    from collections.abc import Callable, Hashable, Mapping
+
+    import pyarrow as pa
+    from sqlglot import exp
 
     from omnigraph.language.query.checked import Traversal, Variable
     from omnigraph.language.schema.catalog import Catalog, EdgeType
@@ -38,6 +41,7 @@ class Read:
     catalog: Catalog
     params: Mapping[str, object]
     now: dt.datetime
+    uses_now: bool
     options: ReadOptions
     cache: ReadCache
     engine: Engine
@@ -57,6 +61,14 @@ class Read:
     def bound(self, variable: Variable) -> Bound:
         """The tables of a node or edge variable."""
         return Bound(variable, tuple(self.table(f"{variable.kind}:{name}") for name in variable.types))
+
+    def select(
+        self, key: Hashable, query: Callable[[], exp.Query], tables: Mapping[str, pa.Table | pa.RecordBatchReader]
+    ) -> pa.Table:
+        """The rows of a query in SQL. Its text is kept under the key and the values of the request."""
+        whole = (key, repr(self.params), self.now if self.uses_now else None)
+        text = self.cache.get("sql", whole, lambda: query().sql("duckdb"), lambda made: 4 * len(made) + 1_000)
+        return self.engine.run(text, tables)
 
     # -- traversal -----------------------------------------------------------------------------------------------------
 
@@ -87,6 +99,7 @@ class Read:
             self.options,
             is_built=built,
             is_covered=lambda: all(index_covers(edges.table, each) for each in columns),
+            is_popular=lambda: self.cache.is_worth_keeping(("edges", edges.entry.pin), edges.entry.row_count * 40),
         )
 
     def adjacency(self, traversal: Traversal, *, distinct: bool) -> Adjacency:

@@ -88,12 +88,15 @@ class Scope:
 
     def keeps(self, conditions: Sequence[Expression], rows: Rows) -> NDArray[np.bool_]:
         """For each row whether all conditions are true."""
-        builder = self.builder()
-        whole = exp.and_(*(builder.build(each) for each in conditions))
-        query = exp.select(exp.alias_(exp.func("coalesce", whole, exp.Boolean(this=False)), "keep")).from_("asked")
-        answer = self.read.engine.select(query, {"asked": self.table(conditions, rows)})
+        key = ("keep", tuple(conditions))
+        answer = self.read.select(key, lambda: self._condition(conditions), {"asked": self.table(conditions, rows)})
         mask: NDArray[np.bool_] = answer.column("keep").to_numpy()
         return mask
+
+    def _condition(self, conditions: Sequence[Expression]) -> exp.Select:
+        builder = self.builder()
+        whole = exp.and_(*(builder.build(each) for each in conditions))
+        return exp.select(exp.alias_(exp.func("coalesce", whole, exp.Boolean(this=False)), "keep")).from_("asked")
 
     def _searched(self, leaf: Search, rows: Rows) -> pa.Array[Any]:
         bound = self.read.bound(self.variables[leaf.field.variable])
@@ -106,7 +109,7 @@ class Scope:
             case EntityValue(variable):
                 return variable
             case TextMatch() | Nearest() | Bm25():
-                return f"#search{self.searches.number(expression)}"
+                return f"#search {hash(expression)}"
             case _:
                 raise AssertionError(f"{type(expression).__name__} has no column")
 

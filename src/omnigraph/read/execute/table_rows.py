@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 ROW_NUMBER = "_rowoffset"
 # Up to here a whole column costs no more than looking for rows in it.
 SMALL_TABLE = 20_000
+_BYTES_PER_VALUE = 24
 # A whole column is read when at least one row of so many is wanted.
 _SPARSE = 16
 
@@ -94,13 +95,14 @@ class TableRows:
         indices[known] = places
         return {name: _take(found[name], indices, len(wanted)) for name in names}
 
-    def reads_whole(self, names: Iterable[str], rows: int) -> bool:
+    def reads_whole(self, names: Sequence[str], rows: int) -> bool:
         """Whether whole columns are the better way to so many rows."""
         if self.prefers != "auto":
             return self.prefers == "csr"
-        if self.has_at_hand(names):
+        if self.has_at_hand(names) or self.size <= SMALL_TABLE or rows * _SPARSE >= self.size:
             return True
-        return self.size <= SMALL_TABLE or rows * _SPARSE >= self.size
+        bytes_of_all = self.size * _BYTES_PER_VALUE * len(names)
+        return self.cache.is_worth_keeping(("columns", self.entry.pin, tuple(names)), bytes_of_all)
 
     def _load(self, names: Iterable[str]) -> dict[str, Column]:
         missing = [name for name in dict.fromkeys(names) if not self.has_at_hand([name])]

@@ -73,7 +73,7 @@ class _PatternPlan:
         self.conditions: SortedConditions = sort_conditions(pattern, frozenset(bound), planner.pushdown)
         self.needed = needed | self._needed_inside()
         self.reduced: Reduced = reduce_pattern(
-            pattern.traversals, self.variables, self._own() - self.bound, self.needed, self.conditions
+            pattern.traversals, self.variables, self._own() - self.bound, self.needed, self.conditions, self._work
         )
 
     def steps(self) -> tuple[Step, ...]:
@@ -105,6 +105,26 @@ class _PatternPlan:
         by_paths |= {each.source for each in self.pattern.traversals if each.hops.capped}
         inner = (*self.pattern.optionals, *self.pattern.negations)
         return by_conditions | by_paths | frozenset(name for each in inner for name in each.outer)
+
+    def _work(self, root: str, traversals: tuple[Traversal, ...]) -> float:
+        """About how many edges are looked at when a part is counted from one of its variables."""
+        return self._expected(root) + self._work_from(root, self._expected(root), traversals)
+
+    def _work_from(self, name: str, rows: float, traversals: tuple[Traversal, ...]) -> float:
+        total = 0.0
+        for each in traversals:
+            if name not in (each.source, each.target):
+                continue
+            towards = each if each.source == name else turned(each)
+            others = tuple(other for other in traversals if other is not each)
+            goes_on = any(towards.target in (other.source, other.target) for other in others)
+            if not goes_on and not self.conditions.about(towards.target):
+                # Only its degree is asked.
+                continue
+            met = rows * self.estimates.fan_out(towards)
+            kept = self.estimates.share(self.variables[towards.target], self.conditions.about(towards.target))
+            total += met + self._work_from(towards.target, met * kept, others)
+        return total
 
     # -- nodes and traversals ------------------------------------------------------------------------------------------
 

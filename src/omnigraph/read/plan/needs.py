@@ -14,14 +14,12 @@ from omnigraph.language.query.expressions import (
     variables_of,
 )
 from omnigraph.read.plan.estimates import is_unique
-from omnigraph.read.plan.operators import Keep, Scan, Tally, Weigh, Without
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from omnigraph.language.query.checked import CheckedQuery, Variable
     from omnigraph.language.schema.catalog import Catalog
-    from omnigraph.read.plan.operators import Step
 
 # How the name of a `$_` begins; no text can spell it.
 _ANONYMOUS = "_#"
@@ -67,15 +65,18 @@ def _without_sure_counts(expression: Expression, sure: frozenset[str]) -> Iterat
         yield from _without_sure_counts(child, sure)
 
 
-def rows_are_groups(checked: CheckedQuery, steps: tuple[Step, ...], catalog: Catalog) -> bool:
-    """Whether every match is a group of its own: one variable is listed, and a group column tells its nodes apart."""
-    scans = [each for each in steps if isinstance(each, Scan)]
-    if not checked.aggregated or len(scans) != 1:
-        return False
-    if not all(isinstance(each, Scan | Weigh | Tally | Keep | Without) for each in steps):
-        return False
+def grouping_variables(checked: CheckedQuery, catalog: Catalog) -> list[str]:
+    """Variables of which no two nodes fall into one group, because a group column tells them apart."""
     keys = [each.value for each in checked.columns if not contains(each.value, Aggregate)]
-    return any(_tells_apart(each, scans[0].variable, catalog) for each in keys)
+    found = checked.variables.values()
+    return [each.name for each in found if any(_tells_apart(key, each, catalog) for key in keys)]
+
+
+def is_plain_count(checked: CheckedQuery) -> bool:
+    """Whether all that is asked is how many matches there are."""
+    sure = frozenset(each.name for each in checked.pattern.variables)
+    counts = all(is_sure_count(each.value, sure) for each in checked.columns)
+    return counts and not (checked.having or checked.order)
 
 
 def _tells_apart(key: Expression, variable: Variable, catalog: Catalog) -> bool:
@@ -83,4 +84,6 @@ def _tells_apart(key: Expression, variable: Variable, catalog: Catalog) -> bool:
         return key.variable == variable.name
     if not isinstance(key, PropertyValue) or key.variable != variable.name or len(variable.types) != 1:
         return False
+    if variable.kind != "node":
+        return variable.kind == "edge" and key.property == "id"
     return not key.type.nullable and is_unique(catalog.nodes[variable.types[0]], key.property)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Literal
 from omnigraph.read.plan.operators import Branch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from omnigraph.language.query.checked import Traversal, Variable
     from omnigraph.read.plan.sorting import SortedConditions
 
@@ -43,11 +45,15 @@ def reduce_pattern(
     own: frozenset[str],
     needed: frozenset[str],
     conditions: SortedConditions,
+    work: Callable[[str, tuple[Traversal, ...]], float],
 ) -> Reduced:
-    """Take away leaves until every one is needed, or bound outside. Components without any need keep one variable."""
+    """Take away leaves until every one is needed, or bound outside.
+
+    Components of which nothing is needed keep one variable, from which counting is least `work`.
+    """
     left = Reduced(list(traversals))
     removable = {name for name in own if variables[name].kind == "node" and name not in needed}
-    keep = _centres(traversals, own, needed, variables)
+    keep = _centres(traversals, own, needed, variables, work)
     while (leaf := _leaf(left.traversals, removable - keep, needed)) is not None:
         name, traversal = leaf
         left.traversals.remove(traversal)
@@ -77,30 +83,32 @@ def _hang(
 
 
 def _centres(
-    traversals: tuple[Traversal, ...], own: frozenset[str], needed: frozenset[str], variables: dict[str, Variable]
+    traversals: tuple[Traversal, ...],
+    own: frozenset[str],
+    needed: frozenset[str],
+    variables: dict[str, Variable],
+    work: Callable[[str, tuple[Traversal, ...]], float],
 ) -> set[str]:
-    """One variable of each component in which nothing is needed: the one that is nearest to all others."""
+    """One variable of each component in which nothing is needed: the one from which counting is least work."""
     nodes = {name for name in own if variables[name].kind == "node"}
-    neighbours: dict[str, set[str]] = {name: set() for name in nodes}
-    for each in traversals:
-        neighbours.setdefault(each.source, set()).add(each.target)
-        neighbours.setdefault(each.target, set()).add(each.source)
     chosen, seen = set(), set()
     for name in sorted(nodes):
         if name in seen:
             continue
-        component = set(_depths(name, neighbours))
+        component = _connected(name, traversals)
         seen |= component
         edges = {each.edge_variable for each in traversals if each.source in component}
         if component <= nodes and not (component | edges) & needed:
-            chosen.add(min(sorted(component), key=lambda each: max(_depths(each, neighbours).values())))
+            chosen.add(min(sorted(component), key=lambda each: work(each, traversals)))
     return chosen
 
 
-def _depths(start: str, neighbours: dict[str, set[str]]) -> dict[str, int]:
-    depths, frontier = {start: 0}, [start]
-    while frontier:
-        reached = sorted({each for name in frontier for each in neighbours[name]} - set(depths))
-        depths.update(dict.fromkeys(reached, depths[frontier[0]] + 1))
-        frontier = reached
-    return depths
+def _connected(start: str, traversals: tuple[Traversal, ...]) -> set[str]:
+    found, grows = {start}, True
+    while grows:
+        reached = {
+            end for each in traversals if {each.source, each.target} & found for end in (each.source, each.target)
+        }
+        grows = not reached <= found
+        found |= reached
+    return found

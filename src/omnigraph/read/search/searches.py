@@ -31,12 +31,7 @@ class Searches:
     """Answers of searches by row of a table."""
 
     read: Read
-    _numbers: dict[Search, int] = field(default_factory=dict)
     _hits: dict[tuple[Search, str], TextHits] = field(default_factory=dict)
-
-    def number(self, search: Search) -> int:
-        """A number for each different search."""
-        return self._numbers.setdefault(search, len(self._numbers))
 
     def values(self, search: Search, bound: Bound, keys: Numbers) -> pa.Array[Any]:
         """Truth, score or distance at each key; null where there is no node, no text or no vector."""

@@ -28,8 +28,19 @@ class Walk:
     nodes: int
 
 
-def choose_mode(walk: Walk, options: ReadOptions, *, is_built: bool, is_covered: Callable[[], bool]) -> Mode:
-    """The mode for one walk. `is_covered` opens the edge table, so it is asked only when it can matter."""
+def choose_mode(
+    walk: Walk,
+    options: ReadOptions,
+    *,
+    is_built: bool,
+    is_covered: Callable[[], bool],
+    is_popular: Callable[[], bool] = lambda: False,
+) -> Mode:
+    """The mode for one walk.
+
+    `is_covered` opens the edge table, and `is_popular` counts how often it is asked, so both are called only when the
+    answer can matter. Edges that are looked up again and again are worth having in memory.
+    """
     if options.traversal != "auto":
         return options.traversal
     if is_built or walk.edges <= _SMALL or walk.frontier > options.indexed_frontier or walk.hops > options.indexed_hops:
@@ -37,7 +48,9 @@ def choose_mode(walk: Walk, options: ReadOptions, *, is_built: bool, is_covered:
     built = _BUILD_COST * walk.edges
     if walk.hops * walk.frontier * (walk.edges / max(walk.nodes, 1)) >= built:
         return "csr"
-    return "indexed" if is_covered() or walk.hops * walk.edges < built else "csr"
+    if not is_covered() and walk.hops * walk.edges >= built:
+        return "csr"
+    return "csr" if is_popular() else "indexed"
 
 
 def index_covers(table: Table, column: str) -> bool:
