@@ -10,7 +10,8 @@ control objects are counted (commits, opens, scans, looks for a newer version).
 
 There is one graph per depth, built by real publishes. Then all of them are published to in turns, and the floors with
 them, so that a busy machine is equally busy for every line and the ratio of the last depth to the first needs no
-correction. `cpu` is the processor time of one act, all threads. The floors: an append of one row to a small table on an
+correction. The window is longer than one cycle of collecting old versions, so that the lines of deep histories carry
+its requests. `cpu` is the processor time of one act, all threads. The floors: an append of one row to a small table on an
 open handle, and the format's other way to publish, a keyed merge_insert into a table that is not tidied.
 """
 
@@ -211,7 +212,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="The cost of a publish at growing depths of history.")
     parser.add_argument("--depths", type=int, nargs="+", default=[10, 100, 1_000])
     parser.add_argument("--s3", action="store_true", help="on the S3 server of the tests instead of the local disk")
-    parser.add_argument("--window", type=int, default=198, help="publishes measured at each depth")
+    parser.add_argument("--window", type=int, default=240, help="publishes measured at each depth")
     chosen = parser.parse_args()
     place = bucket if chosen.s3 else local
     with place() as (uri, meter):

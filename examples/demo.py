@@ -1,6 +1,6 @@
 """From nothing to a graph with a history: what OmniGraph does, step by step, with the numbers.
 
-    make demo            leaves the graph in .demo/social.omni to play with
+make demo            leaves the graph in .demo/social.omni to play with
 """
 
 from __future__ import annotations

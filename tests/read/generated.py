@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from random import Random
+    from random import Random  # noqa: TID251 - seeded, so that a failure can be repeated
 
 SCHEMA = """
 interface Named { name: String }

@@ -1,8 +1,7 @@
-"""What a checked query means, said as plainly as possible: try everything, keep what holds. Slow, and nothing shared."""
+"""What a checked query means, as plainly as possible: try everything, keep what holds. Slow, and nothing shared."""
 
 from __future__ import annotations
 
-import datetime as dt
 import itertools
 import math
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from omnigraph.language.query import expressions as ex
 from omnigraph.language.query.types import EntityType
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Iterator
 
     from omnigraph.language.query.checked import CheckedQuery, Pattern, ShortestPath, Traversal
@@ -161,7 +161,7 @@ class Oracle:
 
     # -- expressions ---------------------------------------------------------------------------------------------------
 
-    def value(self, e: ex.Expression, row: dict[str, Any], group: list[dict[str, Any]] | None = None) -> Any:
+    def value(self, e: ex.Expression, row: dict[str, Any], group: list[Any] | None = None) -> Any:  # noqa: C901
         match e:
             case ex.Constant(value):
                 return list(value) if isinstance(value, tuple) else value

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from random import Random
+from random import Random  # noqa: TID251 - seeded, so that a failure can be repeated
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from omnigraph.errors import QueryError
 from omnigraph.language.query import bind_params
-from omnigraph.language.query.checked import CheckedQuery
 from read.generated import SCHEMA, Writer, graph
 from read.graphs import NOW, Graph, make_graph
 from read.oracle import Oracle, shown
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from omnigraph.language.query.checked import CheckedQuery
 
 PARAMS: dict[str, Any] = {"n": 20, "t": "a", "l": ["a", "c"], "k": 2}
 QUERIES_PER_GRAPH = 12

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -80,8 +81,8 @@ def test_a_text_search_stands_anywhere_in_a_condition(docs: Graph) -> None:
 
 
 def test_a_negative_number_of_typing_errors_is_refused(search: Graph) -> None:
+    text = 'match { $d: Doc fuzzy($d.title, "learning", $edits) } return { $d.slug }'
     with pytest.raises(InvalidInput, match="typing errors"):
-        text = 'match { $d: Doc fuzzy($d.title, "learning", $edits) } return { $d.slug }'
         search.query(f"query q($edits: I64) {{ {text} }}", {"edits": -1})
 
 
@@ -111,7 +112,7 @@ def test_bm25_gives_what_matches_best_first(docs: Graph) -> None:
     text = 'match { $d: Doc } return { $d.slug, bm25($d.body, "learning") as score } order { score }'
     rows = docs.rows(text)
     assert [row[0] for row in rows] == ["rl-intro", "ml-intro", "dl-basics"]
-    assert all(first[1] >= second[1] for first, second in zip(rows, rows[1:], strict=False))
+    assert all(first[1] >= second[1] for first, second in pairwise(rows))
 
 
 def test_a_score_is_null_where_nothing_matches(docs: Graph) -> None:
@@ -127,7 +128,8 @@ def test_scores_do_not_depend_on_the_index(search: Graph) -> None:
 
 
 def test_rrf_fuses_two_texts(docs: Graph) -> None:
-    text = 'match { $d: Doc } return { $d.slug } order { rrf(bm25($d.title, "learning"), bm25($d.body, "learning")) } limit 3'
+    fused = 'rrf(bm25($d.title, "learning"), bm25($d.body, "learning"))'
+    text = f"match {{ $d: Doc }} return {{ $d.slug }} order {{ {fused} }} limit 3"
     assert slugs(docs, text) == ["rl-intro", "dl-basics", "ml-intro"]
 
 

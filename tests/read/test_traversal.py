@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -51,6 +52,11 @@ def reached(graph: Graph, text: str, mode: str, **options: Any) -> str:
 
 def from_a(graph: Graph, walk: str, mode: str) -> str:
     return reached(graph, f'match {{ $p: Person {{ name: "a" }} $p {walk} $f }} return {{ $f.name }}', mode)
+
+
+def between(start: str, end: str) -> str:
+    ends = f'$x: Person {{ name: "{start}" }} $y: Person {{ name: "{end}" }}'
+    return f"match {{ {ends} $r: shortest($x knows $y) }}"
 
 
 # -- one hop -----------------------------------------------------------------------------------------------------------
@@ -177,16 +183,14 @@ def test_a_walk_that_would_go_on_beyond_the_cap_fails(tmp_path: Path) -> None:
     graph = make_graph(
         tmp_path,
         SOCIAL,
-        {"Person": [person(name, 1) for name in names], "Knows": [edge(a, b) for a, b in zip(names, names[1:])]},
+        {"Person": [person(name, 1) for name in names], "Knows": [edge(a, b) for a, b in pairwise(names)]},
     )
     with pytest.raises(HopCapReached, match=f"within {HOP_CAP} hops"):
         graph.query('match { $p: Person { name: "n0000" } $p knows{1,} $f } return { count($f) as n }')
     short = 'match { $p: Person { name: "n0002" } $p knows{1,} $f } return { count($f) as n }'
     assert graph.rows(short) == [(HOP_CAP,)]
     with pytest.raises(HopCapReached):
-        graph.query(
-            'match { $a: Person { name: "n0000" } $b: Person { name: "n1002" } $r: shortest($a knows $b) } return { $r.length }'
-        )
+        graph.query(f"{between('n0000', 'n1002')} return {{ $r.length }}")
 
 
 # -- bound edges -------------------------------------------------------------------------------------------------------
@@ -282,7 +286,8 @@ def test_an_optional_part_gives_null_where_it_finds_nothing(ask: Ask) -> None:
 
 def test_an_optional_part_multiplies_rows_and_may_follow_another(tmp_path: Path, mode: str) -> None:
     graph = people(tmp_path, "abc", "ab", "ac", works=("bX",), companies="X")
-    text = 'match { $p: Person { name: "a" } optional { $p knows $f } optional { $f worksAt $c } } return { $f.name, $c.name }'
+    parts = "optional { $p knows $f } optional { $f worksAt $c }"
+    text = f'match {{ $p: Person {{ name: "a" }} {parts} }} return {{ $f.name, $c.name }}'
     assert sorted(graph.rows(text, traversal=mode)) == [("b", "X"), ("c", None)]
     counted = "match { $p: Person optional { $p knows $f } } return { $p.name, count($f) as n } order { $p.name }"
     assert graph.rows(counted, traversal=mode) == [("a", 2), ("b", 0), ("c", 0)]
@@ -295,7 +300,7 @@ def test_a_whole_entity_that_was_not_found_is_null(ask: Ask) -> None:
 
 def test_the_shortest_path_whose_ids_come_first(tmp_path: Path, mode: str) -> None:
     graph = people(tmp_path, "abcde", "ac", "ab", "bd", "cd", "de", "ab")
-    text = 'match { $x: Person { name: "a" } $y: Person { name: "e" } $r: shortest($x knows $y) } return { $r.length, $r.nodes, $r.edges }'
+    text = f"{between('a', 'e')} return {{ $r.length, $r.nodes, $r.edges }}"
     ((length, nodes, edges),) = graph.rows(text, traversal=mode)
     assert (length, nodes) == (3, ["a", "b", "d", "e"])
     assert edges == ["Knows-0001", "Knows-0002", "Knows-0004"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from random import Random
+from random import Random  # noqa: TID251 - seeded, so that a failure can be repeated
 from typing import TYPE_CHECKING
 
 import pytest

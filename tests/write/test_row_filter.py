@@ -19,7 +19,6 @@ from omnigraph.store.tables import Table
 from omnigraph.write.row_filter import matching
 
 if TYPE_CHECKING:
-
     from omnigraph.store.filters import Filter
 
 NAN, INF = math.nan, math.inf

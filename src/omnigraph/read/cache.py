@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 Kept = TypeVar("Kept")
 DEFAULT_BYTES = 2 * 1024**3
-# A few lookups cost as much as reading all of a table of medium size once.
-OFTEN = 6
+# One lookup takes about as long as reading and sorting so many rows.
+ROWS_PER_LOOKUP = 30_000
 _REMEMBERED = 10_000
 
 
@@ -63,16 +63,16 @@ class ReadCache:
             while self.size > self.limit:
                 self._drop(next(iter(self._kept)))
 
-    def is_worth_keeping(self, key: Hashable, size: int) -> bool:
-        """Whether something that is fetched in small pieces was asked for often enough to have it whole.
+    def is_worth_keeping(self, key: Hashable, *, rows: int, size: int) -> bool:
+        """Whether lookups in a table of so many rows have by now cost as much as reading it whole.
 
-        Each call is one time more. What would fill much of the cache is never worth it.
+        Each call is one lookup more. What would fill much of the cache is never worth it.
         """
         with self._lock:
             self._asked[key] = self._asked.pop(key, 0) + 1
             if len(self._asked) > _REMEMBERED:
                 self._asked.popitem(last=False)
-            return self._asked[key] > OFTEN and size * 8 <= self.limit
+            return self._asked[key] * ROWS_PER_LOOKUP >= rows and size * 8 <= self.limit
 
     def clear(self) -> None:
         """Forget everything."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from omnigraph.read.cache import ReadCache, cache_of
@@ -15,12 +15,15 @@ from omnigraph.read.execute.outcome import Maker
 from omnigraph.read.execute.profile import Profile
 from omnigraph.read.execute.read import Read
 from omnigraph.read.execute.scope import Scope
+from omnigraph.read.explain import Explanation, explanation
 from omnigraph.read.options import DEFAULT_OPTIONS
 from omnigraph.read.plan.build import Planner, visible
 from omnigraph.read.plan.estimates import Estimates
 from omnigraph.read.plan.needs import needed_variables
 from omnigraph.read.plan.pushdown import Pushdown
+from omnigraph.read.plan.sorting import sort_conditions
 from omnigraph.read.result import Result
+from omnigraph.read.search.deepening import Deepening
 from omnigraph.read.search.searches import Searches
 from omnigraph.world import REAL
 
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
     from omnigraph.read.execute.rows import Rows
     from omnigraph.read.options import ReadOptions
     from omnigraph.read.plan.operators import Step
+    from omnigraph.relational.outcome import Bounds
+    from omnigraph.store.filters import Filter
     from omnigraph.store.tables import TableStore
     from omnigraph.world import World
 
@@ -45,16 +50,31 @@ class Prepared:
 
     checked: CheckedQuery
     scope: Scope
+    planner: Planner
     steps: tuple[Step, ...]
 
     def run(self) -> pa.Table:
         """The result."""
         maker = Maker(self.scope, self.checked)
-        batches: Iterator[Rows] = Matcher(self.scope).run(self.steps)
         with self.scope.read.profile.timing(self.checked) as measured:
-            result = finished(self.scope, self.checked, maker.result(batches))
+            result = finished(self.scope, self.checked, maker.result(self._matches(maker.bounds())))
             measured.rows = result.num_rows
         return result
+
+    def _matches(self, bounds: Bounds) -> Iterator[Rows]:
+        wanted = 0 if bounds.limit is None else bounds.limit + bounds.offset
+        best = Deepening(self.scope, self.checked, self._pushed, self._match_chosen).matches(wanted)
+        return Matcher(self.scope).run(self.steps) if best is None else best
+
+    def _match_chosen(self) -> Iterator[Rows]:
+        """The matches of the rows that a search has chosen, beginning with them."""
+        known = {name: len(rows) for name, rows in self.scope.read.chosen.items()}
+        planner = replace(self.planner, estimates=replace(self.planner.estimates, known=known))
+        return Matcher(self.scope).run(planner.plan(self.checked.pattern, {}, needed_variables(self.checked)))
+
+    def _pushed(self, variable: str) -> Filter | None:
+        sorted_ = sort_conditions(self.checked.pattern, frozenset(), self.planner.pushdown)
+        return sorted_.about(variable).pushed
 
 
 def run_query(
@@ -75,6 +95,45 @@ def run_query(
         return Result(prepared.run())
     finally:
         prepared.scope.read.engine.close()
+
+
+def explain_query(
+    snapshot: Snapshot,
+    tables: TableStore,
+    catalog: Catalog,
+    checked: CheckedQuery,
+    params: Mapping[str, object],
+    *,
+    now: dt.datetime | None = None,
+    options: ReadOptions = DEFAULT_OPTIONS,
+    world: World = REAL,
+    cache: ReadCache | None = None,
+) -> Explanation:
+    """How a query would run: operators in order, with estimates and the ways they would go."""
+    prepared = prepare(snapshot, tables, catalog, checked, params, now=now, options=options, world=world, cache=cache)
+    return explanation(prepared.scope.read, checked, prepared.steps, None)
+
+
+def analyze_query(
+    snapshot: Snapshot,
+    tables: TableStore,
+    catalog: Catalog,
+    checked: CheckedQuery,
+    params: Mapping[str, object],
+    *,
+    now: dt.datetime | None = None,
+    options: ReadOptions = DEFAULT_OPTIONS,
+    world: World = REAL,
+    cache: ReadCache | None = None,
+) -> tuple[Result, Explanation]:
+    """Run a query and tell how it ran: rows and time of each operator, and the ways they went."""
+    prepared = prepare(snapshot, tables, catalog, checked, params, now=now, options=options, world=world, cache=cache)
+    try:
+        result = Result(prepared.run())
+    finally:
+        prepared.scope.read.engine.close()
+    read = prepared.scope.read
+    return result, explanation(read, checked, prepared.steps, read.profile)
 
 
 def prepare(
@@ -108,4 +167,4 @@ def prepare(
     scope = Scope(read, {each.name: each for each in visible(checked.pattern)}, Searches(read))
     planner = Planner(Estimates(snapshot, catalog), Pushdown(params, moment))
     steps = planner.plan(checked.pattern, {}, needed_variables(checked))
-    return Prepared(checked, scope, steps)
+    return Prepared(checked, scope, planner, steps)

@@ -159,34 +159,37 @@ class PrepareAgain:
 
 
 def _attempt(effects: Effects) -> Receipt | PrepareAgain | None:
-    """One turn. A view that no longer holds is replaced while the ticket is held, so that every writer gets through."""
-    manifest, operation = effects.manifest, effects.operation
+    """One ticket, and one turn with it."""
+    manifest = effects.manifest
     if effects.is_empty():
-        return _note(manifest, operation)
+        return _note(manifest, effects.operation)
     effects.stage_ahead()
     with queues.hold(manifest.stores.uri, effects.lines()), _ticket(manifest, effects.sidecar()) as ticket:
         ticket.wait_for_turn(lambda dead: recover(manifest, dead))
         reach("commit.armed")
-        line = manifest.fresh_line(operation.branch)
-        done = _already_done(line, operation)
-        if done is not None:
-            return done
-        _check_head(line, operation)
-        moved = effects.moved(line)
-        if moved:
-            again = _prepare_again(effects, line, moved)
-            if again is None:
-                return None
-            if not again.fits(ticket):
-                return PrepareAgain()
-            effects = again
-            ticket.update(tables=effects.pins(), reads=effects.only_read(), incarnation=line.incarnation)
-        effects.land(ticket)
-        reach("commit.before_publish")
-        receipt = _publish(effects, ticket)
-        effects.keep_handles()
-        reach("commit.published")
-        return receipt
+        return _take_turn(effects, ticket)
+
+
+def _take_turn(effects: Effects, ticket: Ticket) -> Receipt | PrepareAgain | None:
+    """A view that no longer holds is replaced while the ticket is held, so that every writer gets through."""
+    operation = effects.operation
+    line = effects.manifest.fresh_line(operation.branch)
+    done = _already_done(line, operation)
+    if done is not None:
+        return done
+    _check_head(line, operation)
+    moved = effects.moved(line)
+    if moved:
+        again = _prepare_again(effects, line, moved, ticket)
+        if not isinstance(again, Effects):
+            return again
+        effects = again
+    effects.land(ticket)
+    reach("commit.before_publish")
+    receipt = _publish(effects, ticket)
+    effects.keep_handles()
+    reach("commit.published")
+    return receipt
 
 
 def _publish(effects: Effects, ticket: Ticket) -> Receipt:
@@ -221,7 +224,9 @@ def _recovered_by_another(effects: Effects, ticket: Ticket) -> Receipt | None:
     return None
 
 
-def _prepare_again(effects: Effects, line: ManifestLine, moved: list[str]) -> Effects | None:
+def _prepare_again(
+    effects: Effects, line: ManifestLine, moved: list[str], ticket: Ticket
+) -> Effects | PrepareAgain | None:
     """Compute the operation from the state that is there now; None when that leaves nothing to do."""
     operation = effects.operation
     if not operation.repeatable:
@@ -232,6 +237,9 @@ def _prepare_again(effects: Effects, line: ManifestLine, moved: list[str]) -> Ef
         return None
     again = Effects(effects.manifest, operation, write_set, view, line)
     again.stage_ahead()
+    if not again.fits(ticket):
+        return PrepareAgain()
+    ticket.update(tables=again.pins(), reads=again.only_read(), incarnation=line.incarnation)
     return again
 
 

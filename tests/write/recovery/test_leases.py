@@ -232,7 +232,7 @@ def _expired(left: Sidecar) -> Sidecar:
 def test_an_operation_that_could_not_even_be_undone_is_not_held_for_ever(
     graph: GraphManifest, uri: str, zygote: Zygote
 ) -> None:
-    """Interrupted again while it is being undone, as an impatient user does: its process lives on, its lease does not."""
+    """Interrupted again while it is being undone, by an impatient user. Its process lives on, its lease does not."""
     child = zygote.start(works.interrupted_twice, uri, SHORT)
     assert child.reports() == "interrupted"
     left = standing(graph)

@@ -48,7 +48,7 @@ class Candidates:
         """All of them, ascending."""
         chosen = self.scope.read.chosen.get(self.variable.name)
         if chosen is not None:
-            return chosen[self.allows(chosen)] if self.conditions else chosen
+            return chosen[self._look(chosen, chosen >= 0)] if self.conditions else chosen
         parts = [np.zeros(0, np.int64)]
         for table in self.bound.tables:
             pushed = self.conditions.pushed

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     Settings = tuple[tuple[str, str], ...]
 
 _lock = threading.Lock()
+# An answer of so many rows comes quicker as Python values than as Arrow.
+FEW = 1_000
 _instances: dict[Settings, duckdb.DuckDBPyConnection] = {}
 
 
@@ -31,9 +33,11 @@ class Engine:
         self._deadline = deadline
         self._connection: duckdb.DuckDBPyConnection | None = None
 
-    def run(self, sql: str, tables: Mapping[str, pa.Table | pa.RecordBatchReader]) -> pa.Table:
-        """The rows of a query that we wrote ourselves."""
+    def run(self, sql: str, tables: Mapping[str, pa.Table], *, most: int | None = None) -> pa.Table:
+        """The rows of a query that we wrote ourselves; `most` when it is known how many there can be."""
         with self._registered(tables) as connection:
+            if most is not None and most <= FEW:
+                return _few_rows(connection.execute(sql))
             relation: Any = connection.sql(sql)
             rows: pa.Table = relation.to_arrow_table()
         return rows
@@ -43,7 +47,7 @@ class Engine:
             connection.execute(sql)
 
     @contextmanager
-    def _registered(self, tables: Mapping[str, pa.Table | pa.RecordBatchReader]) -> Iterator[duckdb.DuckDBPyConnection]:
+    def _registered(self, tables: Mapping[str, pa.Table]) -> Iterator[duckdb.DuckDBPyConnection]:
         self._deadline.check()
         connection = self._connected()
         for name, table in tables.items():
@@ -92,6 +96,13 @@ def _duckdb_errors() -> Iterator[None]:
         raise QueryTooLarge(f"the query needs more memory than it may use: {error}") from error
     except (duckdb.OutOfRangeException, duckdb.ConversionException) as error:
         raise InvalidInput(f"a value of the query cannot be computed: {error}") from error
+
+
+def _few_rows(answer: duckdb.DuckDBPyConnection) -> pa.Table:
+    """A small answer by way of Python values, which takes half the time; the caller casts to the types it wants."""
+    names = [each[0] for each in answer.description or ()]
+    columns: list[Any] = list(zip(*answer.fetchall(), strict=True)) or [()] * len(names)
+    return pa.table([pa.array(values) for values in columns], names=names)
 
 
 def _settings(options: ReadOptions) -> Settings:

@@ -19,6 +19,7 @@ from omnigraph.language.query.expressions import (
     ParameterValue,
     PropertyValue,
     Rrf,
+    contains,
     walk,
 )
 from omnigraph.language.query.types import STRING
@@ -180,11 +181,17 @@ class Maker:
 
     # -- the query -----------------------------------------------------------------------------------------------------
 
-    def _selected(
-        self, tables: dict[str, pa.Table | pa.RecordBatchReader], *, weighted_rows: bool, alone: bool
-    ) -> pa.Table:
-        key = ("outcome", self.checked, weighted_rows, alone)
-        return self.scope.read.select(key, lambda: self._query(weighted_rows=weighted_rows, alone=alone), tables)
+    def _selected(self, tables: dict[str, pa.Table], *, weighted_rows: bool, alone: bool) -> pa.Table:
+        key, limit = ("outcome", self.checked, weighted_rows, alone), self.bounds().limit
+        sizes = [each.num_rows for each in tables.values()] if self._keys() else [1]
+        most = min([*sizes, *([] if limit is None else [limit])], default=None)
+        return self.scope.read.select(
+            key, lambda: self._query(weighted_rows=weighted_rows, alone=alone), tables, most=most
+        )
+
+    def _keys(self) -> bool:
+        """Whether there can be more than one row."""
+        return not self.checked.aggregated or any(not contains(each.value, Aggregate) for each in self.checked.columns)
 
     def _query(self, *, weighted_rows: bool, alone: bool) -> exp.Select:
         """`alone` when every match is a group of its own."""

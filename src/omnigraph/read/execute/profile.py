@@ -24,7 +24,7 @@ class Measured:
 
 @dataclass
 class Profile:
-    """Measurements by operator. Time spent in an operator's input is not its own."""
+    """Measurements by operator. Time that an operator spends in others is theirs."""
 
     world: World
     measured: dict[int, Measured] = field(default_factory=dict)
@@ -43,9 +43,12 @@ class Profile:
         try:
             yield measured
         finally:
-            measured.seconds += self.world.monotonic() - begun
+            taken = self.world.monotonic() - begun
+            measured.seconds += taken
             measured.calls += 1
             self._running.pop()
+            if self._running:
+                self.of_id(self._running[-1]).seconds -= taken
 
     def note(self, text: str) -> None:
         """Remember a decision that the running operator has made."""

@@ -55,7 +55,9 @@ class Read:
         """A table of the snapshot."""
         if table_key not in self._tables:
             entry = self.snapshot[table_key]
-            self._tables[table_key] = TableRows(entry, self.store, self.cache, self.options.traversal)
+            self._tables[table_key] = TableRows(
+                entry, self.store, self.cache, self.options.traversal, self.profile.note
+            )
         return self._tables[table_key]
 
     def bound(self, variable: Variable) -> Bound:
@@ -63,12 +65,17 @@ class Read:
         return Bound(variable, tuple(self.table(f"{variable.kind}:{name}") for name in variable.types))
 
     def select(
-        self, key: Hashable, query: Callable[[], exp.Query], tables: Mapping[str, pa.Table | pa.RecordBatchReader]
+        self,
+        key: Hashable,
+        query: Callable[[], exp.Query],
+        tables: Mapping[str, pa.Table],
+        *,
+        most: int | None = None,
     ) -> pa.Table:
         """The rows of a query in SQL. Its text is kept under the key and the values of the request."""
         whole = (key, repr(self.params), self.now if self.uses_now else None)
         text = self.cache.get("sql", whole, lambda: query().sql("duckdb"), lambda made: 4 * len(made) + 1_000)
-        return self.engine.run(text, tables)
+        return self.engine.run(text, tables, most=most)
 
     # -- traversal -----------------------------------------------------------------------------------------------------
 
@@ -99,8 +106,12 @@ class Read:
             self.options,
             is_built=built,
             is_covered=lambda: all(index_covers(edges.table, each) for each in columns),
-            is_popular=lambda: self.cache.is_worth_keeping(("edges", edges.entry.pin), edges.entry.row_count * 40),
+            is_popular=lambda: self._is_popular(edges),
         )
+
+    def _is_popular(self, edges: TableRows) -> bool:
+        rows = edges.entry.row_count
+        return self.cache.is_worth_keeping(("edges", edges.entry.pin), rows=rows, size=40 * rows)
 
     def adjacency(self, traversal: Traversal, *, distinct: bool) -> Adjacency:
         """All neighbours along a traversal, built once for the versions of its three tables."""

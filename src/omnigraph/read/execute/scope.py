@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
@@ -25,7 +26,6 @@ from omnigraph.relational.expressions import SqlBuilder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from omnigraph.language.query.checked import Variable
@@ -89,8 +89,10 @@ class Scope:
     def keeps(self, conditions: Sequence[Expression], rows: Rows) -> NDArray[np.bool_]:
         """For each row whether all conditions are true."""
         key = ("keep", tuple(conditions))
-        answer = self.read.select(key, lambda: self._condition(conditions), {"asked": self.table(conditions, rows)})
-        mask: NDArray[np.bool_] = answer.column("keep").to_numpy()
+        answer = self.read.select(
+            key, lambda: self._condition(conditions), {"asked": self.table(conditions, rows)}, most=rows.count
+        )
+        mask: NDArray[np.bool_] = answer.column("keep").to_numpy().astype(np.bool_)
         return mask
 
     def _condition(self, conditions: Sequence[Expression]) -> exp.Select:

@@ -20,7 +20,7 @@ from omnigraph.store.filters import All, Compare, OneOf, one_of, render
 from omnigraph.store.lance_errors import lance_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -43,12 +43,13 @@ _SPARSE = 16
 
 @dataclass(frozen=True)
 class TableRows:
-    """A table of the snapshot. `whole` says that columns are to be read entirely even for a few rows."""
+    """A table of the snapshot. `prefers` is the traversal mode, which columns follow; `note` hears about choices."""
 
     entry: TableEntry
     store: TableStore
     cache: ReadCache
     prefers: str = "auto"
+    note: Callable[[str], None] = lambda _: None
 
     @cached_property
     def table(self) -> Table:
@@ -101,8 +102,8 @@ class TableRows:
             return self.prefers == "csr"
         if self.has_at_hand(names) or self.size <= SMALL_TABLE or rows * _SPARSE >= self.size:
             return True
-        bytes_of_all = self.size * _BYTES_PER_VALUE * len(names)
-        return self.cache.is_worth_keeping(("columns", self.entry.pin, tuple(names)), bytes_of_all)
+        key, whole = ("columns", self.entry.pin, tuple(names)), self.size * _BYTES_PER_VALUE * len(names)
+        return self.cache.is_worth_keeping(key, rows=self.size, size=whole)
 
     def _load(self, names: Iterable[str]) -> dict[str, Column]:
         missing = [name for name in dict.fromkeys(names) if not self.has_at_hand([name])]
@@ -135,8 +136,10 @@ class TableRows:
     def matching(self, where: Filter) -> Numbers:
         """The numbers of the rows that a filter selects, ascending: from memory, or from the table and its indexes."""
         names = sorted(columns_of(where))
-        if self.reads_whole(names, self._guess(where)):
+        if self.reads_whole(names, self.guess(where)):
+            self.note(f"{self.name}: columns in memory")
             return np.flatnonzero(self.truth(where, None)).astype(np.int64)
+        self.note(f"{self.name}: filtered in the table")
         return self.search_store([], where)[ROW_NUMBER].to_numpy().astype(np.int64)
 
     def truth(self, where: Filter, rows: Numbers | None) -> Mask:
@@ -167,7 +170,7 @@ class TableRows:
         places = _places(ids, one_array(found.column("id")))
         return np.where(places < 0, -1, numbers[places]) if len(numbers) else places
 
-    def _guess(self, where: Filter) -> int:
+    def guess(self, where: Filter) -> int:
         """How many rows a filter will select, for choosing a way; an equality is taken to be selective."""
         return 1 if _is_selective(where) else self.size
 

@@ -57,6 +57,10 @@ class Planner:
         return _PatternPlan(self, pattern, dict(bound), needed, rows).steps()
 
 
+# A leaf that leads to less than one of so many neighbours is a place to begin, not one to count.
+_FEW = 10
+
+
 class _PatternPlan:
     """The plan of one pattern, growing."""
 
@@ -73,7 +77,7 @@ class _PatternPlan:
         self.conditions: SortedConditions = sort_conditions(pattern, frozenset(bound), planner.pushdown)
         self.needed = needed | self._needed_inside()
         self.reduced: Reduced = reduce_pattern(
-            pattern.traversals, self.variables, self._own() - self.bound, self.needed, self.conditions, self._work
+            pattern.traversals, self.variables, self._own() - self.bound, self.needed, self.conditions, self
         )
 
     def steps(self) -> tuple[Step, ...]:
@@ -106,7 +110,14 @@ class _PatternPlan:
         inner = (*self.pattern.optionals, *self.pattern.negations)
         return by_conditions | by_paths | frozenset(name for each in inner for name in each.outer)
 
-    def _work(self, root: str, traversals: tuple[Traversal, ...]) -> float:
+    def is_start(self, towards: Traversal) -> bool:
+        """Whether so little is reached from a leaf that the match should begin there."""
+        starts, ends = self._expected(towards.source), self._expected(towards.target)
+        if towards.hops.maximum > 1:
+            return starts < ends
+        return starts * self.estimates.fan_out(towards) * _FEW < ends
+
+    def work(self, root: str, traversals: tuple[Traversal, ...]) -> float:
         """About how many edges are looked at when a part is counted from one of its variables."""
         return self._expected(root) + self._work_from(root, self._expected(root), traversals)
 

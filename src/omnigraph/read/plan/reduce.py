@@ -7,13 +7,11 @@ neighbour, and so on inwards. What is left is what the result is made from.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from omnigraph.read.plan.operators import Branch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from omnigraph.language.query.checked import Traversal, Variable
     from omnigraph.read.plan.sorting import SortedConditions
 
@@ -24,6 +22,16 @@ def turned(traversal: Traversal) -> Traversal:
     """The same edges, followed from the other end."""
     direction = _TURNED[traversal.direction]
     return replace(traversal, source=traversal.target, target=traversal.source, direction=direction)
+
+
+class Costs(Protocol):
+    """What the planner knows about sizes."""
+
+    def work(self, root: str, traversals: tuple[Traversal, ...]) -> float:
+        """How much is looked at when a part is counted from one of its variables."""
+
+    def is_start(self, towards: Traversal) -> bool:
+        """Whether so little is reached from a leaf that the match should begin there."""
 
 
 @dataclass
@@ -45,17 +53,22 @@ def reduce_pattern(
     own: frozenset[str],
     needed: frozenset[str],
     conditions: SortedConditions,
-    work: Callable[[str, tuple[Traversal, ...]], float],
+    costs: Costs,
 ) -> Reduced:
-    """Take away leaves until every one is needed, or bound outside.
+    """Take away leaves until every one is needed, or bound outside, or the best to begin with.
 
-    Components of which nothing is needed keep one variable, from which counting is least `work`.
+    Components of which nothing is needed keep one variable, from which counting is least work.
     """
     left = Reduced(list(traversals))
     removable = {name for name in own if variables[name].kind == "node" and name not in needed}
-    keep = _centres(traversals, own, needed, variables, work)
+    keep = _centres(traversals, own, needed, variables, costs)
+    listed = own - {name for centre in keep for name in _connected(centre, traversals)}
     while (leaf := _leaf(left.traversals, removable - keep, needed)) is not None:
         name, traversal = leaf
+        towards = traversal if traversal.source == name else turned(traversal)
+        if name in listed and towards.target in own and costs.is_start(towards):
+            removable.discard(name)
+            continue
         left.traversals.remove(traversal)
         _hang(left, name, traversal, variables, conditions)
     connected = {end for each in left.traversals for end in (each.source, each.target)}
@@ -87,7 +100,7 @@ def _centres(
     own: frozenset[str],
     needed: frozenset[str],
     variables: dict[str, Variable],
-    work: Callable[[str, tuple[Traversal, ...]], float],
+    costs: Costs,
 ) -> set[str]:
     """One variable of each component in which nothing is needed: the one from which counting is least work."""
     nodes = {name for name in own if variables[name].kind == "node"}
@@ -99,7 +112,7 @@ def _centres(
         seen |= component
         edges = {each.edge_variable for each in traversals if each.source in component}
         if component <= nodes and not (component | edges) & needed:
-            chosen.add(min(sorted(component), key=lambda each: work(each, traversals)))
+            chosen.add(min(sorted(component), key=lambda each: costs.work(each, traversals)))
     return chosen
 
 

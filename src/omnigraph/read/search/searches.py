@@ -79,6 +79,14 @@ class Searches:
         edits = _DEFAULT_EDITS if search.max_edits is None else self._number_of(search.max_edits)
         return search_text(self.read, table, search.field.property, search.function, query, edits)
 
+    def remember(self, search: Bm25, type_name: str, hits: TextHits) -> None:
+        """The best hits are known; nothing else will be looked at."""
+        self._hits[search, type_name] = hits
+
+    def text(self, search: Bm25) -> str:
+        """The text that is searched for; empty when it is null."""
+        return self._text(search.query) or ""
+
     def vector(self, search: Nearest, bound: Bound) -> NDArray[np.float32] | None:
         """The vector that is searched for; None when it is null."""
         return vector_of(self._value(search.query), self.declared(search, bound), self.read.options.embed)

@@ -84,7 +84,8 @@ class Adjacency:
         running = np.zeros(len(self.ends) + 1, np.int32 if largest * len(self.ends) < 2**31 else np.int64)
         np.cumsum(narrow[self.ends], dtype=running.dtype, out=running[1:])
         bounds: NDArray[Any] = running[self.offsets]
-        return (bounds[1:] - bounds[:-1]).astype(np.int64)
+        total: Numbers = (bounds[1:] - bounds[:-1]).astype(np.int64)
+        return total
 
     def connects(self, starts: Numbers, ends: Numbers) -> NDArray[np.bool_]:
         """Whether each start has the end of the same place among its neighbours."""
