@@ -63,8 +63,7 @@ class Blueprint:
 def initialize(stores: Stores, blueprint: Blueprint, world: World) -> None:
     """Make the graph, or raise and leave no graph. Of several processes at once, one succeeds."""
     _refuse_existing(stores)
-    if not stores.objects.exists(INIT_CLAIM):
-        _refuse_foreign_content(stores)
+    _refuse_foreign_content_beforehand(stores)
     ensure_safe(stores.tables.location, world)
     lease = _claim(stores, world)
     reach("init.claimed")
@@ -75,6 +74,17 @@ def initialize(stores: Stores, blueprint: Blueprint, world: World) -> None:
         _withdraw(stores, blueprint, lease)
         raise
     lease.release()
+
+
+def _refuse_foreign_content_beforehand(stores: Stores) -> None:
+    """Without the claim, what is there may be another initialiser's work: seen first, and its owner looked for then."""
+    try:
+        _refuse_foreign_content(stores)
+    except IncompleteGraph:
+        if stores.objects.exists(INIT_CLAIM):
+            return
+        _refuse_existing(stores)
+        _refuse_foreign_content(stores)
 
 
 def _take_possession(stores: Stores, lease: Lease) -> None:
