@@ -123,6 +123,9 @@ def main() -> None:
 def _compare(
     graph: GraphManifest, floor: GraphManifest, case: Case, proxy: CountingProxy | None
 ) -> tuple[Timings, Timings]:
+    for number in range(3):
+        _bare(floor, case, -1 - number)
+        _commit(graph, case, -1 - number)
     bare, whole = Timings(), Timings()
     for number in range(ROUNDS):
         _time(bare, lambda n=number: _bare(floor, case, n), proxy)

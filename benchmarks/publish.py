@@ -11,8 +11,8 @@ control objects are counted (commits, opens, scans, looks for a newer version).
 There is one graph per depth, built by real publishes. Then all of them are published to in turns, and the floors with
 them, so that a busy machine is equally busy for every line and the ratio of the last depth to the first needs no
 correction. The window is longer than one cycle of collecting old versions, so that the lines of deep histories carry
-its requests. `cpu` is the processor time of one act, all threads. The floors: an append of one row to a small table on an
-open handle, and the format's other way to publish, a keyed merge_insert into a table that is not tidied.
+its requests. `cpu` is the processor time of one act, all threads. The floors: an append of one row to a small table on
+an open handle, and the format's other way to publish, a keyed merge_insert into a table that is not tidied.
 """
 
 from __future__ import annotations
@@ -160,8 +160,10 @@ def run(uri: str, depths: list[int], meter: Meter, window: int) -> list[Series]:
         publisher = Publisher(f"{uri}/graph-{depth}")
         publisher.deepen(depth)
         lines.append(Series(f"publish at depth {depth:,}", publisher.publish, meter))
-    for _ in range(window):
-        for each in lines:
+    for turn in range(window):
+        # Another one begins each time: what a line leaves behind in caches and threads falls on all others alike.
+        first = turn % len(lines)
+        for each in lines[first:] + lines[:first]:
             each.once()
     return lines
 

@@ -87,8 +87,9 @@ class Candidates:
                 mine = np.flatnonzero(rows >= 0)
                 if len(mine):
                     kept[mine] &= table.truth(self.conditions.pushed, rows[mine])
-        left = different[kept]
-        kept[np.flatnonzero(kept)] = np.isin(left, self._by_text_and_rest(left))
+        if self.conditions.texts or self.conditions.rest:
+            left = different[kept]
+            kept[np.flatnonzero(kept)] = np.isin(left, self._by_text_and_rest(left))
         allowed = np.zeros(len(keys), np.bool_)
         allowed[known] = kept[places]
         return allowed
