@@ -310,7 +310,7 @@ class OmniGraph:
 
 
 class DuckDb:
-    """DuckDB over its own tables, with primary keys."""
+    """DuckDB over its own tables, without indexes. Its SQL is parsed and planned each time: there is no prepare."""
 
     name = "duckdb"
 

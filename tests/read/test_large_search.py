@@ -83,7 +83,8 @@ def test_what_was_asked_of_the_table_is_told(graph: Graph) -> None:
     )
     result, told = analyze_query(graph.snapshot, graph.store, graph.catalog, checked, {})
     assert len(result) == 2
-    assert told.lines[-1].rows == 2
+    assert "Doc.embedding: the best 64" in told.lines[-1].ways
+    assert [line.rows for line in told.lines] == [64, 2]
 
 
 def test_the_best_texts(graph: Graph) -> None:

@@ -217,7 +217,7 @@ def test_nearest_goes_on_until_enough_of_the_nearest_match_the_rest(cited: Graph
         'match { $p: Author { name: "bob" } $p wrote $d } return { $d.slug }'
         " order { nearest($d.embedding, [1.0, 0.0]) } limit 1"
     )
-    assert slugs(cited, text) in (["a"], ["c"])
+    assert slugs(cited, text) == ["a"]
     assert len(slugs(cited, text.replace("limit 1", "limit 5"))) == 2
 
 

@@ -70,7 +70,9 @@ def _outcome(checked: CheckedQuery, profile: Profile | None) -> Line:
     order = ", ".join(f"{shown(each.value)}{' desc' if each.descending else ''}" for each in checked.order)
     text = f"{kind} {columns}" + (f" order {order}" if order else "")
     done = None if profile is None else profile.of(checked)
-    return Line(0, text, None, (), None if done is None else done.rows, None if done is None else done.seconds)
+    if done is None:
+        return Line(0, text, None, ())
+    return Line(0, text, None, tuple(done.notes), done.rows, done.seconds)
 
 
 # -- which way each operator will go -----------------------------------------------------------------------------------

@@ -70,7 +70,9 @@ class Prepared:
         """The matches of the rows that a search has chosen, beginning with them."""
         known = {name: len(rows) for name, rows in self.scope.read.chosen.items()}
         planner = replace(self.planner, estimates=replace(self.planner.estimates, known=known))
-        return Matcher(self.scope).run(planner.plan(self.checked.pattern, {}, needed_variables(self.checked)))
+        steps = planner.plan(self.checked.pattern, {}, needed_variables(self.checked))
+        self.scope.read.replanned.append(steps)
+        return Matcher(self.scope).run(steps)
 
     def _pushed(self, variable: str) -> Filter | None:
         sorted_ = sort_conditions(self.checked.pattern, frozenset(), self.planner.pushdown)
@@ -133,7 +135,8 @@ def analyze_query(
     finally:
         prepared.scope.read.engine.close()
     read = prepared.scope.read
-    return result, explanation(read, checked, prepared.steps, read.profile)
+    ran = read.replanned[-1] if read.replanned else prepared.steps
+    return result, explanation(read, checked, ran, read.profile)
 
 
 def prepare(

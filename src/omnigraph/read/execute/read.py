@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from omnigraph.read.execute.profile import Profile
     from omnigraph.read.execute.table_rows import Numbers
     from omnigraph.read.options import ReadOptions
+    from omnigraph.read.plan.operators import Step
     from omnigraph.read.traversal.choose import Mode
     from omnigraph.read.traversal.reach import Neighbours
     from omnigraph.store.tables import TableStore
@@ -49,6 +50,8 @@ class Read:
     profile: Profile
     # Rows that a search has chosen for a variable: nothing else counts as that variable.
     chosen: dict[str, Numbers] = field(default_factory=dict)
+    # Every plan that was made again for chosen rows. Measurements know steps by identity, so they must stay alive.
+    replanned: list[tuple[Step, ...]] = field(default_factory=list)
     _tables: dict[str, TableRows] = field(default_factory=dict)
 
     def table(self, table_key: str) -> TableRows:
