@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from omnigraph.language.query import expression_syntax as made
-from omnigraph.language.query.build.children import Children, node, nodes, number, place, span_of, token, unquoted
+from omnigraph.language.query.build.children import Children, nodes, number, place, span_of, token, unquoted
 from omnigraph.language.query.literals import parse_float
 from omnigraph.language.query.misread import Misread
 

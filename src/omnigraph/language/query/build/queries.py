@@ -9,7 +9,7 @@ from omnigraph.language.query.build import parts
 from omnigraph.language.query.build.children import Children, node, nodes, number, place, span_of, token, unquoted
 from omnigraph.language.query.expression_syntax import VariableUse
 from omnigraph.language.query.misread import Misread
-from omnigraph.language.schema.catalog import PropertyType, ScalarName
+from omnigraph.language.schema.catalog import ScalarName
 
 if TYPE_CHECKING:
     from collections.abc import Callable
