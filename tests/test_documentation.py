@@ -1,4 +1,9 @@
-"""What the README shows is what happens."""
+"""What the pages show is what happens: their Python runs, their schemas compile, their queries parse, their links lead.
+
+A page's blocks are carried out in order, in one directory. `python` runs; `pg` is compiled; `gq` is parsed, and checked
+where the page has a whole schema before it; `file NAME` is written. What a page needs and a reader does not want to see
+stands in a comment, `<!--python … -->`, and runs in its place. (`console` blocks belong to tests/cli/test_guide.py.)
+"""
 
 from __future__ import annotations
 
@@ -9,16 +14,63 @@ from pathlib import Path
 
 import pytest
 
+from omnigraph.language.query import parse_queries
+from omnigraph.language.schema import compile_schema
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+_BLOCK = re.compile(
+    r"^```(?P<kind>[a-z]+)(?: (?P<name>\S+))?\n(?P<text>.*?)^```$|^<!--python\n(?P<hidden>.*?)^-->$",
+    re.DOTALL | re.MULTILINE,
+)
+_KINDS = {"console", "file", "gq", "json", "pg", "python", "sh", "sql", "text", "yaml"}
 
 
-def test_the_readme_runs_as_it_is_written(tmp_path: Path) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+def _blocks(page: Path) -> list[re.Match[str]]:
+    return list(_BLOCK.finditer(page.read_text("utf-8")))
+
+
+def _python(page: Path) -> str:
+    return "\n".join(each["hidden"] or each["text"] for each in _blocks(page) if each["kind"] in {"python", None})
+
+
+def _needs_spark(page: Path) -> bool:
+    return "spark" in _python(page).lower()
+
+
+WITH_PYTHON = [
+    pytest.param(page, id=page.name, marks=[pytest.mark.spark] if _needs_spark(page) else [])
+    for page in PAGES
+    if _python(page)
+]
+
+
+@pytest.mark.parametrize("page", WITH_PYTHON)
+def test_the_python_of_a_page_runs_as_it_is_written(page: Path, tmp_path: Path) -> None:
+    for block in _blocks(page):
+        if block["kind"] == "file":
+            (tmp_path / block["name"]).write_text(block["text"], "utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", _python(page)], cwd=tmp_path, capture_output=True, text=True, timeout=240
+    )
     assert done.returncode == 0, done.stderr
-    assert "│ Grace  │" in done.stdout
-    assert done.stdout.splitlines()[-2:] == ["merged", "[{'people': 3}]"]
+    if page.name == "README.md":
+        assert "│ Grace  │" in done.stdout
+        assert done.stdout.splitlines()[-2:] == ["merged", "[{'people': 3}]"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_schemas_compile_and_queries_parse(page: Path) -> None:
+    for block in _blocks(page):
+        if block["kind"] == "pg":
+            compile_schema(block["text"])
+        elif block["kind"] == "gq":
+            assert parse_queries(block["text"]).queries
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_blocks_are_of_a_kind_that_is_looked_after(page: Path) -> None:
+    assert {each["kind"] for each in _blocks(page) if each["kind"]} <= _KINDS
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -44,6 +44,14 @@ def test_a_side_can_be_chosen_for_all_conflicts(forked: Social, choice: str, age
     assert ("Dan" in forked.people()) == (choice == "ours")
 
 
+@pytest.mark.parametrize(("choice", "age"), [("ours", 32), ("theirs", 31)])
+def test_whichever_side_wins_what_only_one_side_changed_is_kept(forked: Social, choice: str, age: int) -> None:
+    forked.do('update Person set { age: 31, city: "Oslo" } where name = "Alice"', "feature")
+    forked.do('update Person set { age: 32 } where name = "Alice"')
+    forked.graph.merge("feature", resolve=choice)  # type: ignore[arg-type]
+    assert (forked.people()["Alice"]["age"], forked.people()["Alice"]["city"]) == (age, "Oslo")
+
+
 def test_conflicts_can_be_settled_one_by_one(forked: Social) -> None:
     _disagree(forked)
     forked.graph.merge("feature", resolve={"node:Person/Alice": "theirs", "*": "ours"})

@@ -75,7 +75,8 @@ def _decide(entity: _Contested, *, by_property: bool, resolver: Resolver) -> _De
         merged, disputed = _merge_properties(base, ours, theirs)
         if by_property and not disputed:
             return _Decided(entity.row_id, put=merged)
-        return _settled(entity, "DivergentUpdate", _named(disputed), disputed, resolver)
+        agreed = merged if by_property else None
+        return _settled(entity, "DivergentUpdate", _named(disputed), disputed, resolver, agreed)
     if base is None:
         return _settled(entity, "DivergentInsert", "both sides added it, with different values", (), resolver)
     side = (
@@ -87,24 +88,35 @@ def _decide(entity: _Contested, *, by_property: bool, resolver: Resolver) -> _De
 
 
 def _settled(
-    entity: _Contested, kind: ConflictKind, message: str, properties: tuple[str, ...], resolver: Resolver
+    entity: _Contested,
+    kind: ConflictKind,
+    message: str,
+    properties: tuple[str, ...],
+    resolver: Resolver,
+    agreed: Row | None = None,
 ) -> _Decided:
+    """Let the caller decide. What only one side changed (`agreed`, on top of ours) is taken whichever side wins."""
     conflict = Conflict(
         kind, entity.table_key, entity.row_id, message, entity.base, entity.ours, entity.theirs, properties
     )
     choice = settle(resolver, conflict)
     if choice is None:
         return _Decided(entity.row_id, conflict=conflict)
-    if choice == "ours":
+    row = _chosen(choice, entity, properties, agreed)
+    if _same_row(row, entity.ours):
         return _Decided(entity.row_id)
-    row = entity.theirs if choice == "theirs" else _completed(choice, entity)
     return _Decided(entity.row_id, delete=True) if row is None else _Decided(entity.row_id, put=row)
 
 
-def _completed(choice: Any, entity: _Contested) -> Row:
-    """The caller's own row: what it does not name stays as the target has it."""
-    known = entity.ours or entity.theirs or {}
-    return {**known, **choice, ID: entity.row_id}
+def _chosen(choice: Any, entity: _Contested, properties: tuple[str, ...], agreed: Row | None) -> Row | None:
+    """The row as decided. Of a caller's own row, what it does not name is as it would be if the target had won."""
+    ours = agreed or entity.ours
+    if choice == "ours":
+        return ours
+    if choice == "theirs":
+        theirs = entity.theirs
+        return {**agreed, **{name: theirs[name] for name in properties}} if agreed and theirs else theirs
+    return {**(ours or entity.theirs or {}), **choice, ID: entity.row_id}
 
 
 def _merge_properties(base: Row, ours: Row, theirs: Row) -> tuple[Row, tuple[str, ...]]:
