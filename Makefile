@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: install demo test check format lint types layers test-fast test-s3 test-slow test-crash bench clean
+.PHONY: install demo test check format lint types layers test-fast test-s3 test-slow test-crash bench docs clean
 
 install: $(STAMP)
 
@@ -44,6 +44,9 @@ layers: install
 
 demo: install
 	$(BIN)/python examples/demo.py
+
+docs: install
+	$(BIN)/python docs/api.py
 
 bench: install
 	$(BIN)/python benchmarks/publish.py

@@ -84,3 +84,8 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
 def test_files_that_pages_name_are_there(page: Path) -> None:
     for named in re.findall(r"`((?:src|tests|benchmarks|docs|examples)/[\w./-]+\.(?:py|md|txt))`", page.read_text()):
         assert (ROOT / named).exists(), f"{page.name} names {named}"
+
+
+def test_the_reference_says_what_the_docstrings_say() -> None:
+    done = subprocess.run([sys.executable, ROOT / "docs" / "api.py", "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
