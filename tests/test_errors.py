@@ -24,6 +24,8 @@ CODES = {
     "BranchNotFound": "branch_not_found",
     "BranchReplaced": "branch_replaced",
     "CardinalityViolation": "cardinality_violation",
+    "ChangeCursorRejected": "change_cursor_rejected",
+    "ChangeFeedGap": "change_feed_gap",
     "CommitConflict": "conflict",
     "CommitFailed": "commit_failed",
     "CommitOutcomeUnknown": "outcome_unknown",
@@ -54,14 +56,17 @@ CODES = {
     "ObjectNotFound": "object_not_found",
     "OmniGraphError": "error",
     "OrphanEdge": "orphan_edge",
+    "PipelineError": "pipeline",
     "QueryCancelled": "query_cancelled",
     "QueryError": "query",
     "QueryStopped": "query_stopped",
     "QueryTimedOut": "query_timed_out",
     "QueryTooLarge": "query_too_large",
     "ReadSetChanged": "read_set_changed",
+    "SchemaChanged": "schema_changed",
     "RecoveryRequired": "recovery_required",
     "ResourceLimitExceeded": "resource_limit",
+    "RevertConflicts": "revert_conflicts",
     "SchemaChangeRefused": "schema_change_refused",
     "SchemaContractDrift": "schema_contract_drift",
     "SchemaError": "schema",
@@ -70,9 +75,11 @@ CODES = {
     "StorePermissionDenied": "store_permission_denied",
     "StoreUnavailable": "store_unavailable",
     "StoreUnsafe": "store_unsafe",
+    "TagExists": "tag_exists",
     "TextError": "text",
     "UniqueViolation": "unique_violation",
     "ValueViolation": "value_violation",
+    "VersionReclaimed": "version_reclaimed",
 }
 # The same call can succeed when it is simply made again.
 RETRYABLE = {
@@ -83,6 +90,7 @@ RETRYABLE = {
     "InitializationClaimed",
     "ObjectChanged",
     "ReadSetChanged",
+    "SchemaChanged",
     "StoreUnavailable",
 }
 KINDS = {

@@ -17,8 +17,9 @@ from omnigraph import errors
 if TYPE_CHECKING:
     from omnigraph.graph import Graph, Loaded, Mutated, init
     from omnigraph.graph import open_graph as open  # noqa: A004 - og.open, as in gzip.open
+    from omnigraph.write.load.error_policy import quarantine
 
-__all__ = ["Graph", "Loaded", "Mutated", "errors", "init", "open"]
+__all__ = ["Graph", "Loaded", "Mutated", "errors", "init", "open", "quarantine"]
 __version__ = "0.1.0"
 
 _PLACES = {
@@ -27,6 +28,7 @@ _PLACES = {
     "Mutated": ("omnigraph.graph", "Mutated"),
     "init": ("omnigraph.graph", "init"),
     "open": ("omnigraph.graph", "open_graph"),
+    "quarantine": ("omnigraph.write.load.error_policy", "quarantine"),
 }
 
 

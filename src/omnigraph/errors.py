@@ -4,9 +4,11 @@
     ├── InvalidInput                 what was passed in is wrong; nothing was read or written
     │   ├── InvalidUri
     │   ├── InvalidBranchName
+    │   ├── ChangeCursorRejected     a position in the change feed that means nothing here
     │   ├── TextError                findings about a text, with places
     │   │   ├── SchemaError          .pg
-    │   │   └── QueryError           .gq
+    │   │   ├── QueryError           .gq
+    │   │   └── PipelineError        a pipeline file
     │   ├── SchemaChangeRefused      a migration plan that cannot be applied
     │   ├── InvalidRecord            a record or cell of an input that cannot be loaded, with its place
     │   └── ConstraintViolation      a row that breaks the schema's rules
@@ -30,14 +32,19 @@
     │   ├── BranchExists
     │   ├── BranchInUse
     │   └── BranchReplaced
+    ├── TagExists
     ├── NotFound                     a commit, snapshot, table or object that is not there
+    │   └── VersionReclaimed         a past state whose data a cleanup has taken
+    ├── ChangeFeedGap                changes that can be told no more
     ├── CommitFailed                 nothing became visible
     │   ├── CommitConflict           somebody else was first: read again, try again
     │   │   ├── ExpectedVersionMismatch
     │   │   ├── HeadMismatch
     │   │   ├── ReadSetChanged
+    │   │   ├── SchemaChanged
     │   │   └── Contention
     │   ├── MergeConflicts           two branches disagree
+    │   ├── RevertConflicts          later changes stand in the way of taking a commit back
     │   └── CommitRejected           trying again cannot help
     ├── CommitOutcomeUnknown         it may or may not have landed: look before doing anything
     ├── RecoveryRequired             an unfinished operation is in the way
@@ -140,6 +147,16 @@ class InvalidBranchName(InvalidInput):
         self.name = name
 
 
+class ChangeCursorRejected(InvalidInput):
+    """A position in the change feed that is damaged, or of another graph or branch."""
+
+    code = "change_cursor_rejected"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"change cursor rejected: {reason}")
+        self.reason = reason
+
+
 class TextError(InvalidInput):
     """Findings about a text, with their places."""
 
@@ -160,6 +177,12 @@ class QueryError(TextError):
     """A `.gq` query that cannot be accepted."""
 
     code = "query"
+
+
+class PipelineError(TextError):
+    """A pipeline file that cannot be run."""
+
+    code = "pipeline"
 
 
 class SchemaChangeRefused(InvalidInput):
@@ -430,10 +453,51 @@ class BranchReplaced(BranchError):
     code = "branch_replaced"
 
 
+class TagExists(OmniGraphError):
+    """The name of the tag is taken."""
+
+    code = "tag_exists"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is a tag {name!r} already: delete it first, or choose another name.")
+        self.name = name
+
+
 class NotFound(OmniGraphError):
     """A commit, snapshot or table that is not there."""
 
     code = "not_found"
+
+
+class VersionReclaimed(NotFound):
+    """A past state of a table whose data is there no more. `branch` is the table's own; None is its main line."""
+
+    code = "version_reclaimed"
+
+    def __init__(self, path: str, *, version: int, branch: str | None) -> None:
+        where = f" on branch {branch!r}" if branch else ""
+        super().__init__(
+            f"there is no table at {path}{where} at version {version} any more: a cleanup has taken it, or its branch "
+            "was deleted. Read a later commit; a tag keeps a commit from being cleaned up."
+        )
+        self.path = path
+        self.version = version
+        self.branch = branch
+
+
+class ChangeFeedGap(OmniGraphError):
+    """Changes that the feed can tell no more: a cleanup has taken a state that they lead from or to."""
+
+    code = "change_feed_gap"
+
+    def __init__(self, branch: str, commit_id: str) -> None:
+        super().__init__(
+            f"the changes of commit {commit_id} on branch {branch!r} can be told no more: a cleanup has taken a state "
+            "they are told from. Take a baseline of the branch, replace what you have with it, and go on from its "
+            "cursor."
+        )
+        self.branch = branch
+        self.commit_id = commit_id
 
 
 # -- commits: conflict, rejected, unknown are three different things ---------------------------------------------------
@@ -490,6 +554,19 @@ class ReadSetChanged(CommitConflict):
         self.tables = tuple(tables)
 
 
+class SchemaChanged(CommitConflict):
+    """The schema was changed while an operation under the old one was on its way."""
+
+    code = "schema_changed"
+
+    def __init__(self, branch: str) -> None:
+        super().__init__(
+            f"the schema of branch {branch!r} was changed meanwhile: nothing was written; look at the new one and try "
+            "again."
+        )
+        self.branch = branch
+
+
 class Contention(CommitConflict):
     """Other writers won every attempt of the retry budget."""
 
@@ -506,13 +583,33 @@ class MergeConflicts(CommitFailed):
     code = "merge_conflicts"
 
     def __init__(self, source: str, target: str, conflicts: Sequence[Conflict]) -> None:
-        shown = "\n".join(f"  {each.kind} {each.table_key} {each.row_id!r}: {each.message}" for each in conflicts[:20])
-        more = f"\n  and {len(conflicts) - 20} more" if len(conflicts) > 20 else ""
-        head = f"{source!r} cannot be merged into {target!r}: {len(conflicts)} conflicts, nothing was written."
-        super().__init__(f"{head}\n{shown}{more}")
+        super().__init__(f"{source!r} cannot be merged into {target!r}: {_told(conflicts)}")
         self.source = source
         self.target = target
         self.conflicts = tuple(conflicts)
+
+
+class RevertConflicts(CommitFailed):
+    """Later changes stand in the way of taking a commit back; nothing was written. `conflicts` has all of them.
+
+    In each, `base` is the entity as the commit left it, `ours` as it is now, `theirs` as it was before the commit.
+    """
+
+    code = "revert_conflicts"
+
+    def __init__(self, commit_id: str, branch: str, conflicts: Sequence[Conflict]) -> None:
+        super().__init__(f"commit {commit_id} cannot be taken back on branch {branch!r}: {_told(conflicts)}")
+        self.commit_id = commit_id
+        self.branch = branch
+        self.conflicts = tuple(conflicts)
+
+
+def _told(conflicts: Sequence[Conflict]) -> str:
+    """How many they are, and the first of them, a line each."""
+    noun = "conflict" if len(conflicts) == 1 else "conflicts"
+    shown = "".join(f"\n  {each.kind} {each.table_key} {each.row_id!r}: {each.message}" for each in conflicts[:20])
+    more = f"\n  and {len(conflicts) - 20} more" if len(conflicts) > 20 else ""
+    return f"{len(conflicts)} {noun}, nothing was written.{shown}{more}"
 
 
 class CommitRejected(CommitFailed):

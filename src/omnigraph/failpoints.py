@@ -33,6 +33,8 @@ CATALOGUE = {
     "commit.armed": "the sidecar stands and it is this writer's turn; no table has moved",
     "commit.forked": "a branch has its own fork of a table, and nothing is committed on it",
     "commit.table_landed": "one of the operation's tables has moved",
+    "schema.staged": "the new schema files lie beside the live ones, and nothing is visible",
+    "schema.promoted": "the commit is visible and the schema files are in place, and the sidecar still stands",
     "commit.before_publish": "all tables have moved, and nothing is visible",
     "commit.published": "everything is visible, and the sidecar still stands",
     "branch.before_reference": "the branch claim is held, and the branch is about to be made or removed",

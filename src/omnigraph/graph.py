@@ -13,19 +13,30 @@ from omnigraph.language.query.checked import CheckedMutation
 from omnigraph.manifest.graph_manifest import GraphManifest, create_manifest
 from omnigraph.manifest.layout import MAIN
 from omnigraph.manifest.publisher import ANY_HEAD
+from omnigraph.manifest.tags import list_tags, read_tag
+from omnigraph.manifest.time_travel import snapshot_at, snapshot_at_version, snapshot_named
 from omnigraph.read.export import export_records
 from omnigraph.read.export_tables import export_tables
 from omnigraph.read.options import DEFAULT_OPTIONS, ReadOptions
-from omnigraph.read.query import run_query
+from omnigraph.read.query import analyze_query, explain_query, run_query
 from omnigraph.schema_contract import blueprint, read_schema
+from omnigraph.spark.installed import require_spark
 from omnigraph.store.location import parse_location
 from omnigraph.upkeep.indices import IndexBuild, IndexReport
+from omnigraph.versions.baseline import Baseline, take_baseline
+from omnigraph.versions.changes import PAGE_CHANGES, ChangeFeed, changes_of, wanted
 from omnigraph.versions.diff import GraphDiff
+from omnigraph.versions.entities import entity_at, history_of
 from omnigraph.versions.merge.merge import Merge, Merged, MergeOptions
+from omnigraph.versions.merge.reconcile import Settings
+from omnigraph.versions.revert import Revert, Reverted
 from omnigraph.world import REAL, World
 from omnigraph.write.commit import Operation, commit
+from omnigraph.write.load.engine import runs_on_spark
+from omnigraph.write.load.error_policy import FAIL
 from omnigraph.write.load.load import read_load
 from omnigraph.write.load.operation import Load
+from omnigraph.write.load.sources import plan_load
 from omnigraph.write.mutation.constants import Request
 from omnigraph.write.mutation.mutate import Mutation
 from omnigraph.write.mutation.statements import Affected
@@ -36,13 +47,24 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
+    from pyspark.sql import SparkSession
+
     from omnigraph.language.query.checked import CheckedQuery
     from omnigraph.language.schema.catalog import Catalog
     from omnigraph.manifest.branches import Branch
     from omnigraph.manifest.rows import GraphCommit
     from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.manifest.tags import Tag
+    from omnigraph.read.explain import Explanation
     from omnigraph.read.result import Result
+    from omnigraph.spark.analytics.analytics import Analytics
+    from omnigraph.store.tables import TableStore
+    from omnigraph.versions.change_rows import Kind, Op
+    from omnigraph.versions.changes import ChangePage, CommitChanges
+    from omnigraph.versions.entities import Entity, EntityHistory
     from omnigraph.versions.merge.conflicts import Resolver
+    from omnigraph.write.load.engine import Engine
+    from omnigraph.write.load.error_policy import ErrorPolicy
     from omnigraph.write.load.load import LoadSummary, Mode
     from omnigraph.write.recovery.audit import Recovery
 
@@ -103,6 +125,8 @@ class Graph:
         self._source, self._catalog = read_schema(manifest)
         self.actor = actor
         self.branches = Branches(manifest)
+        self.tags = Tags(self)
+        self._feeds: dict[str, ChangeFeed] = {}
 
     @property
     def uri(self) -> str:
@@ -124,6 +148,14 @@ class Graph:
         """The compiled schema."""
         return self._catalog
 
+    @property
+    def analytics(self) -> Analytics:
+        """Algorithms over the graph on Spark: PageRank, components, paths, …, and their results as properties."""
+        require_spark("graph.analytics")
+        from omnigraph.spark.analytics.analytics import Analytics
+
+        return Analytics(self._manifest, self._catalog, self.actor)
+
     def query(
         self,
         source: str,
@@ -135,18 +167,36 @@ class Graph:
         options: ReadOptions = DEFAULT_OPTIONS,
     ) -> Result:
         """Run a query over one state of the graph: a branch as it is now, a snapshot, or a commit by its id."""
-        checked = self._checked(source, name)
-        if isinstance(checked, CheckedMutation):
-            raise InvalidInput(f"query {checked.name!r} changes the graph: run it with mutate().")
-        return run_query(
-            self._snapshot(snapshot, branch),
-            self._manifest.stores.tables,
-            self._catalog,
-            checked,
-            bind_params(checked, params),
-            options=options,
-            world=self._manifest.world,
-        )
+        reading = self._reading(source, name, params, snapshot, branch)
+        return run_query(*reading, options=options, world=self._manifest.world)
+
+    def explain(
+        self,
+        source: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str = MAIN,
+        snapshot: Snapshot | str | None = None,
+        name: str | None = None,
+        options: ReadOptions = DEFAULT_OPTIONS,
+    ) -> Explanation:
+        """How a query would run: its operators in order, estimates, indexes and traversal modes. Reads no rows."""
+        reading = self._reading(source, name, params, snapshot, branch)
+        return explain_query(*reading, options=options, world=self._manifest.world)
+
+    def analyze(
+        self,
+        source: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str = MAIN,
+        snapshot: Snapshot | str | None = None,
+        name: str | None = None,
+        options: ReadOptions = DEFAULT_OPTIONS,
+    ) -> tuple[Result, Explanation]:
+        """Run a query, and tell how it ran: rows and time of each operator, and the ways it went."""
+        reading = self._reading(source, name, params, snapshot, branch)
+        return analyze_query(*reading, options=options, world=self._manifest.world)
 
     def mutate(
         self,
@@ -195,18 +245,43 @@ class Graph:
         strict: bool = True,
         actor: str | None = None,
         idempotency_key: str | None = None,
+        engine: Engine = "auto",
+        spark: SparkSession | None = None,
+        master: str | None = None,
+        on_error: ErrorPolicy | Literal["fail"] = "fail",
     ) -> Loaded:
         """Load nodes and edges as one commit: all of them, or none.
 
         `source`: a file, glob or directory, graph records (text or dictionaries), or a mapping of type names to Arrow,
-        pandas or polars tables, files or rows; edges have `from` and `to`. `mode`: `append` (every id must be new),
-        `merge` (rows replace those of the same id) or `overwrite` (of the types in the source). `from_`: make the
-        branch from this one if it is not there.
+        pandas, polars or Spark tables, files or rows; edges have `from` and `to`. `mode`: `append` (every id must be
+        new), `merge` (rows replace those of the same id) or `overwrite` (of the types in the source). `from_`: make the
+        branch from this one if it is not there. `engine`: `auto` takes Spark for its own frames, for more than 64 MiB
+        of files and for a quarantine; `spark` and `master` say which one. `on_error`: `"fail"`, or `og.quarantine(…)`.
         """
         world = self._manifest.world
-        load = Load(self._catalog, read_load(self._catalog, source, world, strict=strict), mode, world)
-        if from_ is not None and branch not in {each.name for each in self.branches.list()}:
-            self.branches.create(branch, from_=from_)
+        plan = plan_load(source, self._catalog, world)
+        policy = FAIL if on_error == "fail" else on_error
+        if runs_on_spark(plan, engine, policy, strict=strict):
+            self._make_branch(branch, from_)
+            require_spark("this load")
+            from omnigraph.spark.load import load_plan
+
+            done, summary = load_plan(
+                self._manifest,
+                self._catalog,
+                plan,
+                mode=mode,
+                branch=branch,
+                actor=actor or self.actor,
+                idempotency_key=idempotency_key,
+                errors=policy,
+                spark=spark,
+                master=master,
+                strict=strict,
+            )
+            return Loaded(done.commit, summary, repeated=done.repeated)
+        load = Load(self._catalog, read_load(self._catalog, plan, world, strict=strict), mode, world)
+        self._make_branch(branch, from_)
         operation = Operation(
             "Load",
             load.prepare,
@@ -250,6 +325,45 @@ class Graph:
         """What changed between two states, each given as a branch or a commit id."""
         return GraphDiff(self._state(before), self._state(after), self._manifest.stores.tables)
 
+    def changes(
+        self,
+        *,
+        branch: str = MAIN,
+        since: str | None = None,
+        limit: int = PAGE_CHANGES,
+        types: Sequence[str] | None = None,
+        kinds: Sequence[Kind] | None = None,
+        ops: Sequence[Op] | None = None,
+    ) -> ChangePage:
+        """The next changes of a branch, commit by commit along first parents: what each did to which entity.
+
+        `since`: the `cursor` of an earlier page, a commit id, `"beginning"`, or None for now. A page has at most
+        `limit` changes and says with `caught_up` whether there were more. `types`, `kinds` (node, edge) and `ops`
+        (insert, update, delete) limit it. `ChangeFeedGap` when a cleanup has taken what is asked for.
+        """
+        feed = self.change_feed(branch=branch)
+        return feed.page(since, limit=limit, only=feed.only(types, kinds, ops))
+
+    def change_feed(self, *, branch: str = MAIN) -> ChangeFeed:
+        """The change feed of a branch: its places, its commits, and their changes in pieces for other processes."""
+        return self._feeds.setdefault(branch, ChangeFeed(self._manifest, branch))
+
+    def commit_changes(
+        self,
+        commit_id: str,
+        *,
+        types: Sequence[str] | None = None,
+        kinds: Sequence[Kind] | None = None,
+        ops: Sequence[Op] | None = None,
+    ) -> CommitChanges:
+        """What one commit did against its first parent; iterate it, or take Arrow from its `deltas()`."""
+        line, _ = self._manifest.find(commit_id)
+        return changes_of(self._manifest, commit_id, wanted(line.state.locations, types, kinds, ops))
+
+    def baseline(self, *, branch: str = MAIN, types: Sequence[str] | None = None) -> Baseline:
+        """The newest state of a branch to begin a copy with: its `records()`, and the `cursor` to keep it by."""
+        return take_baseline(self._manifest, self.change_feed(branch=branch), self._catalog, types)
+
     def export(
         self,
         path: str | os.PathLike[str],
@@ -276,9 +390,57 @@ class Graph:
         """Build the indexes that the schema declares and that are missing, as one commit."""
         return IndexBuild(self._manifest, self._catalog, branch=branch, actor=self.actor).run()
 
-    def snapshot(self, *, branch: str = MAIN, commit_id: str | None = None) -> Snapshot:
-        """Which version of each table makes up the graph: now, or as of a commit."""
-        return self._manifest.snapshot(branch) if commit_id is None else self._manifest.snapshot_of(commit_id)
+    def snapshot(
+        self,
+        *,
+        branch: str = MAIN,
+        commit_id: str | None = None,
+        at: dt.datetime | None = None,
+        version: int | None = None,
+    ) -> Snapshot:
+        """Which version of each table makes up the graph: a branch as it is now, or at a moment or manifest version.
+
+        `commit_id` is a commit of any branch, or a tag. `at` needs a time zone.
+        """
+        if sum(each is not None for each in (commit_id, at, version)) > 1:
+            raise InvalidInput("a snapshot is of one state: give one of commit_id, at and version.")
+        if commit_id is not None:
+            return snapshot_named(self._manifest, commit_id)
+        if at is not None:
+            return snapshot_at(self._manifest, branch, at)
+        if version is not None:
+            return snapshot_at_version(self._manifest, branch, version)
+        return self._manifest.snapshot(branch)
+
+    def entity(
+        self, type_name: str, entity_id: str, *, branch: str = MAIN, snapshot: Snapshot | str | None = None
+    ) -> Entity | None:
+        """One node or edge as it is on a branch, or as it was in a snapshot, commit or tag; None if it is not there."""
+        state = self._snapshot(snapshot, branch)
+        return entity_at(self._manifest.stores.tables, state, type_name, entity_id)
+
+    def history(self, type_name: str, entity_id: str, *, branch: str = MAIN) -> EntityHistory:
+        """Everything that a node or edge has been on a branch, with the commits that made it so, the newest first."""
+        return history_of(self._manifest.stores.tables, self._manifest.fresh_line(branch), type_name, entity_id)
+
+    def revert(
+        self,
+        commit_id: str,
+        *,
+        branch: str = MAIN,
+        resolve: Resolver = None,
+        by_property: bool = True,
+        actor: str | None = None,
+        dry_run: bool = False,
+    ) -> Reverted:
+        """Take back what a commit did, as a new commit.
+
+        What was changed again since is a conflict, settled by `resolve` as in a merge: `"ours"` is the branch as it is,
+        `"theirs"` as it was before the commit. Whatever is left is `RevertConflicts`, and nothing is written.
+        """
+        settings = Settings(by_property=by_property, resolver=resolve)
+        revert = Revert(self._manifest, self._catalog, commit_id, branch, settings)
+        return revert.preview() if dry_run else revert.run(actor or self.actor)
 
     def commits(self, *, branch: str = MAIN) -> list[GraphCommit]:
         """The history of a branch, the newest commit first."""
@@ -300,11 +462,30 @@ class Graph:
     def _snapshot(self, given: Snapshot | str | None, branch: str) -> Snapshot:
         if given is None:
             return self._manifest.snapshot(branch)
-        return self._manifest.snapshot_of(given) if isinstance(given, str) else given
+        return snapshot_named(self._manifest, given) if isinstance(given, str) else given
 
     def _state(self, name: str) -> Snapshot:
         branches = {each.name for each in self.branches.list()}
         return self.snapshot(branch=name) if name in branches else self.snapshot(commit_id=name)
+
+    def _reading(
+        self,
+        source: str,
+        name: str | None,
+        params: Mapping[str, object] | None,
+        snapshot: Snapshot | str | None,
+        branch: str,
+    ) -> tuple[Snapshot, TableStore, Catalog, CheckedQuery, dict[str, object]]:
+        """What a read is of: one state of the graph, and a query that was checked, with its values."""
+        checked = self._checked(source, name)
+        if isinstance(checked, CheckedMutation):
+            raise InvalidInput(f"query {checked.name!r} changes the graph: run it with mutate().")
+        state = self._snapshot(snapshot, branch)
+        return state, self._manifest.stores.tables, self._catalog, checked, bind_params(checked, params)
+
+    def _make_branch(self, branch: str, from_: str | None) -> None:
+        if from_ is not None and branch not in {each.name for each in self.branches.list()}:
+            self.branches.create(branch, from_=from_)
 
     def _checked(self, source: str, name: str | None) -> CheckedQuery | CheckedMutation:
         return check_query(parse_queries(source).select(name), self._catalog)
@@ -331,3 +512,29 @@ class Branches:
     def delete(self, name: str) -> None:
         """Remove a branch and what only it has. Refused for main, and while anything stands on it."""
         self._manifest.delete_branch(name)
+
+
+class Tags:
+    """The tags of a graph: names of commits, which keep them from being cleaned up."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def create(self, name: str, commit_id: str | None = None, *, branch: str = MAIN, message: str | None = None) -> Tag:
+        """Name a commit, or the newest one of a branch. `TagExists` when the name is taken."""
+        manifest = self._graph._manifest
+        chosen = commit_id or manifest.snapshot(branch).commit_id
+        assert chosen is not None, "every branch has a commit: the first one of the graph"
+        return manifest.create_tag(name, chosen, actor=self._graph.actor, message=message)
+
+    def list(self) -> list[Tag]:
+        """All tags, by name."""
+        return list_tags(self._graph._manifest.stores)
+
+    def get(self, name: str) -> Tag:
+        """One tag."""
+        return read_tag(self._graph._manifest.stores, name)
+
+    def delete(self, name: str) -> None:
+        """Remove a tag. The commit stays until a cleanup finds that nothing keeps it."""
+        self._graph._manifest.delete_tag(name)

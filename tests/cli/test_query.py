@@ -157,3 +157,26 @@ def test_old_names_still_work_and_warn(run: Run, graph: str, old: str, new: str)
 
     assert ran.code == 0
     assert ran.err == f"warning: `{old}` is now `{new}`\n"
+
+
+def test_explain_prints_the_plan_and_runs_nothing(run: Run) -> None:
+    ran = run(*EVERYBODY, "--explain")
+
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.splitlines()[0].startswith("scan $p: Person")
+    assert "≈" in ran.out
+    assert " ms" not in ran.out
+
+
+def test_analyze_prints_rows_and_times(run: Run) -> None:
+    assert "= 2 rows in " in run(*EVERYBODY, "--analyze").out
+
+    told = json.loads(run(*EVERYBODY, "--analyze", "--json").out)
+
+    assert (told["query_name"], told["target"], told["analyzed"]) == ("everybody", {"branch": "main"}, True)
+    assert [step["rows"] for step in told["operators"]] == [2, 2]
+
+
+@pytest.mark.parametrize("other", [("--analyze",), ("--format", "csv")])
+def test_a_plan_has_no_rows_to_format(run: Run, other: tuple[str, ...]) -> None:
+    assert run(*EVERYBODY, "--explain", *other).code == 2

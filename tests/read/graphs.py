@@ -79,7 +79,7 @@ class Graph:
         kind, _, name = table_key.partition(":")
         declared = self.catalog.nodes[name] if kind == "node" else self.catalog.edges[name]
         wanted = [each for each in table_indexes(declared) if each.kind in ("btree", "inverted", "vector")]
-        return [IndexSpec(each.column, each.kind, each.name) for each in wanted]
+        return [IndexSpec(each.column, each.kind, each.name, each.metric) for each in wanted]
 
     def _rows(self, table_key: str, records: Sequence[Record]) -> pa.Table:
         return rows_of(table_arrow_schemas(self.catalog)[table_key], records)

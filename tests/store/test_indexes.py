@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.errors import InvalidInput, ObjectExists
+from omnigraph.store.compaction import stage_compaction
 from omnigraph.store.filters import equal
-from omnigraph.store.indexes import IndexSpec, index_names, stage_compaction, stage_indexes
+from omnigraph.store.indexes import IndexSpec, index_names, stage_indexes
 from omnigraph.store.residual import create_branch
 from omnigraph.store.staging import commit_staged, stage_append, stage_delete_ids, stage_overwrite, stage_upsert
 from store.every_type import PATH, VECTOR, contents, fresh, made, open_store, raw, rows

@@ -33,6 +33,7 @@ ON_LANCE = {
 # Where Lance itself may be asked to commit, and why.
 MAY_COMMIT = {
     "store/staging.py": "commit_staged and create_table",
+    "store/new_tables.py": "commit_new_table, which the commit protocol calls",
     "store/residual.py": "what has no staged form",
 }
 # Who may land what was staged: the manifest's own writes and the commit protocol.

@@ -19,8 +19,9 @@ from omnigraph.errors import (
     NotFound,
     ObjectExists,
 )
+from omnigraph.store.compaction import stage_compaction
 from omnigraph.store.filters import All, Compare, Not, equal, one_of
-from omnigraph.store.indexes import IndexSpec, stage_compaction, stage_indexes
+from omnigraph.store.indexes import IndexSpec, stage_indexes
 from omnigraph.store.location import parse_location
 from omnigraph.store.residual import create_branch
 from omnigraph.store.staging import (

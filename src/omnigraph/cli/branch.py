@@ -1,6 +1,6 @@
 """`omnigraph branch`: make, list, merge and delete branches."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -9,6 +9,7 @@ from omnigraph.cli.consent import require_consent
 from omnigraph.cli.options import Command, Group
 from omnigraph.cli.output import note, say, say_json
 from omnigraph.cli.scopes import actor, addressed
+from omnigraph.cli.settling import DryRun, Resolve, ResolveFile, Strict, resolver_of, say_conflicts
 from omnigraph.errors import InvalidInput, MergeConflicts, OmniGraphError
 
 if TYPE_CHECKING:
@@ -75,17 +76,20 @@ def merge(
     delete_branch: Annotated[
         bool, typer.Option("--delete-branch", help="Delete the merged branch afterwards.")
     ] = False,
-    resolve: Annotated[
-        Literal["ours", "theirs"] | None,
-        typer.Option("--resolve", help="Settle conflicts: ours is --into, theirs is SOURCE."),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would happen.")] = False,
+    resolve: Resolve = None,
+    resolve_file: ResolveFile = None,
+    strict: Strict = False,
+    dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Merge a branch into another as one commit. Where they disagree, nothing is written unless --resolve is given."""
+    """Merge a branch into another as one commit.
+
+    Where they disagree (ours is --into, theirs is SOURCE), nothing is written unless everything is settled.
+    """
+    settled = resolver_of(resolve, resolve_file)
     graph = addressed(uri).open()
     try:
-        merged = graph.merge(source, into=into, resolve=resolve, dry_run=dry_run)
+        merged = graph.merge(source, into=into, resolve=settled, by_property=not strict, dry_run=dry_run)
     except MergeConflicts as conflicts:
         if json:
             from omnigraph.cli.wire import conflicts_json
@@ -115,8 +119,7 @@ def _tell(merged: "Merged", deleted: dict[str, Any], *, json: bool, dry_run: boo
         return
     if dry_run:
         say(f"would merge {merged.source} into {merged.target}: {merged.kind}, {len(merged.conflicts)} conflicts")
-        for each in merged.conflicts:
-            say(f"  {each.kind} {each.table_key} {each.row_id}: {each.message}")
+        say_conflicts(merged.conflicts)
         return
     say(f"merged {merged.source} into {merged.target}: {merged.kind}")
     if deleted.get("branch_deleted"):

@@ -24,10 +24,10 @@ _IN_CLUSTERS = {"optimize", "repair", "cleanup", "lint"}
 # Reading has no author, and neither has upkeep.
 _WITHOUT_ACTOR = ("query", "commit", "changes", "blob", "diff")
 # Commands that ask before they destroy, and those that say on stderr where they write.
-_DESTRUCTIVE = {"cleanup", "load", "ingest", "branch delete"}
+_DESTRUCTIVE = {"cleanup", "load", "ingest", "branch delete", "pipeline run"}
 _ECHOING = {
-    *("load", "ingest", "branch create", "branch delete", "branch merge", "schema apply"),
-    *("optimize", "repair", "cleanup", "ensure-indices"),
+    *("load", "ingest", "branch create", "branch delete", "branch merge", "schema apply", "pipeline run"),
+    *("optimize", "repair", "cleanup", "ensure-indices", "tag create", "tag delete", "revert"),
 }
 
 _CALLED: dict[Capability, str] = {"any": "data", "direct": "direct (storage)", "local": "local"}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from omnigraph.cli.arguments import Branch, Json, Uri, UriOption, refuse_together
+from omnigraph.cli.changes import Kinds, Ops, Types
 from omnigraph.cli.options import Command, Group
 from omnigraph.cli.output import is_terminal, say, say_json, show_table
 from omnigraph.cli.scopes import addressed
@@ -69,6 +70,36 @@ def show(
         return
     for name, value in ({"graph_commit_id": found.id, "graph_branch": found.branch} | commit_json(found)).items():
         say(f"{name}: {value}")
+
+
+@commit.command("changes", cls=Command)
+def changes(
+    commit_id: Annotated[str, typer.Argument(metavar="ID", help="The commit.")],
+    uri: UriOption = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most this many.")] = 1_000,
+    page_token: Annotated[
+        str | None, typer.Option("--page-token", metavar="TOKEN", help="Go on where an earlier page ended.")
+    ] = None,
+    kinds: Kinds = None,
+    types: Types = None,
+    ops: Ops = None,
+    json: Json = False,
+) -> None:
+    """Tell what one commit did against its first parent: every entity, before and after."""
+    from omnigraph.cli.change_output import cause_json, change_json, change_lines
+    from omnigraph.cli.wire import present
+
+    found = addressed(uri).open(read_only=True).commit_changes(commit_id, types=types, kinds=kinds, ops=ops)
+    some, token = found.page(limit, page_token)
+    if json:
+        told = {"cause": cause_json(found.commit), "changes": [change_json(each) for each in some]}
+        say_json({**told, **present(next_page_token=token)})
+        return
+    for each in some:
+        for line in change_lines(each):
+            say(line)
+    if token is not None:
+        say(f"next page: {token}")
 
 
 def _filter(text: str) -> tuple[str, str]:

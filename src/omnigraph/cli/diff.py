@@ -28,7 +28,7 @@ def diff(
     if json:
         say_json({"before": before, "after": after, "datasets": list(_datasets(found, rows=rows))})
     elif rows:
-        _say_rows(found)
+        _show_rows(found) if is_terminal() else _say_rows(found)
     else:
         _say_counts(found)
 
@@ -50,6 +50,20 @@ def _say_counts(found: "GraphDiff") -> None:
         say(f"{each.table_key} inserted={each.inserted} updated={each.updated} deleted={each.deleted}")
 
 
+def _show_rows(found: "GraphDiff") -> None:
+    """A line for each property that differs; what is the same as above is left out."""
+    rows: list[tuple[object, ...]] = []
+    for delta in found:
+        for change in _changes(delta):
+            named: tuple[object, ...] = (change["op"], delta.table_key, change["id"])
+            for name, old, new in _differing(change):
+                rows.append((*named, name, old, new))
+                named = ("", "", "")
+            if named[0]:
+                rows.append((*named, "", "", ""))
+    show_table(("change", "type", "id", "property", "before", "after"), rows)
+
+
 def _say_rows(found: "GraphDiff") -> None:
     for delta in found:
         for change in _changes(delta):
@@ -59,12 +73,17 @@ def _say_rows(found: "GraphDiff") -> None:
 
 
 def _differences(change: dict[str, Any]) -> "Iterator[str]":
+    for name, *values in _differing(change):
+        yield f"{name}: {' → '.join(each for each in values if each is not None)}"
+
+
+def _differing(change: dict[str, Any]) -> "Iterator[tuple[str, str | None, str | None]]":
+    """The properties that differ, with their values as texts; None for a side on which the entity is not."""
     before, after = change.get("before", {}), change.get("after", {})
     for name in {**before, **after}:
         old, new = before.get(name), after.get(name)
         if name != "id" and old != new:
-            shown = [_shown(value) for value, side in ((old, before), (new, after)) if side]
-            yield f"{name}: {' → '.join(shown)}"
+            yield name, _shown(old) if before else None, _shown(new) if after else None
 
 
 def _shown(value: Any) -> str:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from omnigraph.graph import Loaded
 
 Mode = Literal["overwrite", "append", "merge"]
+Engine = Literal["auto", "local", "spark"]
 Data = Annotated[
     str,
     typer.Option("--data", metavar="PATH", help="A file, a glob or a directory: JSONL graph records, CSV, Parquet, …"),
@@ -37,11 +38,18 @@ def load(
             "--idempotency-key", metavar="KEY", help="Load once: a second run with the same key does nothing."
         ),
     ] = None,
+    engine: Annotated[
+        Engine, typer.Option("--engine", help="Who runs it: auto takes Spark for more than 64 MiB of input.")
+    ] = "auto",
+    master: Annotated[
+        str | None, typer.Option("--master", metavar="URL", help="The Spark master, such as local[4] or spark://host.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Load nodes and edges as one commit: all of them, or none."""
     target = addressed(uri)
-    told = _loaded(target, data, mode, branch, from_, strict=True, key=idempotency_key, json=json)
+    how = {"engine": engine, "master": master, "idempotency_key": idempotency_key}
+    told = _loaded(target, data, mode, branch, from_, strict=True, json=json, **how)
     if json:
         say_json({name: value for name, value in told.items() if name != "actor_id"})
         return
@@ -62,7 +70,7 @@ def ingest(
     """Load with a forgiving reader. The name of earlier releases for what `load` does."""
     note("warning: `ingest` is now `load`, which names its --mode")
     target = addressed(uri)
-    told = _loaded(target, data, mode, branch, from_, strict=False, key=None, json=json)
+    told = _loaded(target, data, mode, branch, from_, strict=False, json=json)
     if json:
         say_json(told)
         return
@@ -85,8 +93,8 @@ def _loaded(
     from_: str | None,
     *,
     strict: bool,
-    key: str | None,
     json: bool,
+    **how: Any,
 ) -> dict[str, Any]:
     """Load and tell, in the shape that programs read."""
     from omnigraph.cli.wire import commit_json, present
@@ -96,7 +104,7 @@ def _loaded(
     graph = target.open()
     created = from_ is not None and branch not in {each.name for each in graph.branches.list()}
     with working(f"loading {data}"):
-        done = graph.load(data, mode=mode, branch=branch, from_=from_, strict=strict, idempotency_key=key)
+        done = graph.load(data, mode=mode, branch=branch, from_=from_, strict=strict, **how)
     return {
         "uri": target.uri,
         "branch": branch,

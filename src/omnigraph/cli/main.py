@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from omnigraph.cli.branch import branch
+from omnigraph.cli.changes import changes
 from omnigraph.cli.commit import commit
 from omnigraph.cli.completion import PROGRAM, VARIABLE, completion, prepare_completion
 from omnigraph.cli.diff import diff
@@ -21,11 +22,14 @@ from omnigraph.cli.load import ingest, load
 from omnigraph.cli.mutate import mutate
 from omnigraph.cli.options import Command, Group, given
 from omnigraph.cli.output import note
+from omnigraph.cli.pipeline import pipeline
 from omnigraph.cli.profile import profile
 from omnigraph.cli.query import query
 from omnigraph.cli.recovery import recovery
+from omnigraph.cli.revert import revert
 from omnigraph.cli.schema import schema
 from omnigraph.cli.snapshot import snapshot
+from omnigraph.cli.tag import tag
 from omnigraph.cli.version import version
 from omnigraph.errors import OmniGraphError
 from omnigraph.world import REAL
@@ -37,8 +41,23 @@ if TYPE_CHECKING:
     from typer._click import Context
 
 CHAPTERS: dict[str, dict[str, typer.Typer | Callable[..., None]]] = {
-    "Data": {"load": load, "ingest": ingest, "query": query, "mutate": mutate, "snapshot": snapshot, "export": export},
-    "Branches and history": {"branch": branch, "commit": commit, "diff": diff},
+    "Data": {
+        "load": load,
+        "ingest": ingest,
+        "pipeline": pipeline,
+        "query": query,
+        "mutate": mutate,
+        "snapshot": snapshot,
+        "export": export,
+    },
+    "Branches and history": {
+        "branch": branch,
+        "commit": commit,
+        "diff": diff,
+        "changes": changes,
+        "tag": tag,
+        "revert": revert,
+    },
     "Schema": {"init": init, "schema": schema, "lint": lint},
     "Upkeep": {"ensure-indices": ensure_indices, "doctor": doctor, "recovery": recovery},
     "This program": {"profile": profile, "completion": completion, "version": version},

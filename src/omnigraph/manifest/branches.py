@@ -19,6 +19,7 @@ from omnigraph.manifest.row_ages import read_rows
 from omnigraph.manifest.rows import KEY
 from omnigraph.manifest.stamp import CURRENT, check_stamp, read_stamp
 from omnigraph.manifest.state import ManifestState
+from omnigraph.manifest.tags import find_tag, list_tags
 from omnigraph.store.filters import one_of
 from omnigraph.store.lease import acquire
 from omnigraph.store.residual import create_branch, delete_branch
@@ -87,8 +88,9 @@ def make_branch(
     The newest `recent` versions of the manifest are safe from being collected while this runs.
     """
     check_branch_name(name)
-    with _claim(stores, f"creating branch {name!r}", world) as claim:
+    with claim_branches(stores, f"creating branch {name!r}", world) as claim:
         _require_free(name, branch_references(_main(stores)))
+        _require_no_tag(stores, name)
         _reclaim_orphan(stores, name)
         with source.lock:
             source.refresh()
@@ -108,7 +110,7 @@ def remove_branch(stores: Stores, name: str, *, world: World) -> None:
     if name == MAIN:
         raise BranchInUse(MAIN, "main cannot be deleted.")
     check_branch_name(name)
-    with _claim(stores, f"deleting branch {name!r}", world) as claim:
+    with claim_branches(stores, f"deleting branch {name!r}", world) as claim:
         main = _main(stores)
         references = branch_references(main)
         if name not in references:
@@ -150,8 +152,8 @@ def _main(stores: Stores) -> Table:
     return stores.tables.open_newest(MANIFEST)
 
 
-def _claim(stores: Stores, purpose: str, world: World) -> Lease:
-    """One branch is made or removed at a time; what a dead process left half-made is removed first."""
+def claim_branches(stores: Stores, purpose: str, world: World) -> Lease:
+    """One branch or tag is made or removed at a time; what a dead process left half-made is removed first."""
     lease = acquire(
         stores.objects, BRANCH_CLAIM, purpose=purpose, seconds=CLAIM_SECONDS, wait=CLAIM_WAIT_SECONDS, world=world
     )
@@ -178,6 +180,11 @@ def _require_free(name: str, taken: References) -> None:
     for other in taken:
         if other.startswith(f"{name}/") or name.startswith(f"{other}/"):
             raise BranchExists(name, f"branch {name!r} cannot stand beside {other!r}: one is a path below the other.")
+
+
+def _require_no_tag(stores: Stores, name: str) -> None:
+    if find_tag(stores, name) is not None:
+        raise BranchExists(name, f"there is a tag {name!r}: a branch of that name could not be told from it.")
 
 
 def _reclaim_orphan(stores: Stores, name: str) -> None:
@@ -231,6 +238,11 @@ def _require_unused(stores: Stores, name: str, references: References) -> None:
     if below or children:
         raise BranchInUse(
             name, f"branch {name!r} has the branches {', '.join(sorted({*below, *children}))} on it: delete them first."
+        )
+    tags = [tag.name for tag in list_tags(stores) if tag.branch == name]
+    if tags:
+        raise BranchInUse(
+            name, f"branch {name!r} has commits that the tags {', '.join(tags)} keep: delete the tags first."
         )
     for other in (MAIN, *references):
         if other in (name, SCHEMA_LOCK):

@@ -5,15 +5,17 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import BranchReplaced, CommitRejected, NotAGraph, NotFound
-from omnigraph.manifest.branches import Branch, list_branches, make_branch, remove_branch
+from omnigraph.errors import BranchReplaced, CommitRejected, InvalidInput, NotAGraph, NotFound
+from omnigraph.manifest.branches import Branch, claim_branches, list_branches, make_branch, remove_branch
 from omnigraph.manifest.genesis import Blueprint, initialize, require_whole_graph
 from omnigraph.manifest.layout import MAIN, MANIFEST, physical_branch
 from omnigraph.manifest.line import ManifestLine, Stores
-from omnigraph.manifest.lineage import Lineage, merge_base, unknown_ancestors
+from omnigraph.manifest.lineage import Lineage, MergeBases, merge_bases, unknown_ancestors
 from omnigraph.manifest.migrations import bring_up_to_date
 from omnigraph.manifest.publisher import Published, PublishRequest, publish
+from omnigraph.manifest.tags import Tag, check_tag_name, remove_tag, write_tag
 from omnigraph.manifest.upkeep import DEFAULT_UPKEEP, UpkeepPolicy
+from omnigraph.store.compaction import DEFAULT_FOLD, FoldPolicy
 from omnigraph.store.objects import open_control_store
 from omnigraph.store.tables import TableStore
 from omnigraph.world import REAL, World
@@ -48,11 +50,14 @@ class GraphManifest:
         read_only: bool = False,
         world: World = REAL,
         upkeep: UpkeepPolicy = DEFAULT_UPKEEP,
+        fold: FoldPolicy | None = DEFAULT_FOLD,
     ) -> None:
         self.stores = open_stores(location, world)
         self.read_only = read_only
         self.world = world
         self.upkeep = upkeep
+        # When writers join the small pieces of tables; None: never.
+        self.fold = fold
         self._lines: dict[str, ManifestLine] = {}
         self._lock = threading.Lock()
         try:
@@ -100,18 +105,32 @@ class GraphManifest:
 
     def snapshot_of(self, commit_id: str) -> Snapshot:
         """The state that a commit published, whichever branch it was made on."""
-        line, commit = self._find(commit_id)
+        line, commit = self.find(commit_id)
         with line.lock:
             return line.state.at(line.branch, commit)
 
     def commit(self, commit_id: str) -> GraphCommit:
         """One commit, whichever branch it was made on."""
-        return self._find(commit_id)[1]
+        return self.find(commit_id)[1]
 
-    def merge_base(self, source: str, target: str) -> GraphCommit | None:
-        """The commit that two branches last had in common.
+    def find(self, commit_id: str) -> tuple[ManifestLine, GraphCommit]:
+        """A commit, and a branch that can see it."""
+        main = self.line(MAIN)
+        known = main.state.commits.get(commit_id)
+        if known is not None:
+            # A commit never changes and main is never deleted: there is nothing to look for.
+            return main, known
+        for branch in self.branches():
+            line = self.fresh_line(branch.name)
+            commit = line.state.commits.get(commit_id)
+            if commit is not None:
+                return line, commit
+        raise NotFound(f"the graph has no commit {commit_id!r}")
 
-        It may have been made on a third branch that both have merged: then that branch's history is needed too.
+    def merge_bases(self, source: str, target: str) -> MergeBases:
+        """The commits that two branches last had in common.
+
+        They may have been made on a third branch that both have merged: then that branch's history is needed too.
         """
         ours, theirs = self.lineage(target), self.lineage(source)
         elsewhere: dict[str, GraphCommit] = {}
@@ -119,7 +138,24 @@ class GraphManifest:
             for branch in self.branches():
                 if branch.name not in (source, target):
                     elsewhere.update(self.lineage(branch.name).commits)
-        return merge_base(theirs, ours, elsewhere)
+        return merge_bases(theirs, ours, elsewhere)
+
+    def merge_base(self, source: str, target: str) -> GraphCommit | None:
+        """The newest commit that two branches have in common."""
+        tips = self.merge_bases(source, target).tips
+        return tips[0] if tips else None
+
+    def has_in_history(self, branch: str, commit_id: str) -> bool:
+        """Whether a branch contains a commit, its own or one that a merge has brought."""
+        lineage = self.lineage(branch)
+        if lineage.head is None:
+            return False
+        if commit_id in lineage.ancestors(lineage.head.id):
+            return True
+        commits = {**lineage.commits}
+        for other in self.branches():
+            commits.update(self.lineage(other.name).commits)
+        return commit_id in Lineage(branch, commits).ancestors(lineage.head.id)
 
     def publish(self, request: PublishRequest, *, branch: str = MAIN) -> Published:
         """Make changes visible on a branch, all at once or not at all."""
@@ -140,7 +176,7 @@ class GraphManifest:
         if commit_id is None:
             line, commit = self.fresh_line(source), None
         else:
-            line, commit = self._find(commit_id)
+            line, commit = self.find(commit_id)
         # A branch of a branch that was never migrated would look for its history under its own name.
         with line.lock:
             bring_up_to_date(line)
@@ -155,18 +191,25 @@ class GraphManifest:
         remove_branch(self.stores, name, world=self.world)
         self.forget(name)
 
-    def _find(self, commit_id: str) -> tuple[ManifestLine, GraphCommit]:
-        main = self.line(MAIN)
-        known = main.state.commits.get(commit_id)
-        if known is not None:
-            # A commit never changes and main is never deleted: there is nothing to look for.
-            return main, known
-        for branch in self.branches():
-            line = self.fresh_line(branch.name)
-            commit = line.state.commits.get(commit_id)
-            if commit is not None:
-                return line, commit
-        raise NotFound(f"the graph has no commit {commit_id!r}")
+    def create_tag(self, name: str, commit_id: str, *, actor: str | None = None, message: str | None = None) -> Tag:
+        """Give a commit a name that keeps it. Refused for one whose tables a cleanup has taken already."""
+        self._require_writable()
+        check_tag_name(name)
+        with claim_branches(self.stores, f"creating tag {name!r}", self.world):
+            if name in {each.name for each in self.branches()}:
+                raise InvalidInput(f"there is a branch {name!r}: a tag of that name could not be told from it.")
+            commit = self.commit(commit_id)
+            for entry in self.snapshot_of(commit_id):
+                self.stores.tables.open(entry.pin)
+            tag = Tag(name, commit_id, commit.branch, self.world.now_us(), actor, message)
+            write_tag(self.stores, tag)
+        return tag
+
+    def delete_tag(self, name: str) -> None:
+        """Remove a tag."""
+        self._require_writable()
+        with claim_branches(self.stores, f"deleting tag {name!r}", self.world):
+            remove_tag(self.stores, name)
 
     def _require_writable(self) -> None:
         if self.read_only:

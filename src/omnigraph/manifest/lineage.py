@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -48,42 +47,50 @@ class Lineage:
         commit = self.commits.get(commit_id)
         return [each for each in (commit.parent, commit.merged_parent) if each] if commit else []
 
-    def distances(self, commit_id: str) -> dict[str, int]:
-        """How many steps each ancestor is away, over both parents."""
-        found = {commit_id: 0}
-        queue = deque([commit_id])
+    def ancestors(self, commit_id: str) -> set[str]:
+        """A commit and all that came before it, over both parents, as far as this branch can see."""
+        found = {commit_id}
+        queue = [commit_id]
         while queue:
-            current = queue.popleft()
-            for parent in self.parents(current):
-                if parent not in found:
-                    found[parent] = found[current] + 1
+            for parent in self.parents(queue.pop()):
+                if parent not in found and parent in self.commits:
+                    found.add(parent)
                     queue.append(parent)
         return found
 
 
-def merge_base(
-    source: Lineage, target: Lineage, elsewhere: Mapping[str, GraphCommit] | None = None
-) -> GraphCommit | None:
-    """The common ancestor of two heads with the fewest steps in all; of equals, the one published later.
+@dataclass(frozen=True)
+class MergeBases:
+    """The last commits that two lines have in common (`tips`), and one that all of those come from.
+
+    Usually there is one tip, and it is its own root. Merges that crossed leave several tips, none older than another.
+    """
+
+    tips: tuple[GraphCommit, ...]
+    root: GraphCommit | None
+
+
+def merge_bases(source: Lineage, target: Lineage, elsewhere: Mapping[str, GraphCommit] | None = None) -> MergeBases:
+    """The last common ancestors of two heads, the newest first.
 
     `elsewhere` are commits of other branches, which merges may have made ancestors of both.
     """
     if source.head is None or target.head is None:
-        return None
+        return MergeBases((), None)
     everything = Lineage(target.branch, {**(elsewhere or {}), **source.commits, **target.commits})
-    from_source, from_target = everything.distances(source.head.id), everything.distances(target.head.id)
-    shared = [
-        everything.commits[each] for each in from_source.keys() & from_target.keys() if each in everything.commits
-    ]
-    return min(
-        shared,
-        key=lambda commit: (
-            from_source[commit.id] + from_target[commit.id],
-            *(-each for each in rank(commit)[:2]),
-            commit.id,
-        ),
-        default=None,
-    )
+    tips = _last(everything, everything.ancestors(source.head.id) & everything.ancestors(target.head.id))
+    roots = tips
+    while len(roots) > 1:
+        shared = set.intersection(*(everything.ancestors(each.id) for each in roots))
+        roots = _last(everything, shared)
+    return MergeBases(tuple(tips), roots[0] if roots else None)
+
+
+def _last(lineage: Lineage, shared: set[str]) -> list[GraphCommit]:
+    """Of commits with all their ancestors, those that are no ancestor of another, the newest first."""
+    older = {parent for each in shared for parent in lineage.parents(each)}
+    last = [lineage.commits[each] for each in shared - older]
+    return sorted(last, key=lambda each: (each.created_at, each.id), reverse=True)
 
 
 def unknown_ancestors(source: Lineage, target: Lineage) -> set[str]:
@@ -91,8 +98,9 @@ def unknown_ancestors(source: Lineage, target: Lineage) -> set[str]:
     if source.head is None or target.head is None:
         return set()
     everything = Lineage(target.branch, {**source.commits, **target.commits})
-    reached = everything.distances(source.head.id).keys() | everything.distances(target.head.id).keys()
-    return {each for each in reached if each not in everything.commits}
+    reached = everything.ancestors(source.head.id) | everything.ancestors(target.head.id)
+    parents = {parent for each in reached for parent in everything.parents(each)}
+    return parents - everything.commits.keys()
 
 
 def rank(commit: GraphCommit) -> tuple[int, int, str]:

@@ -35,6 +35,7 @@ from omnigraph.manifest.rows import (
     GraphHead,
     Registration,
     Row,
+    SchemaChange,
     TableVersion,
     Tombstone,
     encode,
@@ -94,6 +95,7 @@ class PublishRequest:
     actor: str | None = None
     merged_parent: str | None = None
     idempotency_key: str | None = None
+    schema: SchemaChange | None = None
 
 
 @dataclass(frozen=True)
@@ -223,6 +225,7 @@ def _next_commit(line: ManifestLine, request: PublishRequest) -> GraphCommit:
         merged_parent=request.merged_parent,
         actor=request.actor,
         idempotency_key=request.idempotency_key,
+        schema=request.schema,
     )
 
 

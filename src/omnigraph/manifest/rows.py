@@ -80,6 +80,14 @@ class Tombstone:
 
 
 @dataclass(frozen=True)
+class SchemaChange:
+    """A commit changed the schema: the hashes of the one before and of the one after."""
+
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
 class GraphCommit:
     """One commit of the graph. `branch` is where it was made; `created_at` is in microseconds."""
 
@@ -92,6 +100,8 @@ class GraphCommit:
     actor: str | None = None
     # An extension of ours: the caller's own name for the operation, so that repeating it finds the first commit.
     idempotency_key: str | None = None
+    # Another one: which schema the rows of this commit, and of those after it, are in.
+    schema: SchemaChange | None = None
 
     @property
     def object_id(self) -> str:
@@ -170,6 +180,7 @@ def decode_commit(object_id: str, metadata: str, version: int, branch: str | Non
         merged_parent=fields.get("merged_parent_commit_id"),
         actor=fields.get("actor_id"),
         idempotency_key=fields.get("idempotency_key"),
+        schema=_schema_change(fields.get("schema")),
     )
 
 
@@ -185,8 +196,13 @@ def _commit_metadata(commit: GraphCommit) -> dict[str, object]:
         "merged_parent_commit_id": commit.merged_parent,
         "actor_id": commit.actor,
         "idempotency_key": commit.idempotency_key,
+        "schema": vars(commit.schema) if commit.schema is not None else None,
     }
     return {**{key: value for key, value in optional.items() if value is not None}, "created_at": commit.created_at}
+
+
+def _schema_change(fields: Mapping[str, str] | None) -> SchemaChange | None:
+    return None if fields is None else SchemaChange(before=str(fields["before"]), after=str(fields["after"]))
 
 
 def _json(value: Mapping[str, object]) -> str:

@@ -30,12 +30,16 @@ class TableEntry:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The graph at one moment of one branch. Holding it keeps nothing open; reading it never changes."""
+    """The graph at one moment of one branch. Holding it keeps nothing open; reading it never changes.
+
+    `schema` is the hash of the schema that its rows are in; None until a commit has changed the schema.
+    """
 
     branch: str
     manifest_version: int
     commit_id: str | None
     tables: Mapping[str, TableEntry]
+    schema: str | None = None
 
     def __iter__(self) -> Iterator[TableEntry]:
         return iter(self.tables.values())

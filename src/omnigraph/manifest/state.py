@@ -6,6 +6,7 @@ newest rows alone tell every earlier state of the graph: time travel opens no ol
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -48,6 +49,8 @@ class ManifestState:
     by_key: dict[str, GraphCommit] = field(default_factory=dict)
     newest: dict[str, _Published] = field(default_factory=dict)
     head: GraphCommit | None = None
+    # The commits that changed the schema, the oldest first.
+    schema_commits: list[GraphCommit] = field(default_factory=list)
     # The manifest version that each commit's row was created at, and how many rows that version created.
     _created: dict[str, int] = field(default_factory=dict)
     _created_together: dict[int, int] = field(default_factory=dict)
@@ -61,7 +64,13 @@ class ManifestState:
     def current(self, branch: str) -> Snapshot:
         """The newest snapshot."""
         tables = {key: self._entry(key, self.newest[key]) for key in sorted(self.newest) if not self._gone(key)}
-        return Snapshot(branch, self.manifest_version, self.head.id if self.head else None, tables)
+        return Snapshot(branch, self.manifest_version, self.head.id if self.head else None, tables, self.schema)
+
+    @property
+    def schema(self) -> str | None:
+        """The hash of the newest schema; None when no commit has changed it."""
+        newest = self.schema_commits[-1].schema if self.schema_commits else None
+        return newest.after if newest is not None else None
 
     def at(self, branch: str, commit: GraphCommit) -> Snapshot:
         """The snapshot that a commit published."""
@@ -72,7 +81,15 @@ class ManifestState:
             dead = [each.version for each in self.tombstones.get(key, {}).values() if each.since <= version]
             if seen and max(each.version for each in seen) > max(dead, default=-1):
                 tables[key] = self._entry(key, max(seen, key=lambda each: each.version))
-        return Snapshot(branch, version, commit.id, tables)
+        return Snapshot(branch, version, commit.id, tables, self._schema_at(version))
+
+    def _schema_at(self, version: int) -> str | None:
+        """The schema as of a manifest version: what the last change made of it, or what the first one found."""
+        changes = [each for each in self.schema_commits if self._visible_since(each) <= version]
+        if changes and changes[-1].schema is not None:
+            return changes[-1].schema.after
+        first = self.schema_commits[0].schema if self.schema_commits else None
+        return first.before if first is not None else None
 
     def object_ids_after(self, commit: GraphCommit) -> list[str]:
         """The rows that a commit's own snapshot does not have: versions, tombstones and commits that came later."""
@@ -91,6 +108,22 @@ class ManifestState:
         )
         commits = (each.id for each in self.commits.values() if self._visible_since(each) > limit)
         return [*versions, *tombstones, *commits]
+
+    def commit_at(self, version: int) -> GraphCommit | None:
+        """The newest commit that a manifest version shows."""
+        shown = (each for each in self.commits.values() if self._visible_since(each) <= version)
+        return max(shown, key=_rank, default=None)
+
+    def table_history(self, table_key: str) -> list[tuple[GraphCommit, TableEntry]]:
+        """Every published state of a table with the commit that published it, the newest first."""
+        commits = sorted(self.commits.values(), key=self._visible_since)
+        since = [self._visible_since(each) for each in commits]
+        published = sorted(self.versions.get(table_key, {}).values(), key=lambda each: each.since, reverse=True)
+        return [
+            (commits[at], self._entry(table_key, each))
+            for each in published
+            if (at := bisect_left(since, each.since)) < len(commits)
+        ]
 
     def current_version(self, table_key: str) -> int | None:
         """The newest published version of a table that is not gone."""
@@ -148,6 +181,8 @@ class ManifestState:
         if commit.id not in self.commits:
             self._created[commit.id] = created
             self._created_together[created] = self._created_together.get(created, 0) + 1
+            if commit.schema is not None:
+                self.schema_commits = sorted([*self.schema_commits, commit], key=_rank)
         self.commits[commit.id] = commit
         if commit.idempotency_key is not None:
             self.by_key.setdefault(commit.idempotency_key, commit)

@@ -30,6 +30,12 @@ class Line:
     rows: int | None = None
     seconds: float | None = None
 
+    def to_json(self) -> dict[str, object]:
+        """For programs."""
+        told: dict[str, object] = {"depth": self.depth, "operator": self.operator, "ways": list(self.ways)}
+        numbers = {"estimate": self.estimate, "rows": self.rows, "seconds": self.seconds}
+        return told | {name: number for name, number in numbers.items() if number is not None}
+
     def __str__(self) -> str:
         parts = [f"{'  ' * self.depth}{self.operator}"]
         if self.estimate is not None:
@@ -47,6 +53,9 @@ class Explanation:
 
     def __str__(self) -> str:
         return "\n".join(str(each) for each in self.lines)
+
+    # At a prompt and in a notebook the plan itself is wanted.
+    __repr__ = __str__
 
 
 def explanation(read: Read, checked: CheckedQuery, steps: tuple[Step, ...], profile: Profile | None) -> Explanation:

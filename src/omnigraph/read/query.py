@@ -23,6 +23,7 @@ from omnigraph.read.plan.needs import needed_variables
 from omnigraph.read.plan.pushdown import Pushdown
 from omnigraph.read.plan.sorting import sort_conditions
 from omnigraph.read.result import Result
+from omnigraph.read.result_graph import entity_columns
 from omnigraph.read.search.deepening import Deepening
 from omnigraph.read.search.searches import Searches
 from omnigraph.world import REAL
@@ -61,6 +62,10 @@ class Prepared:
             measured.rows = result.num_rows
         return result
 
+    def result(self) -> Result:
+        """The result, which knows what its columns of entities are."""
+        return Result(self.run(), entity_columns(self.checked, self.scope.read.catalog))
+
     def _matches(self, bounds: Bounds) -> Iterator[Rows]:
         wanted = 0 if bounds.limit is None else bounds.limit + bounds.offset
         best = Deepening(self.scope, self.checked, self._pushed, self._match_chosen).matches(wanted)
@@ -94,7 +99,7 @@ def run_query(
     """Run a query. `params` are values from `bind_params`; `now` is the instant that `now()` means."""
     prepared = prepare(snapshot, tables, catalog, checked, params, now=now, options=options, world=world, cache=cache)
     try:
-        return Result(prepared.run())
+        return prepared.result()
     finally:
         prepared.scope.read.engine.close()
 
@@ -131,7 +136,7 @@ def analyze_query(
     """Run a query and tell how it ran: rows and time of each operator, and the ways they went."""
     prepared = prepare(snapshot, tables, catalog, checked, params, now=now, options=options, world=world, cache=cache)
     try:
-        result = Result(prepared.run())
+        result = prepared.result()
     finally:
         prepared.scope.read.engine.close()
     read = prepared.scope.read

@@ -32,6 +32,15 @@ def json_rows(table: pa.Table, *, large_integers_as_text: bool) -> list[dict[str
     ]
 
 
+def json_value(value: Any) -> Any:
+    """One Python value of `python_rows` as JSON can hold it; large integers as text."""
+    if isinstance(value, dt.datetime):
+        return _moment_text(round((value - _EPOCH) / dt.timedelta(milliseconds=1)))
+    if isinstance(value, list):
+        return [json_value(each) for each in value]
+    return _plain(value, large_integers_as_text=True)
+
+
 def json_text(rows: list[dict[str, Any]]) -> str:
     """Rows as a JSON array."""
     return json.dumps(rows, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

@@ -1,8 +1,8 @@
 """Row filters over Arrow rows in memory, with exactly the meaning they have in Lance.
 
 Three-valued logic: a comparison with null is unknown, and only true selects. Values are fitted into the column's type
-as for Lance. Floats are in total order, NaN above all, and `-0.0` equals `0.0` everywhere but inside lists. A test
-compares every answer with Lance's own.
+as for Lance. Floats are in total order, NaN above all, and `-0.0` equals `0.0`. A test compares every answer with
+Lance's own.
 """
 
 from __future__ import annotations
@@ -130,8 +130,8 @@ def _has_item(column: Column, value: Value) -> Column:
         return _always(None, len(column))
     fitted = _fitted(value, kind.value_type)
     lists: Any = column
-    items = _ordered(one_array(pc.list_flatten(lists)), exact_zero=True)
-    wanted = _ordered(pa.array([fitted.value], _carrier(kind.value_type)), exact_zero=True)[0]
+    items = _ordered(one_array(pc.list_flatten(lists)))
+    wanted = _ordered(pa.array([fitted.value], _carrier(kind.value_type)))[0]
     hits: Any = pc.and_(pc.equal(items, wanted), pa.scalar(fitted.gap == 0)).fill_null(False)
     found = np.zeros(len(column), dtype=bool)
     found[one_array(pc.list_parent_indices(lists)).filter(hits).to_numpy(zero_copy_only=False)] = True
@@ -152,20 +152,19 @@ def _carrier(kind: pa.DataType) -> pa.DataType:
     return pa.int64() if pa.types.is_date64(kind) else kind
 
 
-def _ordered(values: Column, *, exact_zero: bool = False) -> Column:
+def _ordered(values: Column) -> Column:
     """The values in a type whose order and equality are theirs."""
     kind = values.type
     if pa.types.is_floating(kind):
-        return _total_order(values.cast(pa.float64()), exact_zero=exact_zero)
+        return _total_order(values.cast(pa.float64()))
     if pa.types.is_boolean(kind):
         return values.cast(pa.uint8())
     return values.view(_carrier(kind)) if pa.types.is_date(kind) else values
 
 
-def _total_order(values: Column, *, exact_zero: bool) -> Column:
+def _total_order(values: Column) -> Column:
     """Doubles as integers of the same order: negative NaN, negatives, zero, positives, NaN."""
-    numbers = values.fill_null(0.0).to_numpy(zero_copy_only=False)
-    bits = (numbers if exact_zero else numbers + 0.0).view(np.int64)
+    bits = (values.fill_null(0.0).to_numpy(zero_copy_only=False) + 0.0).view(np.int64)
     order = np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
     ordered: Column = pa.array(order, mask=pc.is_null(values).to_numpy(zero_copy_only=False))
     return ordered

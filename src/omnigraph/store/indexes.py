@@ -1,4 +1,4 @@
-"""Staged index builds and compaction: more files beside a table, the same rows."""
+"""Staged index builds: more files beside a table, the same rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 from lance import LanceOperation, Transaction
-from lance.optimize import Compaction
 
 from omnigraph.errors import InvalidInput
 from omnigraph.store.lance_errors import lance_errors
@@ -55,23 +54,6 @@ def stage_indexes(table: Table, specs: Sequence[IndexSpec]) -> Staged:
         built = [_build(table, spec) for spec in specs]
     operation = LanceOperation.CreateIndex(built, [])
     return Staged(table, "index", Transaction(table.version, operation))
-
-
-def stage_compaction(table: Table, *, rows_per_file: int, fragments: Sequence[int] | None = None) -> Staged | None:
-    """Rewrite small pieces into larger ones, in order; None when there is nothing to gain.
-
-    Rows, row ids and row versions stay. Indexes lose their coverage of the rewritten pieces until they are extended.
-    `fragments` limits the work to some pieces.
-    """
-    excluded = [] if fragments is None else sorted(set(table.fragment_ids()) - set(fragments))
-    with lance_errors(f"compacting {table.path}"):
-        options = {"target_rows_per_fragment": rows_per_file, "excluded_fragment_ids": excluded}
-        plan = Compaction.plan(table.dataset, options)
-        results = [task.execute(table.dataset) for task in plan.tasks]
-    if not results:
-        return None
-    groups = [LanceOperation.RewriteGroup(each.original_fragments, each.new_fragments) for each in results]
-    return Staged(table, "compact", Transaction(table.version, LanceOperation.Rewrite(groups, [])))
 
 
 def _require_column(table: Table, spec: IndexSpec) -> None:

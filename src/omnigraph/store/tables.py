@@ -9,16 +9,18 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 import lance
 import pyarrow as pa
 from lance import LanceDataset
 
-from omnigraph.errors import NotFound
+from omnigraph.errors import NotFound, VersionReclaimed
 from omnigraph.store.counting import count
 from omnigraph.store.filters import Filter, render
 from omnigraph.store.lance_errors import Trouble, classify, lance_errors, translate
+from omnigraph.store.objects import ControlStore, open_control_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -81,9 +83,16 @@ class Table:
         with lance_errors(f"counting rows of {self.path}"):
             return int(self.dataset.count_rows(self._rendered(where)))
 
-    def read(self, columns: Sequence[str] | None = None, where: Filter | None = None) -> pa.Table:
+    def read(
+        self,
+        columns: Sequence[str] | None = None,
+        where: Filter | None = None,
+        *,
+        fragments: Sequence[int] | None = None,
+    ) -> pa.Table:
         """All matching rows in memory."""
-        return pa.Table.from_batches(list(self.scan(columns, where)), schema=self.schema_of(columns))
+        batches = list(self.scan(columns, where, fragments=fragments))
+        return pa.Table.from_batches(batches, schema=self.schema_of(columns))
 
     def scan(
         self,
@@ -135,6 +144,11 @@ class TableStore:
         self._sessions: OrderedDict[str | None, lance.Session] = OrderedDict()
         self._limit = cached_handles
         self._lock = threading.Lock()
+
+    @cached_property
+    def objects(self) -> ControlStore:
+        """The small files below the same location."""
+        return open_control_store(self.location)
 
     def uri(self, path: str, branch: str | None = None) -> str:
         """The URI of a table, or of its named branch. Branches are opened by their own tree: such handles pickle."""
@@ -195,7 +209,7 @@ class TableStore:
         except (OSError, ValueError) as error:
             place = self.location.root
             if classify(error, place=place) is Trouble.NOT_FOUND:
-                raise NotFound(f"there is no table at {path}{_at(branch, version)}") from error
+                raise _absent(path, branch, version) from error
             raise translate(error, f"opening {path}{_at(branch, version)}", place=place) from error
         return Table(dataset, path=path, branch=branch)
 
@@ -210,6 +224,12 @@ def _keep(kept: OrderedDict[K, V], key: K, value: V, limit: int) -> None:
     kept.move_to_end(key)
     while len(kept) > limit:
         kept.popitem(last=False)
+
+
+def _absent(path: str, branch: str | None, version: int | None) -> NotFound:
+    if version is not None:
+        return VersionReclaimed(path, version=version, branch=branch)
+    return NotFound(f"there is no table at {path}{_at(branch, version)}")
 
 
 def _at(branch: str | None, version: int | None) -> str:

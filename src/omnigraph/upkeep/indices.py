@@ -77,7 +77,7 @@ class IndexBuild:
             if each.kind == "vector" and not table.count_rows(Not(IsNull(each.column))):
                 self._pending.append(PendingIndex(kind.table_key, each.column, "no row has a vector yet"))
                 continue
-            found.append(IndexSpec(each.column, each.kind, each.name))
+            found.append(IndexSpec(each.column, each.kind, each.name, each.metric))
         return found
 
 

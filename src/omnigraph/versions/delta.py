@@ -1,7 +1,7 @@
 """The rows that differ between two states of one table, at a cost that follows the change.
 
-Where one state descends from the other, Lance's stable row ids and row versions say which rows to look at; the rest of
-the table is not read. Otherwise both states are compared by id.
+The files of both states say where to look (`store/shared_files.py`). Where a compaction has rewritten many rows, and
+one state descends from the other, Lance's row ids and row versions say which of them are only in another place.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.manifest.references import branch_references
 from omnigraph.store.filters import Compare, one_of
-from omnigraph.store.lance_errors import lance_errors
+from omnigraph.store.shared_files import ROW_ADDRESS, differing_parts
 from omnigraph.store.tables import ID
 from omnigraph.versions.same_rows import same_rows
 
@@ -22,12 +24,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from omnigraph.manifest.snapshot import TableEntry
+    from omnigraph.store.shared_files import Addresses, Part
     from omnigraph.store.tables import Table, TableStore
 
 ROW_ID = "_rowid"
-_CREATED = "_row_created_at_version"
 _UPDATED = "_row_last_updated_at_version"
 _CHUNK = 5_000
+# Above this many single rows, a scan of their pieces is quicker than fetching them.
+FETCHED_ROWS = 20_000
+# Below this many rewritten rows it does not matter whether they only moved.
+MOVED_ROWS = 5_000
 
 
 @dataclass(frozen=True)
@@ -84,11 +90,11 @@ def table_delta(tables: TableStore, base: TableEntry | None, side: TableEntry | 
         rows = _all(tables, side)
         return TableDelta(side.table_key, rows.slice(0, 0), rows)
     if base.pin == side.pin:
-        nothing = tables.open(side.pin).schema_of(_columns(tables.open(side.pin))).empty_table()
+        nothing = tables.open(side.pin).schema_of(None).empty_table()
         return TableDelta(side.table_key, nothing, nothing)
-    if descends(tables, side, base):
-        return _net(side.table_key, *_touched(tables, base, side))
-    return _net(side.table_key, _all(tables, base), _all(tables, side))
+    if base.path != side.path:
+        return net(side.table_key, _all(tables, base), _all(tables, side))
+    return net(side.table_key, *_differing(tables, base, side))
 
 
 def descends(tables: TableStore, entry: TableEntry, ancestor: TableEntry) -> bool:
@@ -96,7 +102,7 @@ def descends(tables: TableStore, entry: TableEntry, ancestor: TableEntry) -> boo
     if entry.path != ancestor.path:
         return False
     branch, version = entry.branch, entry.version
-    references = _references(tables, entry) if branch != ancestor.branch else {}
+    references = branch_references(tables.open_newest(entry.path)) if branch != ancestor.branch else {}
     while branch != ancestor.branch:
         if branch is None or branch not in references:
             return False
@@ -104,38 +110,53 @@ def descends(tables: TableStore, entry: TableEntry, ancestor: TableEntry) -> boo
     return ancestor.version <= version
 
 
-def _references(tables: TableStore, entry: TableEntry) -> dict[str, dict[str, Any]]:
-    main = tables.open_newest(entry.path)
-    with lance_errors(f"listing branches of {entry.path}"):
-        return dict(main.dataset.branches.list())
-
-
-def _touched(tables: TableStore, base: TableEntry, side: TableEntry) -> tuple[pa.Table, pa.Table]:
-    """The rows that any commit in between wrote or removed, as they were and as they are."""
+def _differing(tables: TableStore, base: TableEntry, side: TableEntry) -> tuple[pa.Table, pa.Table]:
+    """The rows of either state that are not, by their place, also in the other."""
     old, new = tables.open(base.pin), tables.open(side.pin)
-    columns = _columns(new)
-    written = new.read([*columns, ROW_ID, _CREATED], Compare(_UPDATED, ">", base.version))
-    rewritten = written.filter(pc.less_equal(written.column(_CREATED), pa.scalar(base.version, pa.uint64()))).column(
-        ROW_ID
-    )
-    with lance_errors(f"looking for removed rows of {side.path}"):
-        removed = pa.Table.from_batches(
-            list(new.dataset.delta(compared_against=base.version).get_deleted_row_ids()),
-            schema=pa.schema([pa.field(ROW_ID, pa.uint64())]),
-        ).column(ROW_ID)
-    wanted: list[Any] = [*rewritten.to_pylist(), *removed.to_pylist()]
-    return _rows_by_row_id(old, wanted, _columns(old)), written.select(columns)
+    gone, come = differing_parts(tables, old, new)
+    if min(gone.rows, come.rows) > MOVED_ROWS and descends(tables, side, base):
+        return _not_only_moved(old, new, gone, come)
+    return _rows_of(old, gone), _rows_of(new, come)
 
 
-def _rows_by_row_id(table: Table, row_ids: Sequence[int], columns: list[str]) -> pa.Table:
-    """Rows by Lance's own ids, which it finds without reading the others."""
-    pieces = [
-        table.read(columns, one_of(ROW_ID, row_ids[start : start + _CHUNK])) for start in range(0, len(row_ids), _CHUNK)
+def _not_only_moved(old: Table, new: Table, gone: Part, come: Part) -> tuple[pa.Table, pa.Table]:
+    """The same without rows that a compaction has rewritten as they were."""
+    same = new.read([ROW_ID], Compare(_UPDATED, "<=", old.version), fragments=come.pieces).column(ROW_ID)
+    there = old.read([ROW_ID], fragments=gone.pieces).column(ROW_ID)
+    lost: list[Any] = there.filter(pc.invert(pc.is_in(there, value_set=same))).to_pylist()
+    written = new.read(_columns(new), Compare(_UPDATED, ">", old.version), fragments=come.pieces)
+    before = [_rows_at(old, gone.addresses), _rows_by(old, ROW_ID, lost)]
+    return pa.concat_tables(before), pa.concat_tables([_rows_at(new, come.addresses), written])
+
+
+def _rows_of(table: Table, part: Part) -> pa.Table:
+    rows = _rows_at(table, part.addresses)
+    return pa.concat_tables([rows, table.read(_columns(table), fragments=part.pieces)]) if part.pieces else rows
+
+
+def _rows_at(table: Table, addresses: Addresses) -> pa.Table:
+    """Rows by their addresses: a few are fetched; many are picked from a scan of their pieces."""
+    if len(addresses) <= FETCHED_ROWS:
+        return _rows_by(table, ROW_ADDRESS, addresses.tolist())
+    pieces = [int(each) for each in np.unique(addresses >> np.uint64(32))]
+    wanted = pa.array(addresses)
+    found = [
+        each.filter(pc.is_in(each.column(ROW_ADDRESS), value_set=wanted)).select(_columns(table))
+        for each in table.scan([*_columns(table), ROW_ADDRESS], fragments=pieces)
     ]
-    return pa.concat_tables(pieces) if pieces else table.schema_of(columns).empty_table()
+    return pa.Table.from_batches(found, schema=table.schema_of(None))
 
 
-def _net(table_key: str, before: pa.Table, after: pa.Table) -> TableDelta:
+def _rows_by(table: Table, column: str, values: Sequence[int]) -> pa.Table:
+    """Rows by Lance's own numbers, which it finds without reading the others."""
+    pieces = [
+        table.read(_columns(table), one_of(column, values[start : start + _CHUNK]))
+        for start in range(0, len(values), _CHUNK)
+    ]
+    return pa.concat_tables(pieces) if pieces else table.schema_of(None).empty_table()
+
+
+def net(table_key: str, before: pa.Table, after: pa.Table) -> TableDelta:
     """Without the rows that are the same on both sides; in the columns of the later state."""
     before, after = _aligned(before, after.schema).sort_by(ID), after.sort_by(ID)
     same = same_rows(before, after)

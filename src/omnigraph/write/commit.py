@@ -2,7 +2,8 @@
 
     prepare   compute and stage the changes from one view; nothing is visible
     A         write the sidecar, which is also the ticket; wait for its turn; look whether the view still holds
-    B         commit each staged table, in sorted order; each must become exactly the next version
+    B         commit each staged table, in sorted order; each must become exactly the next version, which may be
+              followed by one that only tidies the table
     C         publish everything in one write to the manifest
     D         delete the sidecar
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 import logging
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import (
     CommitOutcomeUnknown,
@@ -25,6 +26,7 @@ from omnigraph.errors import (
     OmniGraphError,
     ReadSetChanged,
     RecoveryRequired,
+    SchemaChanged,
 )
 from omnigraph.failpoints import reach
 from omnigraph.manifest.layout import MAIN
@@ -32,19 +34,30 @@ from omnigraph.manifest.publisher import ANY_HEAD, AnyHead, PublishRequest
 from omnigraph.write import queues
 from omnigraph.write.effects import Effects
 from omnigraph.write.recovery.recover import recover
+from omnigraph.write.recovery.schema import finish_schema
 from omnigraph.write.tickets import Ticket, new_ticket_id
 from omnigraph.write.view import View
+from omnigraph.write.write_set import NewTable, SchemaWrite, TableWrite, WriteSet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.manifest.line import ManifestLine
     from omnigraph.manifest.rows import GraphCommit
-    from omnigraph.manifest.snapshot import Snapshot, TableEntry
-    from omnigraph.store.staging import Staged
-    from omnigraph.store.tables import Table
-    from omnigraph.write.recovery.sidecar import AddedTable, DroppedTable, Sidecar, WriterKind
+    from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.write.recovery.sidecar import Sidecar, WriterKind
+
+__all__ = [
+    "ANY_SCHEMA",
+    "NewTable",
+    "Operation",
+    "Receipt",
+    "SchemaWrite",
+    "TableWrite",
+    "WriteSet",
+    "commit",
+]
 
 log = logging.getLogger(__name__)
 
@@ -53,21 +66,11 @@ PREPARE_ATTEMPTS = 32
 PUBLISH_ATTEMPTS = 12
 
 
-@dataclass(frozen=True)
-class TableWrite:
-    """A change to one table: from which state, and how to stage it on a handle of that state."""
-
-    entry: TableEntry
-    stage: Callable[[Table], Staged]
+class AnySchema:
+    """The operation was computed without a schema, or from that of its own first view."""
 
 
-@dataclass(frozen=True)
-class WriteSet:
-    """Everything one operation changes. Empty, it is a commit that only says that something was done."""
-
-    writes: Sequence[TableWrite] = ()
-    added: Sequence[AddedTable] = ()
-    dropped: Sequence[DroppedTable] = ()
+ANY_SCHEMA: Final = AnySchema()
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,8 @@ class Operation:
 
     `prepare` computes the changes from a view; None means that there is nothing to change. It may be called again with
     a newer view when `repeatable` (inserts and upserts are; updates and deletes are not, and fail with a conflict).
+    `schema`: the hash of the schema that `prepare` works with; when the branch has another by then, the operation fails
+    with `SchemaChanged`. `last_look` is called when everything has landed and nothing is visible; it may raise.
     """
 
     kind: WriterKind
@@ -86,6 +91,8 @@ class Operation:
     expected_head: str | AnyHead | None = ANY_HEAD
     idempotency_key: str | None = None
     merged_parent: str | None = None
+    schema: str | AnySchema | None = ANY_SCHEMA
+    last_look: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -109,6 +116,7 @@ def commit(manifest: GraphManifest, operation: Operation) -> Receipt | None:
         if done is not None:
             return done
         _check_head(line, operation)
+        operation = _under_one_schema(line, operation)
         view = View(line.snapshot(), manifest.stores.tables)
         try:
             write_set = operation.prepare(view)
@@ -149,6 +157,19 @@ def _check_head(line: ManifestLine, operation: Operation) -> None:
         raise HeadMismatch(operation.branch, expected=operation.expected_head, actual=actual)
 
 
+def _under_one_schema(line: ManifestLine, operation: Operation) -> Operation:
+    """An operation without a schema of its own stays with the one that it finds first."""
+    if isinstance(operation.schema, AnySchema):
+        return replace(operation, schema=line.state.schema)
+    _check_schema(line, operation)
+    return operation
+
+
+def _check_schema(line: ManifestLine, operation: Operation) -> None:
+    if line.state.schema != operation.schema:
+        raise SchemaChanged(operation.branch)
+
+
 def _is_current(manifest: GraphManifest, operation: Operation, view: View) -> bool:
     """Whether a view that led to an error, or to nothing, is still what the store says."""
     return manifest.fresh_line(operation.branch).snapshot() == view.snapshot
@@ -178,6 +199,7 @@ def _take_turn(effects: Effects, ticket: Ticket) -> Receipt | PrepareAgain | Non
     if done is not None:
         return done
     _check_head(line, operation)
+    _check_schema(line, operation)
     moved = effects.moved(line)
     if moved:
         again = _prepare_again(effects, line, moved, ticket)
@@ -185,8 +207,11 @@ def _take_turn(effects: Effects, ticket: Ticket) -> Receipt | PrepareAgain | Non
             return again
         effects = again
     effects.land(ticket)
+    if operation.last_look is not None:
+        operation.last_look()
     reach("commit.before_publish")
     receipt = _publish(effects, ticket)
+    ticket.is_published = True
     effects.keep_handles()
     reach("commit.published")
     return receipt
@@ -239,7 +264,13 @@ def _prepare_again(
     again.stage_ahead()
     if not again.fits(ticket):
         return PrepareAgain()
-    ticket.update(tables=again.pins(), reads=again.only_read(), incarnation=line.incarnation)
+    ticket.update(
+        tables=again.pins(),
+        added=again.added(),
+        dropped=again.dropped(),
+        reads=again.only_read(),
+        incarnation=line.incarnation,
+    )
     return again
 
 
@@ -290,6 +321,8 @@ def _ticket(manifest: GraphManifest, sidecar: Sidecar) -> Iterator[Ticket]:
             ticket.rest()
         raise
     try:
+        if ticket.is_published:
+            finish_schema(manifest, ticket)
         ticket.delete()
     except (OmniGraphError, OSError) as error:
         log.warning("the commit is done; its sidecar %s stays for the next writer: %s", ticket.sidecar.path, error)

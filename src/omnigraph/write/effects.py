@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import CommitConflict, CommitRejected
+from omnigraph.errors import CommitConflict, CommitOutcomeUnknown, CommitRejected, OmniGraphError
 from omnigraph.failpoints import reach
 from omnigraph.manifest.branches import fork_table
-from omnigraph.manifest.layout import physical_branch
+from omnigraph.manifest.layout import physical_branch, table_path
 from omnigraph.manifest.publisher import NewVersion, PublishRequest
+from omnigraph.manifest.schema_files import stage_files
+from omnigraph.store.compaction import stage_fold
+from omnigraph.store.new_tables import commit_new_table, stage_new_table
 from omnigraph.store.staging import Committed, commit_staged
-from omnigraph.write.recovery.sidecar import PlannedCommit, Sidecar, TablePin
+from omnigraph.write.recovery.schema import change_of, new_tables
+from omnigraph.write.recovery.sidecar import AddedTable, PlannedCommit, Sidecar, TablePin
 from omnigraph.write.tickets import new_ticket_id
 
 if TYPE_CHECKING:
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.manifest.line import ManifestLine
+    from omnigraph.store.new_tables import StagedTable
     from omnigraph.store.staging import Staged
-    from omnigraph.write.commit import Operation, TableWrite, WriteSet
+    from omnigraph.store.tables import Table
+    from omnigraph.write.commit import Operation
     from omnigraph.write.queues import Line
+    from omnigraph.write.recovery.sidecar import DroppedTable
     from omnigraph.write.tickets import Ticket
     from omnigraph.write.view import View
+    from omnigraph.write.write_set import TableWrite, WriteSet
+
+log = logging.getLogger(__name__)
+
+# Writers whose many small changes would leave many small pieces.
+_FOLDING = frozenset({"Mutation", "Load", "BranchMerge"})
 
 
 class Effects:
@@ -38,11 +53,13 @@ class Effects:
         # What the operation was computed from, and must still be so when it is published.
         self._based_on = {**view.reads, **{each.entry.table_key: each.entry.version for each in self._writes}}
         self._staged: dict[str, Staged] = {}
+        self._new: list[tuple[str, StagedTable]] = []
         self._landed: dict[str, Committed] = {}
 
     def is_empty(self) -> bool:
-        """Whether no table is changed, added or dropped."""
-        return not (self._writes or self._write_set.added or self._write_set.dropped)
+        """Whether no table is changed, added or dropped, and the schema stays."""
+        changes = self._write_set
+        return not (self._writes or changes.added or changes.dropped or changes.schema is not None)
 
     def lines(self) -> list[Line]:
         """The tables it moves or was computed from, on its branch."""
@@ -69,6 +86,11 @@ class Effects:
             if write.entry.branch == self._branch:
                 table = self.manifest.stores.tables.open(write.entry.pin)
                 self._staged[write.entry.table_key] = write.stage(table)
+        tables = self.manifest.stores.tables
+        for new in sorted(self._write_set.added, key=lambda each: each.table_key):
+            rows = new.rows() if new.rows is not None else None
+            staged = stage_new_table(tables, table_path(new.table_key), new.schema, rows, dead=new.dead)
+            self._new.append((new.table_key, staged))
 
     def sidecar(self) -> Sidecar:
         """The note to leave before the first effect."""
@@ -82,12 +104,24 @@ class Effects:
             actor=operation.actor,
             tables=self.pins(),
             merge_source_commit_id=operation.merged_parent if operation.kind == "BranchMerge" else None,
-            added=tuple(self._write_set.added),
-            dropped=tuple(self._write_set.dropped),
+            added=self.added(),
+            dropped=self.dropped(),
             commit=PlannedCommit(world.ulid(), now, operation.merged_parent, operation.idempotency_key),
             reads=self.only_read(),
             incarnation=self._line.incarnation,
+            schema=self._write_set.schema.planned if self._write_set.schema is not None else None,
         )
+
+    def added(self) -> tuple[AddedTable, ...]:
+        """What the sidecar says of the tables that come."""
+        return tuple(
+            AddedTable(key, staged.path, version=staged.version, row_count=staged.row_count, transaction=staged.uuid)
+            for key, staged in self._new
+        )
+
+    def dropped(self) -> tuple[DroppedTable, ...]:
+        """What the sidecar says of the tables that go."""
+        return tuple(self._write_set.dropped)
 
     def pins(self) -> tuple[TablePin, ...]:
         """What the sidecar says of the tables, as far as it is known."""
@@ -101,8 +135,24 @@ class Effects:
             ticket.has_effects = True
             if key not in self._staged:
                 self._fork_and_stage(write, ticket)
-            self._landed[key] = self._land(self._staged[key], ticket)
+            landed = self._land(self._staged[key], ticket)
             reach("commit.table_landed")
+            self._landed[key] = self._tidied(write, landed, ticket)
+        for _, staged in self._new:
+            ticket.keep_alive()
+            ticket.has_effects = True
+            commit_new_table(self.manifest.stores.tables, staged, operation_id=ticket.sidecar.operation_id)
+            reach("commit.table_landed")
+        self._stage_schema(ticket)
+
+    def _stage_schema(self, ticket: Ticket) -> None:
+        """The new schema files beside the live ones; with them everything is there, and others may finish it."""
+        if self._write_set.schema is None:
+            return
+        ticket.has_effects = True
+        stage_files(self.manifest.stores.objects, self._write_set.schema.files)
+        ticket.update(schema=replace(self._write_set.schema.planned, confirmed=True))
+        reach("schema.staged")
 
     def keep_handles(self) -> None:
         """The handles of the new versions serve the next reader."""
@@ -118,7 +168,7 @@ class Effects:
             created_at=planned.created_at,
             versions=[
                 *(self._new_version(each) for each in self._writes),
-                *(NewVersion(each.table_key, 1, 0, each.table_branch, each.table_path) for each in sidecar.added),
+                *new_tables(sidecar),
             ],
             drops=[each.table_key for each in sidecar.dropped],
             expected_versions=self._based_on,
@@ -126,6 +176,7 @@ class Effects:
             actor=self.operation.actor,
             merged_parent=self.operation.merged_parent,
             idempotency_key=self.operation.idempotency_key,
+            schema=change_of(sidecar),
         )
 
     def _land(self, staged: Staged, ticket: Ticket) -> Committed:
@@ -137,6 +188,29 @@ class Effects:
         if not landed.contiguous:
             raise _has_foreign_commits(staged)
         return landed
+
+    def _tidied(self, write: TableWrite, landed: Committed, ticket: Ticket) -> Committed:
+        """The table with its pieces in order, if it is time for that. Not being able to is no failure of the operation."""
+        try:
+            staged = self._stage_tidying(write, landed.table)
+            if staged is None:
+                return landed
+            staged.transaction.uuid = self._pin(write).tidying(ticket.sidecar.operation_id)
+            ticket.keep_alive()
+            tidied = commit_staged(staged, operation_id=ticket.sidecar.operation_id)
+        except CommitOutcomeUnknown:
+            raise
+        except OmniGraphError as error:
+            log.warning("%s was written and not tidied, which is tried again later: %s", landed.table.path, error)
+            return landed
+        # Otherwise another program's commit lies between, and only the version before it is the graph's.
+        return tidied if tidied.contiguous else landed
+
+    def _stage_tidying(self, write: TableWrite, table: Table) -> Staged | None:
+        if write.then is not None:
+            return write.then(table)
+        fold = self.manifest.fold
+        return None if fold is None or self.operation.kind not in _FOLDING else stage_fold(table, fold)
 
     def _fork_and_stage(self, write: TableWrite, ticket: Ticket) -> None:
         """A branch's first write to a table: its own line of the table is made now that the sidecar stands."""

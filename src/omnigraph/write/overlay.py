@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.relational.row_filter import matching
 from omnigraph.store.tables import ID
-from omnigraph.write.row_filter import matching
 from omnigraph.write.same_value import comparable, is_among, one_array
 from omnigraph.write.view import PIECE_ROWS
 

@@ -143,6 +143,8 @@ class Ticket:
         self.sidecar = sidecar
         # Whether a table may have moved: until then, deleting the sidecar undoes the operation.
         self.has_effects = False
+        # Whether this process has made it visible: what is left to do then needs no hurry, and cannot fail the caller.
+        self.is_published = False
         self._is_held = True
         _heartbeat.begin(self)
 

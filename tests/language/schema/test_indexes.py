@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from omnigraph.errors import SchemaError
 from omnigraph.language.schema import compile_schema, table_indexes
 
 SOURCE = """
@@ -80,3 +83,31 @@ def test_no_two_indexes_of_a_table_share_a_name() -> None:
     others = "slug_idx: String @index slug_idx_equality: String @index slug_equality: I32 @index"
     names = [each.name for each in table_indexes(compile_schema(f"node P {{ slug: String @key {others} }}").nodes["P"])]
     assert len(names) == len(set(names)) == 6
+
+
+def test_a_vector_index_has_the_metric_of_its_property() -> None:
+    found = compile_schema("""
+        node Doc { slug: String @key
+          plain: Vector(2) @index
+          angle: Vector(2) @index @metric(cosine)
+          product: Vector(2) @metric(dot) @index }
+    """).nodes["Doc"]
+    assert {each.column: each.metric for each in table_indexes(found) if each.kind == "vector"} == {
+        "plain": "L2",
+        "angle": "cosine",
+        "product": "dot",
+    }
+
+
+@pytest.mark.parametrize(
+    ("written", "code"),
+    [
+        ("v: Vector(2) @metric(hamming)", "S501"),
+        ("v: Vector(2) @metric", "S501"),
+        ("v: Vector(2) @metric(l2) @metric(dot)", "S502"),
+        ("v: String @metric(cosine)", "S504"),
+    ],
+)
+def test_a_metric_is_one_of_three_and_for_vectors(written: str, code: str) -> None:
+    with pytest.raises(SchemaError, match=code):
+        compile_schema(f"node Doc {{ slug: String @key\n {written} }}")

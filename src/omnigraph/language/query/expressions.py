@@ -252,6 +252,14 @@ def contains(expression: Expression, *kinds: type[object]) -> bool:
     return any(isinstance(each, kinds) for each in walk(expression))
 
 
+def is_given(search: TextMatch | Nearest | Bm25) -> bool:
+    """Whether what is searched for is known before any row is, and the same for all of them."""
+    asked = [search.query]
+    if isinstance(search, TextMatch) and search.max_edits is not None:
+        asked.append(search.max_edits)
+    return not variables_of(*asked)
+
+
 def conjuncts(expression: Expression) -> tuple[Expression, ...]:
     """The conditions that must all hold, with every top-level `and` taken apart."""
     if not isinstance(expression, AllOf):

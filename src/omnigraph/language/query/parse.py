@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from omnigraph.errors import QueryError
@@ -12,6 +11,7 @@ from omnigraph.language.diagnostics import Span
 from omnigraph.language.query.misread import Misread
 from omnigraph.language.query.syntax import Query, QueryFile, Source
 from omnigraph.language.query.words import Words
+from omnigraph.language.tables import Grammar
 
 DEPTH_LIMIT = 96
 _SHOWN = {
@@ -72,21 +72,16 @@ def _read(text: str) -> tuple[Query, ...]:
 
 @cache
 def _parser() -> Any:
-    """The parser, made at the first query: its tables take a moment, and an import must not."""
-    from lark import Lark
+    """The parser, made at the first query: it takes a moment, and an import must not."""
+    return grammar_file().parser()
 
+
+def grammar_file() -> Grammar:
+    """The grammar of queries, and what its parser is made with."""
     from omnigraph.language.query.build import BUILDER
 
-    grammar = Path(__file__).with_name("grammar.lark").read_text(encoding="utf-8")
-    return Lark(
-        grammar,
-        parser="lalr",
-        lexer="basic",
-        postlex=Words(),
-        transformer=BUILDER,
-        keep_all_tokens=True,
-        maybe_placeholders=False,
-    )
+    options = {"lexer": "basic", "keep_all_tokens": True}
+    return Grammar("omnigraph.language.query", options, {"postlex": Words(), "transformer": BUILDER})
 
 
 def _character(text: str, position: int) -> str:

@@ -11,24 +11,26 @@ if TYPE_CHECKING:
     from omnigraph.language.schema.codes import Findings
     from omnigraph.language.schema.syntax import AnnotationSyntax
 
-_OF_PROPERTIES = frozenset({"key", "unique", "index", "embed", "default"})
+_OF_PROPERTIES = frozenset({"key", "unique", "index", "embed", "default", "metric"})
 _NOT_ALLOWED: dict[str, frozenset[str]] = {
     "node": _OF_PROPERTIES,
     "edge": _OF_PROPERTIES,
     "interface property": frozenset({"instruction"}),
     "node property": frozenset({"instruction"}),
-    "edge property": frozenset({"instruction", "key", "embed"}),
+    "edge property": frozenset({"instruction", "key", "embed", "metric"}),
 }
-_ONCE = frozenset({"description", "instruction", "rename_from", "embed", "default"})
+_ONCE = frozenset({"description", "instruction", "rename_from", "embed", "default", "metric"})
 _TEXTS = frozenset({"description", "instruction", "rename_from"})
-_WITH_VALUE = frozenset({"embed", "default"})
+_WITH_VALUE = frozenset({"embed", "default", "metric"})
 # The released program kept these without reading them, as it keeps every annotation that it does not know.
-_UNKNOWN_TO_RELEASED = frozenset({"default", "range", "check"})
+_UNKNOWN_TO_RELEASED = frozenset({"default", "range", "check", "metric"})
 _KEYWORDS: dict[str, frozenset[str]] = {
     "rename_from": frozenset(),
     "default": frozenset(),
     "embed": frozenset({"model"}),
+    "metric": frozenset(),
 }
+METRICS = ("l2", "cosine", "dot")
 
 
 def annotation_list(
@@ -71,6 +73,8 @@ def _check_arguments(syntax: AnnotationSyntax, annotation: Annotation, findings:
         findings.add("S503", syntax.span, f'@{name} needs a text: @{name}("…")')
     if name in _WITH_VALUE and syntax.arguments is None:
         findings.add("S501", syntax.span, f"@{name} needs an argument")
+    if name == "metric" and value is not None and value.lower() not in METRICS:
+        findings.add("S501", syntax.span, f"@metric is one of {', '.join(METRICS)}, not {value}")
     for argument in (syntax.arguments or ())[1:]:
         keyword = argument.keyword
         if keyword and keyword.text not in _KEYWORDS.get(name, frozenset({keyword.text})):

@@ -15,21 +15,34 @@ from omnigraph.language.schema.catalog import EdgeType, PropertyType
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from omnigraph.language.schema.catalog import NodeType
+    from omnigraph.language.schema.catalog import NodeType, Property
 
 IndexKind = Literal["btree", "inverted", "vector", "label_list"]
 Reason = Literal["identity", "index", "key", "unique"]
+Metric = Literal["L2", "cosine", "dot"]
+_METRICS: dict[str, Metric] = {"l2": "L2", "cosine": "cosine", "dot": "dot"}
 
 
 @dataclass(frozen=True)
 class IndexSpec:
-    """One index of a table. `declared` is the tuple it was declared with; several specs may share one."""
+    """One index of a table. `declared` is the tuple it was declared with; several specs may share one. `metric` is
+    for vectors alone.
+    """
 
     name: str
     column: str
     kind: IndexKind
     reason: Reason
     declared: tuple[str, ...]
+    metric: Metric = "L2"
+
+
+def metric_of(declared: Property) -> Metric:
+    """How vectors of a property are compared: as `@metric(cosine)` says, or by their distance."""
+    for annotation in declared.annotations:
+        if annotation.name == "metric":
+            return _METRICS.get((annotation.value or "").lower(), "L2")
+    return "L2"
 
 
 def table_indexes(each: NodeType | EdgeType) -> tuple[IndexSpec, ...]:
@@ -57,7 +70,8 @@ def _declared(each: NodeType | EdgeType, columns: tuple[str, ...], reason: Reaso
         if column not in each.properties:
             continue
         for kind in _kinds(each.properties[column].type, reason, alone=len(columns) == 1):
-            yield IndexSpec(_name(column, kind, each.properties[column].type), column, kind, reason, columns)
+            name = _name(column, kind, each.properties[column].type)
+            yield IndexSpec(name, column, kind, reason, columns, metric_of(each.properties[column]))
 
 
 def _kinds(declared: PropertyType, reason: Reason, *, alone: bool) -> tuple[IndexKind, ...]:

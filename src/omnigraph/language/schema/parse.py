@@ -20,6 +20,7 @@ from omnigraph.language.schema.syntax import (
     Value,
     ValueKind,
 )
+from omnigraph.language.tables import Grammar
 
 if TYPE_CHECKING:
     from lark import Lark, Token
@@ -56,14 +57,13 @@ def read(text: str, findings: Findings) -> SchemaDocument:
 
 @cache
 def grammar() -> Lark:
-    """The parser's tables, built at the first text of a process."""
-    from importlib.resources import files
+    """The parser, made at the first text of a process."""
+    return grammar_file().parser()
 
-    from lark import Lark
 
-    source = files("omnigraph.language.schema").joinpath("grammar.lark").read_text(encoding="utf-8")
-    starts = ["schema", "body_tail"]
-    return Lark(source, parser="lalr", start=starts, maybe_placeholders=False, transformer=_Builder())
+def grammar_file() -> Grammar:
+    """The grammar of schemas, and what its parser is made with."""
+    return Grammar("omnigraph.language.schema", {"start": ["schema", "body_tail"]}, {"transformer": _Builder()})
 
 
 def _refuse_broken_unicode(text: str, findings: Findings) -> None:

@@ -57,6 +57,7 @@ def _property(syntax: PropertySyntax, owner: Owner, findings: Findings, *, relea
         _refuse_embed(syntax, declared, findings)
     if not released:
         _check_default(syntax, declared, findings)
+        _check_metric(syntax, declared, findings)
     return Property(
         syntax.name.text,
         declared,
@@ -70,6 +71,12 @@ def _property(syntax: PropertySyntax, owner: Owner, findings: Findings, *, relea
 def _refuse_embed(syntax: PropertySyntax, declared: PropertyType, findings: Findings) -> None:
     span = next(each.span for each in syntax.annotations if each.name == "embed")
     findings.add("S505", span, f"@embed fills a Vector, and `{syntax.name.text}` is a {declared}")
+
+
+def _check_metric(syntax: PropertySyntax, declared: PropertyType, findings: Findings) -> None:
+    for each in syntax.annotations:
+        if each.name == "metric" and declared.scalar != "Vector":
+            findings.add("S504", each.span, f"@metric compares Vectors, and `{syntax.name.text}` is a {declared}")
 
 
 def _type(syntax: TypeSyntax, findings: Findings) -> PropertyType:

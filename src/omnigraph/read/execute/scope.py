@@ -18,8 +18,10 @@ from omnigraph.language.query.expressions import (
     Rrf,
     TextMatch,
     children,
+    is_given,
 )
 from omnigraph.read.execute.engine import for_duckdb
+from omnigraph.read.search.by_row import searched_by_row
 from omnigraph.read.traversal.found_paths import FoundPaths
 from omnigraph.relational.expressions import SqlBuilder
 
@@ -75,7 +77,7 @@ class Scope:
             if isinstance(leaf, EntityValue):
                 columns[leaf.variable] = _nullable(rows.keys[leaf.variable])
             elif isinstance(leaf, Search):
-                columns[self._name(leaf)] = self._searched(leaf, rows)
+                columns[self._name(leaf)] = self.searched(leaf, rows)
         if len(columns) > 1:
             del columns[_NO_COLUMN]
         return pa.table(columns)
@@ -100,9 +102,19 @@ class Scope:
         whole = exp.and_(*(builder.build(each) for each in conditions))
         return exp.select(exp.alias_(exp.func("coalesce", whole, exp.Boolean(this=False)), "keep")).from_("asked")
 
-    def _searched(self, leaf: Search, rows: Rows) -> pa.Array[Any]:
+    def searched(self, leaf: Search, rows: Rows) -> pa.Array[Any]:
+        """Truth, score or distance at each row."""
+        if not is_given(leaf):
+            return searched_by_row(self, leaf, rows)
         bound = self.read.bound(self.variables[leaf.field.variable])
         return self.searches.values(leaf, bound, rows.keys[leaf.field.variable])
+
+    def computed(self, expressions: Sequence[Expression], rows: Rows) -> pa.Table:
+        """The values of some expressions, a column for each."""
+        key, builder = ("computed", tuple(expressions)), self.builder()
+        columns = [exp.alias_(builder.build(each), f"v{number}") for number, each in enumerate(expressions)]
+        asked = {"asked": self.table(expressions, rows)}
+        return self.read.select(key, lambda: exp.select(*columns).from_("asked"), asked)
 
     def _name(self, expression: Expression) -> str:
         match expression:

@@ -10,10 +10,10 @@ from omnigraph.language.query.expressions import (
     Bm25,
     Expression,
     Nearest,
-    PropertyValue,
     Rrf,
     TextMatch,
     contains,
+    is_given,
     variables_of,
 )
 from omnigraph.read.plan.operators import NO_CONDITIONS, Conditions
@@ -59,7 +59,7 @@ def sort_conditions(pattern: Pattern, outer: frozenset[str], pushdown: Pushdown)
 def _conditions(several: list[Expression], pushdown: Pushdown) -> Conditions:
     pushed, texts, rest = [], [], []
     for condition in several:
-        if isinstance(condition, TextMatch) and not contains(condition.query, PropertyValue):
+        if isinstance(condition, TextMatch) and is_given(condition):
             texts.append(condition)
         elif contains(condition, TextMatch, Nearest, Bm25, Rrf):
             rest.append(condition)

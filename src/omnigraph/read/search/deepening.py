@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from omnigraph.language.query.expressions import Bm25, Nearest, Rrf
+from omnigraph.language.query.expressions import Bm25, Nearest, Rrf, is_given
+from omnigraph.language.schema.indexes import metric_of
 from omnigraph.read.execute.outcome import first_ranking
 from omnigraph.read.execute.rows import Rows, joined
 from omnigraph.read.execute.table_rows import SMALL_TABLE
 from omnigraph.read.search.text import index_for_text, score_text
-from omnigraph.read.search.vectors import metric_of, nearest_rows
+from omnigraph.read.search.vectors import nearest_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,7 +59,8 @@ class Deepening:
 
     def _pays(self, arm: Nearest | Bm25) -> bool:
         variable = self.scope.variables[arm.field.variable]
-        if variable.name not in {each.name for each in self.checked.pattern.variables} or len(variable.types) != 1:
+        introduced = {each.name for each in self.checked.pattern.variables}
+        if not is_given(arm) or variable.name not in introduced or len(variable.types) != 1:
             return False
         table = self._bound(arm).tables[0]
         if table.size <= SMALL_TABLE:

@@ -34,8 +34,7 @@ def fused_scores(scope: Scope, fusion: Rrf, rows: Rows, most: int) -> pa.Array[A
 
 def _best(scope: Scope, arm: Nearest | Bm25, rows: Rows, places: Numbers, size: int) -> NDArray[np.float64]:
     """For each node its best value of one ranking, smaller being better; infinity when it has none."""
-    variable = scope.variables[arm.field.variable]
-    values: Any = scope.searches.values(arm, scope.read.bound(variable), rows.keys[variable.name])
+    values: Any = scope.searched(arm, rows)
     missing = np.inf if isinstance(arm, Nearest) else -np.inf
     numbers = values.fill_null(missing).to_numpy(zero_copy_only=False)
     best = np.full(size, np.inf)

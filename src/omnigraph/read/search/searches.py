@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from omnigraph.errors import InvalidInput
 from omnigraph.language.query.expressions import Bm25, Constant, Nearest, ParameterValue, TextMatch
+from omnigraph.language.schema.indexes import metric_of
 from omnigraph.read.search.text import TextHits, score_text, search_text
-from omnigraph.read.search.vectors import distances, metric_of, vector_of
+from omnigraph.read.search.vectors import distances, vector_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -83,6 +84,11 @@ class Searches:
         """The best hits are known; nothing else will be looked at."""
         self._hits[search, type_name] = hits
 
+    def forget(self, search: Search) -> None:
+        """A search that will not be asked for again."""
+        for key in [each for each in self._hits if each[0] == search]:
+            del self._hits[key]
+
     def text(self, search: Bm25) -> str:
         """The text that is searched for; empty when it is null."""
         return self._text(search.query) or ""
@@ -110,4 +116,4 @@ class Searches:
             return expression.value
         if isinstance(expression, ParameterValue):
             return self.read.params[expression.name]
-        raise InvalidInput("a search is for a text or a vector that is given: a literal or a parameter")
+        raise AssertionError(f"{type(expression).__name__} must be evaluated for each row")

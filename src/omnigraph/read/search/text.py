@@ -107,11 +107,11 @@ def word_index(read: Read, table: TableRows, column: str) -> WordIndex:
 
 def _from_index(table: TableRows, column: str, query: str, *, phrase: bool) -> Numbers:
     if not phrase:
-        found = table.search_store([], None, full_text_query=MatchQuery(query, column))
+        found = table.search_store(["_score"], None, full_text_query=MatchQuery(query, column))
         return np.sort(found[ROW_NUMBER].to_numpy().astype(np.int64))
     # The index keeps no places, so it finds the rows with all words and the texts themselves tell the phrase.
     every = MatchQuery(query, column, operator=FullTextOperator.AND)
-    found = table.search_store([column], None, full_text_query=every)
+    found = table.search_store([column, "_score"], None, full_text_query=every)
     rows = found[ROW_NUMBER].to_numpy().astype(np.int64)
     texts: Any = found.column(column).combine_chunks()
     return np.sort(rows[index_words(texts).rows_with_phrase(terms_of(query))])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+import pyarrow as pa
 
 from omnigraph.errors import InvalidInput
 from omnigraph.read.execute.table_rows import ROW_NUMBER
@@ -15,20 +16,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from omnigraph.language.schema.catalog import Property
+    from omnigraph.language.schema.indexes import Metric
     from omnigraph.read.execute.table_rows import Numbers, TableRows
     from omnigraph.read.options import Embedder
     from omnigraph.store.filters import Filter
-
-Metric = Literal["L2", "cosine", "dot"]
-_METRICS = {"l2": "L2", "euclidean": "L2", "cosine": "cosine", "dot": "dot"}
-
-
-def metric_of(declared: Property) -> Metric:
-    """The metric that the schema chose with `@metric(cosine)`, or L2."""
-    for annotation in declared.annotations:
-        if annotation.name == "metric":
-            return cast("Metric", _METRICS.get((annotation.value or "").lower(), "L2"))
-    return "L2"
 
 
 def vector_of(value: object, declared: Property, embed: Embedder | None) -> NDArray[np.float32] | None:
@@ -62,14 +53,31 @@ def distances(
     return result
 
 
+def distances_between(left: Any, right: Any, metric: Metric) -> NDArray[np.float64]:
+    """The distance of the vectors of each pair, NaN where one is missing."""
+    known = (left.is_valid().to_numpy(zero_copy_only=False)) & (right.is_valid().to_numpy(zero_copy_only=False))
+    result = np.full(len(known), np.nan)
+    if known.any():
+        result[known] = _measured(_matrix(left, known), _matrix(right, known), metric)
+    return result
+
+
+def _matrix(vectors: Any, known: NDArray[np.bool_]) -> NDArray[np.float32]:
+    flat = vectors.filter(pa.array(known)).flatten().to_numpy(zero_copy_only=False)
+    matrix: NDArray[np.float32] = flat.reshape(int(known.sum()), -1)
+    return matrix
+
+
 def _measured(vectors: NDArray[np.float32], vector: NDArray[np.float32], metric: Metric) -> NDArray[np.float64]:
+    """Distances to one vector, or to one for each row."""
     if metric == "L2":
         squares: NDArray[np.float64] = np.square(vectors - vector).sum(axis=1, dtype=np.float64)
         return squares
-    products = vectors.astype(np.float64) @ vector.astype(np.float64)
+    left, right = vectors.astype(np.float64), vector.astype(np.float64)
+    products: NDArray[np.float64] = left @ right if right.ndim == 1 else np.einsum("ij,ij->i", left, right)
     if metric == "dot":
         return 1 - products
-    lengths = np.linalg.norm(vectors.astype(np.float64), axis=1) * np.linalg.norm(vector.astype(np.float64))
+    lengths = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=-1)
     with np.errstate(invalid="ignore", divide="ignore"):
         angles: NDArray[np.float64] = 1 - products / lengths
     return angles

@@ -28,20 +28,32 @@ class TableMerge:
     conflicts: tuple[Conflict, ...]
 
 
-def merge_table(source: TableDelta, target: TableDelta, *, by_property: bool, resolver: Resolver) -> TableMerge:
+def merge_table(
+    source: TableDelta,
+    target: TableDelta,
+    *,
+    by_property: bool,
+    resolver: Resolver,
+    undecided: frozenset[str] = frozenset(),
+) -> TableMerge:
     """Put the source's changes on top of the target's.
 
     Rows that only the source touched are taken as they are. Rows that both touched are merged property by property, or,
-    without `by_property`, must be the same on both sides.
+    without `by_property`, must be the same on both sides; so must `undecided` rows, which have no agreed base.
     """
-    theirs = _touched(target)
-    both = [each for each in _touched(source) if each in theirs]
+    theirs = {*_touched(target), *undecided}
+    both = [each for each in {**_touched(source), **dict.fromkeys(sorted(undecided))} if each in theirs]
     if not both:
         return TableMerge(source.table_key, source.after, _ids(source.deleted), ())
     contested = pa.array(both, pa.string())
     puts = source.after.filter(pc.invert(pc.is_in(source.after_ids, value_set=contested)))
     deletes = _ids(source.deleted) - set(both)
-    decided = [_decide(each, by_property=by_property, resolver=resolver) for each in _contested(source, target, both)]
+    decided = [
+        _disputed(each, resolver)
+        if each.row_id in undecided
+        else _decide(each, by_property=by_property, resolver=resolver)
+        for each in _contested(source, target, both)
+    ]
     rows = [each.put for each in decided if each.put is not None]
     gone = {each.row_id for each in decided if each.delete}
     if rows:
@@ -85,6 +97,13 @@ def _decide(entity: _Contested, *, by_property: bool, resolver: Resolver) -> _De
         else "the target removed it and the source changed it"
     )
     return _settled(entity, "DeleteVsUpdate", side, (), resolver)
+
+
+def _disputed(entity: _Contested, resolver: Resolver) -> _Decided:
+    if _same_row(entity.ours, entity.theirs):
+        return _Decided(entity.row_id)
+    message = "the histories of both sides have crossed, and each has settled it in its own way"
+    return _settled(entity, "DivergentUpdate", message, (), resolver)
 
 
 def _settled(
@@ -137,9 +156,15 @@ def _named(disputed: tuple[str, ...]) -> str:
 
 def _contested(source: TableDelta, target: TableDelta, ids: list[str]) -> Iterator[_Contested]:
     base = {**_rows(target.before, ids), **_rows(source.before, ids)}
-    ours, theirs = _rows(target.after, ids), _rows(source.after, ids)
+    ours, theirs = _after(target, base, ids), _after(source, base, ids)
     for row_id in ids:
         yield _Contested(source.table_key, row_id, base.get(row_id), ours.get(row_id), theirs.get(row_id))
+
+
+def _after(delta: TableDelta, base: dict[str, Row], ids: list[str]) -> dict[str, Row]:
+    """The rows as a side has them; one that it has not touched is as it was."""
+    touched = _touched(delta)
+    return {**{row_id: row for row_id, row in base.items() if row_id not in touched}, **_rows(delta.after, ids)}
 
 
 def _rows(table: pa.Table, ids: list[str]) -> dict[str, Row]:

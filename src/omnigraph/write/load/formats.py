@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from omnigraph.language.schema.catalog import Catalog
     from omnigraph.world import World
     from omnigraph.write.load.batches import Batch, GraphType
+    from omnigraph.write.load.framing import Readable
 
 JSON_SUFFIXES = frozenset({".jsonl", ".ndjson", ".json"})
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
@@ -35,15 +36,20 @@ def read_file(found: Found, kind: GraphType, catalog: Catalog, world: World) -> 
     suffix = found.suffix
     with open_file(found, world) as stream:
         if suffix in JSON_SUFFIXES:
-            yield from read_rows(_objects(stream, found.name), kind, source=found.name, unit="line")
+            yield from read_json_lines(stream, kind, source=found.name)
             return
-        with _readable(found):
+        with readable(found):
             if suffix in _SEPARATORS:
                 reader = _open_csv(stream, _SEPARATORS[suffix], kind)
                 yield from read_arrow(reader, kind, catalog, source=found.name, convert=text_column)
                 return
             reader = _open(suffix, found)(stream)
             yield from read_arrow(reader, kind, catalog, source=found.name)
+
+
+def read_json_lines(stream: Readable, kind: GraphType, *, source: str, first_line: int = 1) -> Iterator[Batch]:
+    """Rows written one object a line. `first_line` is the number of the first, when it is a part of a file."""
+    yield from read_rows(_objects(stream, source, first_line), kind, source=source, unit="line")
 
 
 def is_table_suffix(suffix: str) -> bool:
@@ -65,8 +71,8 @@ def lance_reader(dataset: Any) -> pa.RecordBatchReader:
     return reader
 
 
-def _objects(stream: BinaryIO, source: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    for start, lines in numbered_lines(stream, source):
+def _objects(stream: Readable, source: str, first_line: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    for start, lines in numbered_lines(stream, source, first_line=first_line):
         for number, line in enumerate(lines, start):
             if not line or line.isspace():
                 continue
@@ -77,7 +83,8 @@ def _objects(stream: BinaryIO, source: str) -> Iterator[tuple[int, dict[str, Any
 
 
 @contextmanager
-def _readable(found: Found) -> Iterator[None]:
+def readable(found: Found) -> Iterator[None]:
+    """Errors of the libraries that read a file, as ours."""
     try:
         yield
     except (pa.ArrowException, OSError, EOFError) as error:

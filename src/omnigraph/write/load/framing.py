@@ -23,12 +23,15 @@ class Readable(Protocol):
         ...
 
 
-def numbered_lines(stream: Readable, source: str, *, longest: int = LONGEST_LINE) -> Iterator[tuple[int, list[bytes]]]:
+def numbered_lines(
+    stream: Readable, source: str, *, longest: int = LONGEST_LINE, first_line: int = 1
+) -> Iterator[tuple[int, list[bytes]]]:
     """Blocks of lines without their ends, each with the number of its first line.
 
-    A UTF-8 byte order mark is skipped; UTF-16 and lines longer than `longest` bytes are refused.
+    A UTF-8 byte order mark is skipped; UTF-16 and lines longer than `longest` bytes are refused. `first_line` is the
+    number of the stream's first line, when it is a part of a file.
     """
-    number, rest = 1, b""
+    number, rest = first_line, b""
     for chunk in _chunks(stream, source):
         lines = chunk.split(b"\n")
         lines[0] = rest + lines[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from omnigraph.write.changes import TableChanges
@@ -30,11 +30,28 @@ class LoadSummary:
     seconds: float
     bytes: int | None
     engine: Literal["local", "spark"] = "local"
+    stages: Mapping[str, float] = field(default_factory=dict)
+    rejected: Mapping[str, int] = field(default_factory=dict)
+    rejects: str | None = None
 
     @property
     def rows(self) -> int:
         """All rows."""
         return sum(self.nodes.values()) + sum(self.edges.values())
+
+    def as_json(self) -> dict[str, object]:
+        """The same as JSON values. `stages` are seconds; `rejected` counts rows set aside, by rule."""
+        return {
+            "engine": self.engine,
+            "rows": self.rows,
+            "nodes": dict(self.nodes),
+            "edges": dict(self.edges),
+            "bytes": self.bytes,
+            "seconds": round(self.seconds, 3),
+            "stages": {name: round(seconds, 3) for name, seconds in self.stages.items()},
+            "rejected": dict(self.rejected),
+            "rejects": self.rejects,
+        }
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,8 @@ def read_strict(stream: Readable, catalog: Catalog, *, source: str = "", first_l
     """
     sorter = RecordSorter(catalog, source=source, unit="line")
     size = 0
-    for start, lines in numbered_lines(stream, source):
-        for number, line in enumerate(lines, start + first_line - 1):
+    for start, lines in numbered_lines(stream, source, first_line=first_line):
+        for number, line in enumerate(lines, start):
             if not line or line.isspace():
                 continue
             size += len(line)

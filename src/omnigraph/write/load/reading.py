@@ -55,7 +55,7 @@ def _typed(each: Input, catalog: Catalog, world: World, *, strict: bool) -> Iter
             numbered = enumerate(_objects(each.data, each.name), 1)
             yield from read_rows(numbered, each.type, source=each.name, unit="record", lenient=not strict)
         case "table":
-            yield from read_arrow(_reader(each.data, each.name), each.type, catalog, source=each.name)
+            yield from read_arrow(table_reader(each.data, each.name), each.type, catalog, source=each.name)
         case _:
             raise InvalidInput(f"{each.name}: a Spark DataFrame is loaded by Spark: use engine='spark' or 'auto'.")
 
@@ -86,7 +86,7 @@ def _objects(records: Iterable[object], source: str) -> Iterator[dict[str, Any]]
         yield dict(record)
 
 
-def _reader(table: Any, name: str) -> pa.RecordBatchReader:
+def table_reader(table: Any, name: str) -> pa.RecordBatchReader:
     """Arrow, pandas, polars, a Lance dataset: anything with columns, as a stream."""
     try:
         return _stream(table)

@@ -89,13 +89,17 @@ def _edge_ids(batch: Batch, world: World) -> Column:
 
 
 def _table(gathered: _Gathered) -> pa.Table:
-    schema = _schema(gathered.type)
-    pairs = zip(gathered.batches, gathered.ids, strict=True)
-    tables = [pa.Table.from_arrays([ids, *_columns(batch)], schema=schema) for batch, ids in pairs]
-    return pa.concat_tables(tables) if tables else schema.empty_table()
+    tables = [whole_rows(batch, ids) for batch, ids in zip(gathered.batches, gathered.ids, strict=True)]
+    return pa.concat_tables(tables) if tables else rows_schema(gathered.type).empty_table()
 
 
-def _schema(kind: GraphType) -> pa.Schema:
+def whole_rows(batch: Batch, ids: Column) -> pa.Table:
+    """The rows of a batch as its table stores them."""
+    return pa.Table.from_arrays([ids, *_columns(batch)], schema=rows_schema(batch.type))
+
+
+def rows_schema(kind: GraphType) -> pa.Schema:
+    """The columns of a type's table."""
     return edge_arrow_schema(kind) if isinstance(kind, EdgeType) else node_arrow_schema(kind)
 
 
@@ -111,12 +115,12 @@ def _refuse_repeated_ids(gathered: _Gathered) -> None:
     seen: dict[str, int] = {}
     for index, row_id in enumerate(ids.to_pylist()):
         if row_id in seen:
-            raise _repeated(gathered, row_id, seen[row_id], index)
+            raise repeated_id(gathered.type, row_id, gathered.place(seen[row_id]), gathered.place(index))
         seen[row_id] = index
 
 
-def _repeated(gathered: _Gathered, row_id: str, first: int, second: int) -> UniqueViolation | InvalidRecord:
-    kind, earlier, place = gathered.type, gathered.place(first), gathered.place(second)
+def repeated_id(kind: GraphType, row_id: str, earlier: Place, place: Place) -> UniqueViolation | InvalidRecord:
+    """The error about an id that stands at two places of an input."""
     if not kind.rules.key:
         message = f"the id {shown(row_id)} of this {kind.name} stands twice, first in {earlier}"
         return refuse(place, "duplicate_id", message, type_name=kind.name, property_name="id")

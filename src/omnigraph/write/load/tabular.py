@@ -96,12 +96,18 @@ class _Reading:
 
 
 def read_arrow(
-    reader: pa.RecordBatchReader, kind: GraphType, catalog: Catalog, *, source: str, convert: Convert = cast_column
+    reader: pa.RecordBatchReader,
+    kind: GraphType,
+    catalog: Catalog,
+    *,
+    source: str,
+    convert: Convert = cast_column,
+    first_row: int = 1,
 ) -> Iterator[Batch]:
-    """Typed batches of a stream of Arrow batches. Errors name the column and the row, counted from 1."""
+    """Typed batches of a stream of Arrow batches. Errors name the column and the row, counted from `first_row`."""
     reading = _Reading(catalog, kind, source, convert)
     reading.check_columns(reader.schema)
-    row = 1
+    row = first_row
     for given in reader:
         if given.num_rows:
             yield reading.batch(given, row)

@@ -40,8 +40,9 @@ class Observation:
     """What the store shows of one pinned table.
 
     `head` is the newest version on the pin's branch, `published` what the manifest says (0: nothing). `landed` is the
-    version that the planned transaction became; None when it is not there, or when no transaction was noted. `restored`
-    is the version with which an earlier recovery of this operation has taken the table back.
+    version that the planned transaction became; None when it is not there, or when no transaction was noted. `tidied`
+    is the version after it in which the operation tidied the table, if it did. `restored` is the version with which an
+    earlier recovery of this operation has taken the table back.
     """
 
     pin: TablePin
@@ -49,6 +50,12 @@ class Observation:
     published: int
     landed: int | None = None
     restored: int | None = None
+    tidied: int | None = None
+
+    @property
+    def last(self) -> int | None:
+        """The newest version that is the operation's; None when there is none."""
+        return self.tidied if self.landed is not None and self.tidied == self.landed + 1 else self.landed
 
 
 def classify(sidecar: Sidecar, seen: Observation) -> Finding:
@@ -76,14 +83,21 @@ def decide(
     *,
     published: bool = False,
     undone: bool = False,
+    schema_ready: bool = False,
 ) -> Decision:
-    """All or nothing. `published`, `undone`: its own commit, or the one that takes it back, is in the history."""
+    """All or nothing. `published`, `undone`: its own commit, or the one that takes it back, is in the history.
+
+    `schema_ready`: what a change of schema does beside moving tables has been done.
+    """
     if published:
         return Decision.FINISHED
     if undone:
         return Decision.BACK
     if Finding.INVARIANT_VIOLATION in findings:
         return Decision.ABORT
+    if sidecar.schema is not None:
+        landed = all(each is Finding.ROLLED_PAST_EXPECTED for each in findings)
+        return Decision.FORWARD if schema_ready and landed else Decision.BACK
     if not sidecar.is_planned and sidecar.writer_kind == "SchemaApply" and not _went_by(findings, seen):
         # Other releases change the schema files after the publish: without it they are the old ones.
         return Decision.BACK
@@ -104,7 +118,7 @@ def _by_transaction(seen: Observation) -> Finding:
     """The planned transaction says exactly whether a version is this operation's."""
     if seen.landed is None:
         return Finding.NO_MOVEMENT
-    if seen.landed == seen.head and seen.landed == seen.pin.post_commit_pin and _is_base(seen):
+    if seen.last == seen.head and seen.landed == seen.pin.post_commit_pin and _is_base(seen):
         return Finding.ROLLED_PAST_EXPECTED
     return _unexpected(seen)
 

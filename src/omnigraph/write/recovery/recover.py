@@ -21,6 +21,7 @@ from omnigraph.store.tables import Pin
 from omnigraph.world import encode_ulid
 from omnigraph.write.recovery.audit import TableOutcome, record, recovery_of
 from omnigraph.write.recovery.classify import Decision, Finding, Observation, classify, decide
+from omnigraph.write.recovery.schema import change_of, finish_schema, new_tables, schema_is_ready, undo_schema
 
 if TYPE_CHECKING:
     from omnigraph.manifest.graph_manifest import GraphManifest
@@ -50,7 +51,8 @@ def recover(manifest: GraphManifest, ticket: Ticket, *, may_finish: bool = True)
     findings = [classify(sidecar, each) for each in seen]
     published = _forward_id(sidecar) in line.state.commits
     undone = commit_id_of(sidecar, "back") in line.state.commits
-    decision = decide(sidecar, findings, seen, published=published, undone=undone)
+    ready = schema_is_ready(manifest, sidecar)
+    decision = decide(sidecar, findings, seen, published=published, undone=undone, schema_ready=ready)
     if decision is Decision.FORWARD and not may_finish:
         decision = Decision.BACK
     match decision:
@@ -58,9 +60,12 @@ def recover(manifest: GraphManifest, ticket: Ticket, *, may_finish: bool = True)
             raise _violated(sidecar, seen, findings)
         case Decision.FORWARD:
             _forward(manifest, line.branch, sidecar, seen)
+            finish_schema(manifest, ticket)
         case Decision.BACK:
+            undo_schema(manifest, sidecar)
             _back(manifest, line, ticket, seen)
         case Decision.FINISHED:
+            finish_schema(manifest, ticket)
             _finished(manifest, line.state, sidecar, seen)
     ticket.delete()
     return decision
@@ -96,7 +101,10 @@ def _observe(manifest: GraphManifest, sidecar: Sidecar, state: ManifestState, pi
     if pin.transaction is None:
         return Observation(pin, head=table.version, published=published, restored=restored)
     landed = find_transaction(table, pin.transaction, after=pin.expected_version)
-    return Observation(pin, head=table.version, published=published, landed=landed, restored=restored)
+    tidied = landed and find_transaction(table, pin.tidying(sidecar.operation_id), after=landed)
+    return Observation(
+        pin, head=table.version, published=published, landed=landed, restored=restored, tidied=tidied or None
+    )
 
 
 def _forward(manifest: GraphManifest, branch: str, sidecar: Sidecar, seen: list[Observation]) -> None:
@@ -108,13 +116,14 @@ def _forward(manifest: GraphManifest, branch: str, sidecar: Sidecar, seen: list[
         created_at=planned.created_at if planned else manifest.world.now_us(),
         versions=[
             *(_version_at(manifest, each.pin, each.head) for each in seen),
-            *(NewVersion(each.table_key, 1, 0, each.table_branch, each.table_path) for each in sidecar.added),
+            *new_tables(sidecar),
         ],
         drops=[each.table_key for each in sidecar.dropped],
         expected_versions={each.pin.table_key: each.pin.expected_version for each in seen},
         actor=sidecar.actor if planned else ACTOR,
         merged_parent=planned.merged_parent if planned else sidecar.merge_source_commit_id,
         idempotency_key=planned.idempotency_key if planned else None,
+        schema=change_of(sidecar),
     )
     published = manifest.publish(request, branch=branch)
     outcomes = [TableOutcome(each.pin.table_key, each.pin.expected_version, each.head) for each in seen]
@@ -183,10 +192,10 @@ def _undone(sidecar: Sidecar, seen: list[Observation]) -> list[TableOutcome]:
 
 def _restore(manifest: GraphManifest, sidecar: Sidecar, seen: Observation) -> int:
     newest = manifest.stores.tables.open_newest(table_path(seen.pin.table_key), seen.pin.table_branch)
-    if seen.landed is not None and newest.version > seen.landed:
+    if seen.last is not None and newest.version > seen.last:
         log.warning(
             "operation %s is undone: versions %s to %s of %s, which are not the graph's, go with it",
-            sidecar.operation_id, seen.landed + 1, newest.version, seen.pin.table_key,
+            sidecar.operation_id, seen.last + 1, newest.version, seen.pin.table_key,
         )  # fmt: skip
     staged = stage_restore(newest, _before(seen))
     staged.transaction.uuid = _restore_uuid(sidecar, seen.pin)
@@ -207,7 +216,7 @@ def _finished(manifest: GraphManifest, state: ManifestState, sidecar: Sidecar, s
 
 
 def _after(seen: Observation) -> int:
-    return seen.published if seen.landed is None else seen.landed
+    return seen.published if seen.last is None else seen.last
 
 
 def _discard_orphan(manifest: GraphManifest, ticket: Ticket) -> None:

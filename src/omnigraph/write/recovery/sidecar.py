@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
+from uuid import NAMESPACE_OID, uuid5
 
 from omnigraph.errors import RecoveryRequired
 from omnigraph.store.lease import CLOCK_SKEW_US, Owner
@@ -43,14 +44,24 @@ class TablePin:
         """What must not be moved by two operations at once: a table on one of its branches."""
         return self.table_key, self.table_branch
 
+    def tidying(self, operation_id: str) -> str:
+        """The uuid of the transaction that may follow the change and only tidy the table; told by the operation's."""
+        return str(uuid5(NAMESPACE_OID, f"tidy {operation_id} {self.table_key} {self.table_branch or ''}"))
+
 
 @dataclass(frozen=True)
 class AddedTable:
-    """A table that the operation creates. Its path is relative to the root."""
+    """A table that the operation creates. Its path is relative to the root.
+
+    `version` and `row_count` are what it will have, `transaction` is what makes it so.
+    """
 
     table_key: str
     table_path: str
     table_branch: str | None = None
+    version: int = 1
+    row_count: int = 0
+    transaction: str | None = None
 
 
 @dataclass(frozen=True)
@@ -69,6 +80,21 @@ class PlannedCommit:
     created_at: int
     merged_parent: str | None = None
     idempotency_key: str | None = None
+
+
+@dataclass(frozen=True)
+class PlannedSchema:
+    """The change of schema that the operation makes: the hashes before and after.
+
+    `branches` follow main; the earlier versions of the tables at `purge` go with the change. `confirmed` when every
+    table has landed and the new schema files are staged: only then may others finish it.
+    """
+
+    before: str
+    after: str
+    branches: tuple[str, ...] = ()
+    purge: tuple[str, ...] = ()
+    confirmed: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,6 +119,7 @@ class Sidecar:
     reads: tuple[str, ...] = ()
     # Tells the branch from an earlier or later one of the same name; None for main.
     incarnation: str | None = None
+    schema: PlannedSchema | None = None
     # Fields of a later release, kept when the sidecar is rewritten.
     unknown: dict[str, Any] = field(default_factory=dict, compare=False)
 
@@ -143,7 +170,7 @@ class Sidecar:
         if self.merge_source_commit_id is not None:
             fields["merge_source_commit_id"] = self.merge_source_commit_id
         if self.added:
-            fields["additional_registrations"] = [_without_none(vars(each)) for each in self.added]
+            fields["additional_registrations"] = [_registration(each) for each in self.added]
         if self.dropped:
             fields["tombstones"] = [vars(each) for each in self.dropped]
         return {**fields, **self.unknown, **_own_fields(self)}
@@ -195,7 +222,21 @@ def _own_fields(sidecar: Sidecar) -> dict[str, Any]:
         own["reads"] = list(sidecar.reads)
     if sidecar.incarnation is not None:
         own["incarnation"] = sidecar.incarnation
+    if sidecar.added:
+        own["added"] = {each.table_key: _planned_table(each) for each in sidecar.added}
+    if sidecar.schema is not None:
+        own["schema"] = vars(sidecar.schema)
     return {_OWN: own}
+
+
+def _registration(added: AddedTable) -> dict[str, Any]:
+    """What the releases write of a table that is added."""
+    fields = {"table_key": added.table_key, "table_path": added.table_path, "table_branch": added.table_branch}
+    return _without_none(fields)
+
+
+def _planned_table(added: AddedTable) -> dict[str, Any]:
+    return {"version": added.version, "row_count": added.row_count, "transaction": added.transaction}
 
 
 def _pin_fields(pin: TablePin) -> dict[str, Any]:
@@ -219,7 +260,12 @@ def _from_fields(fields: dict[str, Any]) -> Sidecar:
         tables=tuple(_pin(each, transactions) for each in fields["tables"]),
         merge_source_commit_id=fields.get("merge_source_commit_id"),
         added=tuple(
-            AddedTable(each["table_key"], each["table_path"], each.get("table_branch"))
+            AddedTable(
+                each["table_key"],
+                each["table_path"],
+                each.get("table_branch"),
+                **own.get("added", {}).get(each["table_key"], {}),
+            )
             for each in fields.get("additional_registrations", [])
         ),
         dropped=tuple(
@@ -232,6 +278,7 @@ def _from_fields(fields: dict[str, Any]) -> Sidecar:
         commit=_planned(own["commit"]) if "commit" in own else None,
         reads=tuple(own.get("reads", ())),
         incarnation=own.get("incarnation"),
+        schema=_planned_schema(own["schema"]) if "schema" in own else None,
         unknown={key: value for key, value in fields.items() if key not in _KNOWN},
     )
 
@@ -248,6 +295,16 @@ def _planned(fields: dict[str, Any]) -> PlannedCommit:
         created_at=int(fields["created_at"]),
         merged_parent=fields.get("merged_parent"),
         idempotency_key=fields.get("idempotency_key"),
+    )
+
+
+def _planned_schema(fields: dict[str, Any]) -> PlannedSchema:
+    return PlannedSchema(
+        before=str(fields["before"]),
+        after=str(fields["after"]),
+        branches=tuple(fields["branches"]),
+        purge=tuple(fields["purge"]),
+        confirmed=bool(fields["confirmed"]),
     )
 
 

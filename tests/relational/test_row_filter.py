@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from omnigraph.errors import InvalidInput
+from omnigraph.relational.row_filter import matching
 from omnigraph.store.filters import All, AnyOf, Compare, HasItem, IsNull, Not, OneOf, Text
 from omnigraph.store.staging import create_table
 from omnigraph.store.tables import Table
-from omnigraph.write.row_filter import matching
 
 if TYPE_CHECKING:
     from omnigraph.store.filters import Filter

@@ -1,0 +1,63 @@
+"""`omnigraph revert`: take back what a commit did, as a new commit."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from omnigraph.cli.arguments import Branch, Json, UriOption
+from omnigraph.cli.output import say, say_json
+from omnigraph.cli.scopes import addressed
+from omnigraph.cli.settling import DryRun, Resolve, ResolveFile, Strict, conflicts_json, resolver_of, say_conflicts
+from omnigraph.errors import RevertConflicts
+
+if TYPE_CHECKING:
+    from omnigraph.versions.revert import Reverted
+
+
+def revert(
+    commit_id: Annotated[str, typer.Argument(metavar="COMMIT", help="The commit to take back.")],
+    uri: UriOption = None,
+    branch: Branch = None,
+    resolve: Resolve = None,
+    resolve_file: ResolveFile = None,
+    strict: Strict = False,
+    dry_run: DryRun = False,
+    json: Json = False,
+) -> None:
+    """Take back what a commit did, as a new commit.
+
+    What was changed again since is a conflict: ours is the branch as it is, theirs as it was before the commit.
+    """
+    settled = resolver_of(resolve, resolve_file)
+    graph = addressed(uri).open()
+    try:
+        done = graph.revert(
+            commit_id, branch=branch or "main", resolve=settled, by_property=not strict, dry_run=dry_run
+        )
+    except RevertConflicts as error:
+        if json:
+            found = conflicts_json(error.conflicts)
+            say_json({"error": error.message, "code": "conflict", "merge_conflicts": found})
+        raise
+    _tell(done, json=json, dry_run=dry_run)
+
+
+def _tell(done: "Reverted", *, json: bool, dry_run: bool) -> None:
+    from omnigraph.cli.wire import commit_json
+
+    if json:
+        told: dict[str, Any] = {"reverted": done.reverted.id, "branch": done.branch}
+        made = commit_json(done.commit) if done.commit is not None else None
+        say_json({**told, **({"conflicts": len(done.conflicts)} if dry_run else {"commit": made})})
+        return
+    if dry_run:
+        say(f"would revert {done.reverted.id} on {done.branch}: {_rows(done)}, {len(done.conflicts)} conflicts")
+        say_conflicts(done.conflicts)
+    elif done.commit is None:
+        say(f"nothing of {done.reverted.id} is left to revert on {done.branch}")
+    else:
+        say(f"reverted {done.reverted.id} on {done.branch}: {_rows(done)}, as commit {done.commit.id}")
+
+
+def _rows(done: "Reverted") -> str:
+    return f"{sum(done.puts.values())} entities put, {sum(done.deletes.values())} removed"

@@ -1,0 +1,125 @@
+"""Names that people give to commits. What a tagged commit needs is not cleaned up, and its branch is not deleted.
+
+A tag is one control object below `__tags/`. Releases of other programs pass over it, and it needs no old version of
+`__manifest`: the newest rows tell the state of every commit.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.errors import InvalidInput, NotFound, ObjectExists, ObjectNotFound, TagExists
+
+if TYPE_CHECKING:
+    from omnigraph.manifest.graph_manifest import GraphManifest
+    from omnigraph.manifest.line import Stores
+
+PREFIX = "__tags"
+LONGEST_NAME = 200
+_NAME = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
+_COMMIT_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
+
+
+@dataclass(frozen=True)
+class Tag:
+    """A name of a commit. `branch` is where the commit was made; `created_at` is in microseconds."""
+
+    name: str
+    commit_id: str
+    branch: str
+    created_at: int
+    actor: str | None = None
+    message: str | None = None
+
+
+def check_tag_name(name: str) -> str:
+    """The name, if a tag can have it. One that looks like a commit id would be taken for one."""
+    if not _NAME.fullmatch(name) or any(part in (".", "..") for part in name.split("/")) or len(name) > LONGEST_NAME:
+        raise InvalidInput(
+            f"{name!r} cannot name a tag: use letters, digits, '.', '_' and '-' in parts joined by '/', at most "
+            f"{LONGEST_NAME} characters."
+        )
+    if _COMMIT_ID.fullmatch(name):
+        raise InvalidInput(f"{name!r} cannot name a tag: it reads like a commit id.")
+    return name
+
+
+def list_tags(stores: Stores) -> list[Tag]:
+    """Every tag, by name."""
+    found = (_read(stores, path) for path in stores.objects.list_names(PREFIX))
+    return sorted((each for each in found if each is not None), key=lambda each: each.name)
+
+
+def read_tag(stores: Stores, name: str) -> Tag:
+    """One tag, or `NotFound`."""
+    found = find_tag(stores, name)
+    if found is None:
+        raise NotFound(f"there is no tag {name!r}; `tags.list()` tells which there are.")
+    return found
+
+
+def find_tag(stores: Stores, name: str) -> Tag | None:
+    """One tag, if it is there."""
+    return _read(stores, _path(name)) if _NAME.fullmatch(name) else None
+
+
+def write_tag(stores: Stores, tag: Tag) -> None:
+    """Make a tag; `TagExists` when the name is taken. Of several at once, one succeeds."""
+    fields = {
+        "version": 1,
+        "name": tag.name,
+        "graph_commit_id": tag.commit_id,
+        "graph_branch": tag.branch,
+        "created_at": tag.created_at,
+        "actor_id": tag.actor,
+        "message": tag.message,
+    }
+    try:
+        stores.objects.create(_path(tag.name), json.dumps(fields, indent=2, ensure_ascii=False).encode())
+    except ObjectExists as error:
+        raise TagExists(tag.name) from error
+
+
+def remove_tag(stores: Stores, name: str) -> None:
+    """Remove a tag; the commit stays until a cleanup finds that nothing keeps it."""
+    read_tag(stores, name)
+    stores.objects.delete(_path(name))
+
+
+def tagged_commits(manifest: GraphManifest) -> dict[str, tuple[str, ...]]:
+    """The ids of commits that have tags, with the tags' names. A cleanup keeps every table version of their states.
+
+    Read it while holding the claim of `branches.claim_branches`: tags are made under it.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for tag in list_tags(manifest.stores):
+        found[tag.commit_id] = (*found.get(tag.commit_id, ()), tag.name)
+    return found
+
+
+def _path(name: str) -> str:
+    return f"{PREFIX}/{name.replace('/', '%2F')}.json"
+
+
+def _read(stores: Stores, path: str) -> Tag | None:
+    """None when it was removed a moment ago."""
+    try:
+        data = stores.objects.read(path)
+    except ObjectNotFound:
+        return None
+    try:
+        fields: dict[str, Any] = json.loads(data)
+        return Tag(
+            str(fields["name"]),
+            str(fields["graph_commit_id"]),
+            str(fields["graph_branch"]),
+            int(fields["created_at"]),
+            fields.get("actor_id"),
+            fields.get("message"),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        # Passing over it would let a cleanup take what somebody wanted to keep.
+        raise InvalidInput(f"{path} is not a tag ({error!r}): look at it, and remove it if nobody needs it.") from error

@@ -1,0 +1,172 @@
+"""`graph.analytics`: algorithms over one state of a graph, on Spark, and their results as properties.
+
+ranks = g.analytics.page_rank(edges=["Follows"])             # a Spark frame: type, id, rank
+g.analytics.write_back(ranks, {"influence": "rank"}, branch="scored", from_="main")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import InvalidInput
+from omnigraph.manifest.layout import MAIN
+from omnigraph.spark.analytics import groups, paths, ranking
+from omnigraph.spark.analytics.rounds import settle
+from omnigraph.spark.analytics.topology import Ground, Topology
+from omnigraph.spark.analytics.write_back import WriteBack, checked_types, values_of
+from omnigraph.spark.session import spark_session
+from omnigraph.write.commit import Operation, commit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from omnigraph.language.schema.catalog import Catalog
+    from omnigraph.manifest.graph_manifest import GraphManifest
+    from omnigraph.manifest.rows import GraphCommit
+
+
+@dataclass(frozen=True)
+class WrittenBack:
+    """What a write-back did: nodes that got values, by type. `repeated` when its key had been used before."""
+
+    commit: GraphCommit
+    nodes: Mapping[str, int]
+    repeated: bool = False
+
+
+@dataclass(frozen=True)
+class Analytics:
+    """Algorithms over a graph. Each reads one state of it: a branch as it is now, or that of a commit.
+
+    `edges` names the edge types to follow, all if it is None; the vertices are all nodes of the types that those join.
+    Results are the same to the last bit whenever the nodes and edges are the same.
+    """
+
+    manifest: GraphManifest
+    catalog: Catalog
+    actor: str | None = None
+    session: SparkSession | None = None
+
+    def on(self, session: SparkSession) -> Analytics:
+        """The same on a Spark session of yours."""
+        return Analytics(self.manifest, self.catalog, self.actor, session)
+
+    def page_rank(
+        self,
+        edges: Sequence[str] | None = None,
+        *,
+        damping: float = 0.85,
+        tolerance: float = 1e-6,
+        max_iterations: int = 100,
+        branch: str = MAIN,
+        commit_id: str | None = None,
+    ) -> DataFrame:
+        """type, id and rank. Ranks add up to 1; rounds end when they change by less than `tolerance` in total."""
+        topology = self._topology(edges, branch, commit_id)
+        return ranking.page_rank(topology, damping=damping, tolerance=tolerance, max_iterations=max_iterations)
+
+    def degrees(
+        self, edges: Sequence[str] | None = None, *, branch: str = MAIN, commit_id: str | None = None
+    ) -> DataFrame:
+        """type, id, in_degree, out_degree and degree, their sum."""
+        return ranking.degrees(self._topology(edges, branch, commit_id))
+
+    def connected_components(
+        self, edges: Sequence[str] | None = None, *, branch: str = MAIN, commit_id: str | None = None
+    ) -> DataFrame:
+        """type, id and component: the number of its first vertex, counted in the order of type and id. Edges count
+        both ways.
+        """
+        return groups.connected_components(self._topology(edges, branch, commit_id))
+
+    def label_propagation(
+        self,
+        edges: Sequence[str] | None = None,
+        *,
+        max_iterations: int = 20,
+        branch: str = MAIN,
+        commit_id: str | None = None,
+    ) -> DataFrame:
+        """type, id and community. In a round each vertex takes the label that most neighbours and itself have, the
+        smallest among equals; edges count both ways.
+        """
+        topology = self._topology(edges, branch, commit_id)
+        return groups.label_propagation(topology, max_iterations=max_iterations)
+
+    def shortest_paths(
+        self,
+        sources: Sequence[str] | Mapping[str, Sequence[str]],
+        edges: Sequence[str] | None = None,
+        *,
+        direction: paths.Direction = "out",
+        max_distance: int | None = None,
+        branch: str = MAIN,
+        commit_id: str | None = None,
+    ) -> DataFrame:
+        """source_type, source, type, id and distance in edges, for every source and every vertex that it reaches.
+
+        `sources`: ids, or ids by node type where the edges join several.
+        """
+        topology = self._topology(edges, branch, commit_id)
+        starts = self._by_type(sources, edges)
+        return paths.shortest_paths(topology, starts, direction=direction, max_distance=max_distance)
+
+    def triangle_count(
+        self, edges: Sequence[str] | None = None, *, branch: str = MAIN, commit_id: str | None = None
+    ) -> DataFrame:
+        """type, id and triangles. Edges count both ways, and several between two vertices count as one."""
+        return paths.triangle_count(self._topology(edges, branch, commit_id))
+
+    def write_back(
+        self,
+        scores: DataFrame,
+        properties: Mapping[str, str],
+        *,
+        type: str | None = None,  # noqa: A002 - the name of the column that it stands for
+        branch: str = MAIN,
+        from_: str | None = None,
+        actor: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> WrittenBack:
+        """Write columns of a result to properties of its nodes, as one commit; `{"influence": "rank"}` writes the
+        column rank to the property influence.
+
+        `scores` has id and type, unless `type` says it. `from_`: make the branch from this one if it is not there.
+        Nodes that the branch does not have are left out; a value that the schema does not allow is an error.
+        """
+        values = values_of(scores, properties, type)
+        settled = settle(values)
+        named = [row["type"] for row in settled.select("type").distinct().collect()]
+        types = checked_types(self.catalog, named, list(properties))
+        if from_ is not None and branch not in {each.name for each in self.manifest.branches()}:
+            self.manifest.create_branch(branch, source=from_)
+        work = WriteBack(self.catalog, self.manifest.stores.tables.location, settled, list(properties), types)
+        operation = Operation(
+            "Load", work.prepare, branch=branch, actor=actor or self.actor, idempotency_key=idempotency_key
+        )
+        receipt = commit(self.manifest, operation)
+        assert receipt is not None, "a write-back always makes a commit"
+        return WrittenBack(receipt.commit, {} if receipt.repeated else dict(work.written), repeated=receipt.repeated)
+
+    def _topology(self, edges: Sequence[str] | None, branch: str, commit_id: str | None) -> Topology:
+        manifest = self.manifest
+        snapshot = manifest.snapshot(branch) if commit_id is None else manifest.snapshot_of(commit_id)
+        session = spark_session(session=self.session, world=manifest.world)
+        return Ground(session, manifest.stores.tables.location, snapshot, self.catalog).topology(edges)
+
+    def _by_type(
+        self, sources: Sequence[str] | Mapping[str, Sequence[str]], edges: Sequence[str] | None
+    ) -> Mapping[str, Sequence[str]]:
+        if isinstance(sources, Mapping):
+            return sources
+        if isinstance(sources, str):
+            raise InvalidInput(f"sources is a list of ids: write [{sources!r}].")
+        kinds = [self.catalog.edge(each) for each in edges] if edges else list(self.catalog.edges.values())
+        ends = sorted({end for kind in kinds if kind for end in (kind.source, kind.target)})
+        if len(ends) > 1:
+            raise InvalidInput(f"the edges join {', '.join(ends)}: give the sources by type, {{{ends[0]!r}: [...]}}.")
+        return {ends[0]: sources}

@@ -1,0 +1,135 @@
+"""Results as properties of the nodes they are about, in one commit.
+
+Only the new values travel, each to the piece of the table that has its node, where a task writes the new column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as f
+
+from omnigraph.errors import InvalidInput
+from omnigraph.spark.table_scan import TableScan, tasks_of
+from omnigraph.spark.tasks import errors_of_tasks, one_task_each
+from omnigraph.spark.types import spark_schema
+from omnigraph.store.column_rewrites import ADDRESS, RewrittenPiece, rewrite_columns, stage_rewritten
+from omnigraph.write.commit import TableWrite, WriteSet
+from omnigraph.write.constraints.rules import unique_rules, value_rules
+from omnigraph.write.constraints.values import value_violations
+from omnigraph.write.load.casts import cast_column
+from omnigraph.write.load.columns import BadCell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from omnigraph.language.schema.catalog import Catalog, NodeType
+    from omnigraph.store.location import Location
+    from omnigraph.store.staging import Staged
+    from omnigraph.store.tables import Table
+    from omnigraph.write.view import View
+
+_NUMBER: pa.DataType = pa.int64()
+_TEXT: pa.DataType = pa.string()
+_PLACES = pa.schema([pa.field("id", _TEXT, nullable=False), pa.field("address", _NUMBER, nullable=False)])
+_NUMBERS: pa.DataType = pa.list_(pa.field("element", pa.int32()))
+_WRITTEN = pa.schema(
+    [("piece", _NUMBER), ("description", _TEXT), ("fields", _NUMBERS), ("offsets", _TEXT), ("rows", _NUMBER)]
+)
+
+
+@dataclass(frozen=True)
+class WriteBack:
+    """New values of properties, for the nodes that `values` names by type and id. Nodes that are gone are left out."""
+
+    catalog: Catalog
+    location: Location
+    values: DataFrame
+    properties: Sequence[str]
+    types: Sequence[str]
+    written: dict[str, int] = field(default_factory=dict)
+
+    def prepare(self, view: View) -> WriteSet:
+        """One write for each type that has nodes."""
+        self.written.clear()
+        entries = [view.entry(f"node:{each}") for each in self.types]
+        stages = [(each, partial(self._stage, self.catalog.nodes[each.table_key[5:]])) for each in entries]
+        return WriteSet([TableWrite(entry, stage) for entry, stage in stages if entry.row_count])
+
+    def _stage(self, kind: NodeType, table: Table) -> Staged:
+        scan = TableScan(self.location, table.pin)
+        session = self.values.sparkSession
+        places = one_task_each(session, tasks_of(scan), _places, _PLACES)
+        mine = self.values.where(f.col("type") == kind.name).drop("type")
+        joined = places.join(mine, "id").withColumn("piece", f.shiftright("address", 32))
+        write = _writer(scan, kind, self.catalog, self.properties)
+        with errors_of_tasks():
+            written: Any = joined.groupBy("piece").applyInArrow(write, spark_schema(_WRITTEN)).toArrow()
+        pieces = [RewrittenPiece(**each) for each in written.sort_by("piece").to_pylist()]
+        self.written[kind.name] = sum(each.rows for each in pieces)
+        return stage_rewritten(table, pieces)
+
+
+def checked_types(catalog: Catalog, names: Sequence[str], properties: Sequence[str]) -> list[str]:
+    """The types, each of which must have the properties, and be free to change them."""
+    for name in names:
+        kind = catalog.nodes.get(name)
+        if kind is None:
+            raise InvalidInput(f"the results are about {name!r}, which is no node type.")
+        fixed = {column for rule in unique_rules(catalog, kind.table_key) for column in rule.columns}
+        for each in properties:
+            if each not in kind.properties:
+                known = ", ".join(kind.properties) or "none"
+                raise InvalidInput(
+                    f"{name} has no property {each!r} to write to (it has {known}): add it to the schema."
+                )
+            if each in fixed:
+                raise InvalidInput(f"{name}.{each} must be unique, so results cannot be written to it.")
+    return sorted(names)
+
+
+def values_of(scores: DataFrame, properties: Mapping[str, str], type_name: str | None) -> DataFrame:
+    """type, id and the properties, from a frame whose columns may have other names."""
+    if not properties:
+        raise InvalidInput("say which column becomes which property: {'property': 'column'}.")
+    needed = ["id", *properties.values(), *([] if type_name else ["type"])]
+    missing = [name for name in needed if name not in scores.columns]
+    if missing:
+        raise InvalidInput(f"the results have no column {missing[0]!r}; they have {', '.join(scores.columns)}.")
+    kind = f.col("type") if type_name is None else f.lit(type_name)
+    return scores.select(kind.alias("type"), "id", *(f.col(column).alias(name) for name, column in properties.items()))
+
+
+def _places(scan: TableScan) -> Iterator[pa.RecordBatch]:
+    for batch in scan.table().scan(["id", ADDRESS], fragments=scan.fragments):
+        yield pa.record_batch([batch.column("id"), batch.column(ADDRESS).cast(pa.int64())], schema=_PLACES)
+
+
+def _writer(
+    scan: TableScan, kind: NodeType, catalog: Catalog, properties: Sequence[str]
+) -> Callable[[pa.Table], pa.Table]:
+    """The body of a task: the values of one piece of the table in, the description of its new files out."""
+    rules = [rule for rule in value_rules(catalog, kind.table_key) if rule.property in properties]
+    declared = {name: kind.properties[name].type for name in properties}
+
+    def write(rows: pa.Table) -> pa.Table:
+        columns = {"id": rows.column("id").combine_chunks()}
+        for name, wanted in declared.items():
+            try:
+                columns[name] = cast_column(wanted, rows.column(name).combine_chunks())
+            except BadCell as bad:
+                about = f"{kind.name}.{name} of {columns['id'][bad.index]}"
+                raise InvalidInput(f"{about}: {bad or bad.rule}") from None
+        for violation in value_violations(rules, pa.table(columns)):
+            raise violation
+        addresses = rows.column("address").combine_chunks().cast(pa.uint64())
+        values = pa.table({ADDRESS: addresses, **{name: columns[name] for name in declared}})
+        piece = rewrite_columns(scan.table(), int(rows.column("piece")[0].as_py()), values)
+        return pa.Table.from_pylist([{**vars(piece), "fields": list(piece.fields)}], schema=_WRITTEN)
+
+    return write

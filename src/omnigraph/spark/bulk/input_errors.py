@@ -1,0 +1,106 @@
+"""Errors about the input, put at the place a person knows: the row of a frame, the two lines that share an id."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.errors import InvalidInput
+from omnigraph.spark.bulk.units import read_unit
+from omnigraph.spark.bulk.writing import EDGE_IDS, READING, VALUES
+from omnigraph.write.load.places import Place
+from omnigraph.write.load.rows import repeated_id
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from omnigraph.errors import OmniGraphError
+    from omnigraph.language.schema.catalog import Catalog
+    from omnigraph.spark.bulk.staged import StagedTable
+    from omnigraph.spark.bulk.units import Unit
+    from omnigraph.world import World
+
+
+@dataclass(frozen=True)
+class FrameUnit:
+    """A partition of a frame: how many rows were before it, once that is known."""
+
+    name: str
+    first_row: int
+
+
+@dataclass(frozen=True)
+class Told:
+    """An error that a task met, with its unit and rank."""
+
+    unit: int
+    rank: int
+    table_key: str
+    error: OmniGraphError
+
+
+def told_errors(rows: Sequence[Mapping[str, Any]], units: Sequence[Unit | FrameUnit]) -> list[Told]:
+    """The errors among the results of tasks, the first to tell first."""
+    found = [
+        Told(row["unit"], row["rows"], row["table"], _placed(pickle.loads(row["body"]), units[row["unit"]]))  # noqa: S301
+        for row in rows
+        if row["kind"] == "error"
+    ]
+    return sorted(found, key=lambda each: (each.rank, each.table_key, each.unit))
+
+
+def reading_error(told: Sequence[Told]) -> OmniGraphError | None:
+    """The error that ends a load before its rows are compared."""
+    return next((each.error for each in told if each.rank in (READING, EDGE_IDS)), None)
+
+
+def value_error(told: Sequence[Told]) -> OmniGraphError | None:
+    """The first value that breaks a rule."""
+    return next((each.error for each in told if each.rank == VALUES), None)
+
+
+def repeated_error(
+    table: StagedTable,
+    row_id: str,
+    rows: tuple[int, int],
+    units: Sequence[Unit | FrameUnit],
+    catalog: Catalog,
+    world: World,
+) -> OmniGraphError:
+    """The error about an id that stands twice; only now the places are looked up, by reading those units again."""
+    first, second = (place_of(table, order, units, catalog, world) for order in rows)
+    return repeated_id(table.type, row_id, first, second)
+
+
+def place_of(
+    table: StagedTable, order: int, units: Sequence[Unit | FrameUnit], catalog: Catalog, world: World
+) -> Place:
+    """Where a row of a staged table came from."""
+    piece = table.pieces[order >> 32]
+    index = piece.first + (order & 0xFFFF_FFFF)
+    unit = units[piece.unit]
+    if isinstance(unit, FrameUnit):
+        return Place(unit.name, "row", unit.first_row + index)
+    for batch in read_unit(unit, catalog, world):
+        if batch.type.table_key == table.type.table_key:
+            if index < len(batch):
+                return batch.places[index]
+            index -= len(batch)
+    raise InvalidInput(f"{unit.input.name} changed while it was being loaded; load it again.")
+
+
+def _placed(error: OmniGraphError, unit: Unit | FrameUnit) -> OmniGraphError:
+    """A task counts the rows of its partition from 1; the rows before it are added here."""
+    row = getattr(error, "row", None)
+    if not isinstance(unit, FrameUnit) or unit.first_row == 1:
+        return error
+    prefix = f"{unit.name}, row "
+    number, colon, rest = error.message.removeprefix(prefix).partition(":")
+    if not error.message.startswith(prefix) or not number.isdigit():
+        return error
+    error.message = f"{prefix}{int(number) + unit.first_row - 1}{colon}{rest}"
+    error.args = (error.message,)
+    if row is not None:
+        error.__dict__["row"] = row + unit.first_row - 1
+    return error

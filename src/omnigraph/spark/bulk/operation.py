@@ -1,0 +1,119 @@
+"""A bulk load as an operation of the commit protocol: read once, validated against every view it is prepared for."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from omnigraph.spark.bulk.input_errors import reading_error, repeated_error, value_error
+from omnigraph.spark.bulk.offenders import Inquiry
+from omnigraph.spark.bulk.questions import plan_questions
+from omnigraph.spark.bulk.replacing import find_replacements, stage_merge
+from omnigraph.spark.bulk.staged import bring_files
+from omnigraph.spark.bulk.suspects import find_suspects
+from omnigraph.spark.progress import progress_bar
+from omnigraph.store.staged_fragments import stage_content
+from omnigraph.store.staging import Staged, stage_fragments
+from omnigraph.write.commit import TableWrite, WriteSet
+from omnigraph.write.load.rows import rows_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from omnigraph.spark.bulk.reading import Reading, Written
+    from omnigraph.spark.bulk.staged import StagedTable
+    from omnigraph.store.tables import Table
+    from omnigraph.write.load.error_policy import ErrorPolicy
+    from omnigraph.write.view import View
+
+
+@dataclass
+class BulkLoad:
+    """One load on Spark. `seconds` tells how long each stage took."""
+
+    reading: Reading
+    policy: ErrorPolicy
+    seconds: dict[str, float] = field(default_factory=dict)
+    written: Written | None = None
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether it may be prepared again for a newer state; replacing what somebody has just written may not."""
+        return self.reading.mode != "overwrite"
+
+    def prepare(self, view: View) -> WriteSet:
+        """Read the input, unless that is done, validate it against the view, and say what to stage."""
+        if self.written is None:
+            with self._stage("read and write"):
+                self.written = self.reading.run(view.snapshot, view.tables.location)
+        with self._stage("validate"):
+            self._validate(view, self.written)
+        writes = [self._write(view, key, self.written.tables[key]) for key in sorted(self.written.tables)]
+        return WriteSet([each for each in writes if each is not None])
+
+    def _validate(self, view: View, written: Written) -> None:
+        error = reading_error(written.told)
+        if error is not None:
+            raise error
+        wrong_value = value_error(written.told)
+        reading = self.reading
+        for key in written.tables:
+            view.entry(key)
+        asked = plan_questions(reading.catalog, view, written.tables, reading.mode, ids_only=wrong_value is not None)
+        suspects = find_suspects(reading.session, asked)
+        inquiry = Inquiry(reading.session, reading.catalog, reading.mode, written.tables, asked, suspects)
+        if suspects:
+            self._refuse_repeats(inquiry, written)
+        if wrong_value is not None:
+            raise wrong_value
+        if suspects:
+            for offender in inquiry.offenders():
+                raise offender.error
+
+    def _refuse_repeats(self, inquiry: Inquiry, written: Written) -> None:
+        places = {key: number for number, key in enumerate(written.tables)}
+        for each in sorted(inquiry.repeats(), key=lambda each: (places[each.table_key], each.second)):
+            table, rows = written.tables[each.table_key], (each.first, each.second)
+            reading = self.reading
+            raise repeated_error(table, each.row_id, rows, written.units, reading.catalog, reading.world)
+
+    def _write(self, view: View, key: str, table: StagedTable) -> TableWrite | None:
+        entry = view.entry(key)
+        stage: Callable[[Table], Staged]
+        if self.reading.mode == "overwrite":
+            stage = partial(_stage_overwrite, staged=table)
+        elif not table.rows:
+            return None
+        elif self.reading.mode == "append" or table.is_minted or not entry.row_count:
+            stage = partial(_stage_append, staged=table)
+        else:
+            with self._stage("match"):
+                found = find_replacements(self.reading.session, view, table)
+            stage = (
+                partial(_stage_append, staged=table)
+                if found is None
+                else partial(stage_merge, session=self.reading.session, replacements=found)
+            )
+        return TableWrite(entry, stage)
+
+    @contextmanager
+    def _stage(self, name: str) -> Iterator[None]:
+        world = self.reading.world
+        started = world.monotonic()
+        try:
+            with progress_bar(self.reading.session, name, world=world):
+                yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + world.monotonic() - started
+
+
+def _stage_append(table: Table, staged: StagedTable) -> Staged:
+    bring_files(table, staged)
+    return stage_fragments(table, [each.metadata() for each in staged.pieces])
+
+
+def _stage_overwrite(table: Table, staged: StagedTable) -> Staged:
+    bring_files(table, staged)
+    return stage_content(table, rows_schema(staged.type), [each.metadata() for each in staged.pieces])

@@ -1,0 +1,165 @@
+"""The one pass over the input: every unit in a task, what they wrote gathered into staged tables."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from omnigraph.spark.bulk.input_errors import FrameUnit, Told, told_errors
+from omnigraph.spark.bulk.sizes import sizes_of
+from omnigraph.spark.bulk.staged import Piece, StagedTable
+from omnigraph.spark.bulk.units import Unit, plan_units, read_unit, store_settings
+from omnigraph.spark.bulk.writing import RESULT, Target, WriteJob, partition_unit, write_batches
+from omnigraph.spark.tasks import errors_of_tasks, one_task_each
+from omnigraph.spark.types import spark_schema
+from omnigraph.write.constraints.rules import type_of
+from omnigraph.write.load.tabular import read_arrow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from omnigraph.language.schema.catalog import Catalog
+    from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.store.location import Location
+    from omnigraph.world import World
+    from omnigraph.write.load.load import Mode
+    from omnigraph.write.load.sources import Input, LoadPlan
+
+    Results = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Written:
+    """The input after its one reading: staged tables in the order of the input, and what was wrong with it."""
+
+    tables: Mapping[str, StagedTable]
+    units: Sequence[Unit | FrameUnit]
+    told: Sequence[Told]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is read, and into which state of the graph it goes."""
+
+    session: SparkSession
+    catalog: Catalog
+    plan: LoadPlan
+    mode: Mode
+    world: World
+
+    def run(self, snapshot: Snapshot, location: Location) -> Written:
+        """Read everything, and write it beside the tables of a snapshot."""
+        job = WriteJob(
+            self.catalog, _targets(snapshot, location, self.mode), sizes_of(self.session), store_settings(self.world)
+        )
+        units: list[Unit | FrameUnit] = []
+        results: Results = []
+        for group in _groups(self.plan.inputs):
+            more_units, more = self._frame(job, group[0]) if group[0].form == "spark" else self._files(job, group)
+            results += [{**each, "unit": each["unit"] + len(units)} for each in more]
+            units += more_units
+        tables = _tables(self.catalog, self.plan, results, snapshot, location)
+        return Written(tables, units, told_errors(results, units))
+
+    def _files(self, job: WriteJob, inputs: Sequence[Input]) -> tuple[list[Unit], Results]:
+        catalog = self.catalog
+        units = plan_units(self.session, inputs, self.world, split_bytes=job.sizes.split_bytes)
+
+        def work(numbered: tuple[int, Unit]) -> Iterator[pa.RecordBatch]:
+            number, unit = numbered
+            yield from write_batches(job, number, read_unit(unit, catalog, job.world()))
+
+        with errors_of_tasks():
+            told: Any = one_task_each(self.session, list(enumerate(units)), work, RESULT).toArrow()
+        return units, told.to_pylist()
+
+    def _frame(self, job: WriteJob, each: Input) -> tuple[list[FrameUnit], Results]:
+        catalog, kind, name = self.catalog, each.type, each.name
+        assert kind is not None
+        nothing: pa.DataType = pa.null()
+        columns = pa.schema([(column, nothing) for column in each.data.columns])
+        list(read_arrow(pa.RecordBatchReader.from_batches(columns, []), kind, catalog, source=name))
+
+        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            first = next(batches, None)
+            if first is None:
+                yield from write_batches(job, partition_unit(), [])
+                return
+            reader = pa.RecordBatchReader.from_batches(first.schema, _chained(first, batches))
+            yield from write_batches(job, partition_unit(), read_arrow(reader, kind, catalog, source=name))
+
+        with errors_of_tasks():
+            told: Any = each.data.mapInArrow(work, spark_schema(RESULT)).toArrow()
+        return _frame_units(name, told.to_pylist())
+
+
+def _chained(first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield first
+    yield from others
+
+
+def _frame_units(name: str, results: Results) -> tuple[list[FrameUnit], Results]:
+    """Partitions in order, each with the number of its first row."""
+    read = {each["unit"]: each["rows"] for each in results if each["kind"] == "read"}
+    counts = [read.get(number, 0) for number in range(max(read, default=-1) + 1)]
+    firsts = accumulate(counts, initial=1)
+    return [FrameUnit(name, first) for first, _ in zip(firsts, counts, strict=False)], results
+
+
+def _groups(inputs: Sequence[Input]) -> Iterator[list[Input]]:
+    """Neighbouring inputs that one job can read; a frame is a job of its own."""
+    group: list[Input] = []
+    for each in inputs:
+        if each.form == "spark" and group:
+            yield group
+            group = []
+        group.append(each)
+        if each.form == "spark":
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _targets(snapshot: Snapshot, location: Location, mode: Mode) -> dict[str, Target]:
+    options = location.storage_options
+    return {
+        entry.table_key: Target(
+            location.child(entry.path if entry.branch is None else f"{entry.path}/tree/{entry.branch}"),
+            None if options is None else dict(options),
+            "overwrite" if mode == "overwrite" else "append",
+        )
+        for entry in snapshot
+    }
+
+
+def _tables(
+    catalog: Catalog, plan: LoadPlan, results: Results, snapshot: Snapshot, location: Location
+) -> dict[str, StagedTable]:
+    """Named types first, then nodes and edges as they appeared: the order in which repeated ids are told."""
+    ordered = sorted(results, key=lambda each: each["unit"])
+    seen = [key for each in ordered if each["kind"] == "read" for key in json.loads(each["body"])]
+    keys = [each.table_key for each in plan.types] + sorted(seen, key=lambda key: key.startswith("edge:"))
+    tables = {}
+    for key in dict.fromkeys(keys):
+        entry = snapshot[key]
+        pieces = _pieces([each for each in ordered if each["kind"] == "fragment" and each["table"] == key])
+        tables[key] = StagedTable(type_of(catalog, key), location, entry.path, entry.branch, pieces)
+    return tables
+
+
+def _pieces(results: Results) -> tuple[Piece, ...]:
+    pieces: list[Piece] = []
+    first = {each["unit"]: 0 for each in results}
+    for each in results:
+        body = json.loads(each["body"])
+        piece = Piece(each["unit"], first[each["unit"]], each["rows"], body["fragment"], minted=body["minted"])
+        first[each["unit"]] += piece.rows
+        pieces.append(piece)
+    return tuple(pieces)

@@ -1,0 +1,217 @@
+"""Merge: which committed rows the load replaces, found by a join of ids as packed numbers, and staged as one Update.
+
+Replaced rows are taken out of their fragments by deletion files. The rows that come in their place carry their stable
+row ids: Lance binds them to the first rows of a new fragment, so a fragment with old and new rows is written again with
+the old ones in front.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.spark.bulk.columns import BYTES, INT, LONG, TEXT
+from omnigraph.spark.bulk.hashing import numbers_of, second_numbers_of
+from omnigraph.spark.bulk.packed import PACKET, Collected, collected, packets, parts_for
+from omnigraph.spark.bulk.staged import PieceFile, StagedTable, bring_files, piece_files
+from omnigraph.spark.fragments import write_rows
+from omnigraph.spark.table_scan import TableScan, tasks_of
+from omnigraph.spark.tasks import errors_of_tasks, one_task_each
+from omnigraph.spark.types import spark_schema
+from omnigraph.store.staged_fragments import stage_replacement, with_row_ids, without_rows
+from omnigraph.store.tables import ID, Pin
+from omnigraph.write.load.rows import rows_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+    from pyspark.sql import DataFrame, SparkSession
+
+    from omnigraph.store.location import Location
+    from omnigraph.store.staging import Staged
+    from omnigraph.store.tables import Table
+    from omnigraph.write.view import View
+
+    Numbers = NDArray[np.uint64]
+
+_PUT, _THERE = range(2)
+# What a matched pair becomes: a row id for a piece, an offset for a committed fragment.
+_PIECE, _FRAGMENT = range(2)
+_HALF = np.uint64(32)
+_LOW = np.uint64(0xFFFF_FFFF)
+_OUTCOME = pa.schema([("role", INT), ("number", LONG), ("body", BYTES)])
+_SHRUNK = pa.schema([("number", LONG), ("fragment", TEXT)])
+
+
+@dataclass(frozen=True)
+class Replacements:
+    """The staged table as it is to be put, and the offsets of replaced rows by committed fragment."""
+
+    staged: StagedTable
+    gone: Mapping[int, bytes]
+    rows: int
+
+
+def find_replacements(session: SparkSession, view: View, table: StagedTable) -> Replacements | None:
+    """Match the ids of the load with the committed ones; None when every row is new."""
+    entry = view.entry(table.type.table_key)
+    scan = TableScan(view.tables.location, entry.pin)
+    pieces = [each for each in piece_files(table) if not each.minted]
+    sources: list[PieceFile | TableScan] = [*pieces, *tasks_of(scan)]
+    parts = parts_for(table.rows + entry.row_count, session)
+    matched = _matched(session, sources, parts)
+    groups = max(1, min(parts, len(table.pieces)))
+    outcome = _rewritten(matched, {each.number: each for each in pieces}, table, groups)
+    with errors_of_tasks():
+        told: Any = outcome.toArrow()
+    return _replacements(table, told.to_pylist())
+
+
+def stage_merge(table: Table, session: SparkSession, replacements: Replacements) -> Staged:
+    """Take the replaced rows out of a handle of the same content, in tasks, and stage everything as one Update."""
+    bring_files(table, replacements.staged)
+    location, pin = replacements.staged.location, table.pin
+    items = sorted(replacements.gone.items())
+
+    def work(item: tuple[int, bytes]) -> Iterator[pa.RecordBatch]:
+        yield _shrink(location, pin, *item)
+
+    with errors_of_tasks():
+        told: Any = one_task_each(session, items, work, _SHRUNK).toArrow()
+    from lance import FragmentMetadata
+
+    rows = told.to_pylist()
+    return stage_replacement(
+        table,
+        [each.metadata() for each in replacements.staged.pieces],
+        shrunk=[FragmentMetadata.from_json(each["fragment"]) for each in rows if each["fragment"]],
+        emptied=[each["number"] for each in rows if not each["fragment"]],
+        replaced=replacements.rows,
+    )
+
+
+def _matched(session: SparkSession, sources: list[PieceFile | TableScan], parts: int) -> DataFrame:
+    """Packets of matched pairs: by piece the row and its row id, by committed fragment the offset."""
+
+    def emit(source: PieceFile | TableScan) -> Iterator[pa.RecordBatch]:
+        for role, rows in _ids_of(source):
+            yield from packets(0, role, rows, parts)
+
+    def join(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from _join(collected(batches))
+
+    sent = one_task_each(session, sources, emit, PACKET)
+    return sent.repartitionById(parts, "part").mapInArrow(join, spark_schema(PACKET))
+
+
+def _ids_of(source: PieceFile | TableScan) -> Iterator[tuple[int, Numbers]]:
+    """Ids as two numbers each, with where they are: in a piece, or as row id and address of a committed row."""
+    if isinstance(source, PieceFile):
+        start = np.uint64(source.number) << _HALF
+        for batch in source.read([ID]):
+            places = start + np.arange(batch.num_rows, dtype=np.uint64)
+            start += np.uint64(batch.num_rows)
+            yield _PUT, np.column_stack([*_two_numbers(batch.column(ID)), places])
+        return
+    dataset = source.table().dataset
+    fragments = [dataset.get_fragment(each) for each in source.fragments or ()]
+    scanner = dataset.scanner(
+        columns=[ID], fragments=fragments, with_row_id=True, with_row_address=True, batch_size=65_536
+    )
+    for batch in scanner.to_batches():
+        where = [batch.column(name).to_numpy() for name in ("_rowid", "_rowaddr")]
+        yield _THERE, np.column_stack([*_two_numbers(batch.column(ID)), *where])
+
+
+def _two_numbers(ids: pa.Array[Any]) -> tuple[Numbers, Numbers]:
+    return numbers_of(ids), second_numbers_of(ids)
+
+
+def _join(found: Collected) -> Iterator[pa.RecordBatch]:
+    """Both sides have an id at most once, so equal numbers are one pair."""
+    put, there = found.get((0, _PUT)), found.get((0, _THERE))
+    if put is None or there is None:
+        return
+    there = there[np.argsort(there[:, 0], kind="stable")]
+    at = np.searchsorted(there[:, 0], put[:, 0])
+    at = np.minimum(at, len(there) - 1)
+    same = (there[at, 0] == put[:, 0]) & (there[at, 1] == put[:, 1])
+    mine, theirs = put[same], there[at[same]]
+    yield from _grouped(_PIECE, mine[:, 2] >> _HALF, np.column_stack([mine[:, 2] & _LOW, theirs[:, 2]]))
+    yield from _grouped(_FRAGMENT, theirs[:, 3] >> _HALF, (theirs[:, 3] & _LOW)[:, None])
+
+
+def _grouped(role: int, groups: Numbers, rows: Numbers) -> Iterator[pa.RecordBatch]:
+    """Packets by group; the group stands where packets have their space."""
+    order = np.argsort(groups, kind="stable")
+    groups, rows = groups[order], rows[order]
+    for group in np.unique(groups):
+        chosen = np.ascontiguousarray(rows[np.searchsorted(groups, group) : np.searchsorted(groups, group, "right")])
+        number = int(group)
+        yield pa.record_batch([[number], [number], [role], [chosen.shape[1]], [chosen.tobytes()]], schema=PACKET)
+
+
+def _rewritten(matched: DataFrame, files: Mapping[int, PieceFile], table: StagedTable, groups: int) -> DataFrame:
+    """Each piece with its row ids, each committed fragment with its replaced offsets."""
+    location, line, schema = table.location, table.line, rows_schema(table.type)
+    fragments = {number: each.fragment for number, each in enumerate(table.pieces)}
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for (number, role), rows in collected(batches).items():
+            if role == _FRAGMENT:
+                offsets = np.sort(rows.reshape(-1)).astype(np.uint32)
+                yield pa.record_batch([[role], [number], [offsets.tobytes()]], schema=_OUTCOME)
+            else:
+                body = _with_old_rows_first(files[number], fragments[number], rows, location, line, schema)
+                yield pa.record_batch([[role], [number], [json.dumps(body).encode()]], schema=_OUTCOME)
+
+    parted = matched.selectExpr(f"part % {groups} AS part", "space", "role", "width", "numbers")
+    return parted.repartitionById(groups, "part").mapInArrow(work, spark_schema(_OUTCOME))
+
+
+def _with_old_rows_first(
+    file: PieceFile, fragment: str, rows: Numbers, location: Location, line: str, schema: pa.Schema
+) -> dict[str, object]:
+    """The piece as a fragment that carries the row ids of the rows it replaces."""
+    from lance import FragmentMetadata
+
+    rows = rows[np.argsort(rows[:, 0])]
+    places, row_ids = rows[:, 0].astype(np.int64), rows[:, 1]
+    if np.array_equal(places, np.arange(len(places))):
+        kept = with_row_ids(FragmentMetadata.from_json(fragment), row_ids)
+        return {"fragment": json.dumps(kept.to_json()), "replaced": len(row_ids)}
+    whole = pa.Table.from_batches(list(file.read(None)))
+    is_new = np.ones(whole.num_rows, dtype=bool)
+    is_new[places] = False
+    ordered = whole.take(pa.array(np.concatenate([places, np.flatnonzero(is_new)])))
+    options = None if file.options is None else dict(file.options)
+    stored = pa.Table.from_arrays([ordered.column(each.name) for each in schema], schema=schema)
+    written = write_rows(
+        iter(stored.combine_chunks().to_batches()), location.child(line), options, schema, len(stored), "append"
+    )
+    return {"fragment": json.dumps(with_row_ids(written[0], row_ids).to_json()), "replaced": len(row_ids)}
+
+
+def _shrink(location: Location, pin: Pin, number: int, offsets: bytes) -> pa.RecordBatch:
+    fragment = TableScan(location, pin).table().dataset.get_fragment(number)
+    left = without_rows(fragment, np.frombuffer(offsets, np.uint32))
+    text = "" if left is None else json.dumps(left.to_json())
+    return pa.record_batch([[number], [text]], schema=_SHRUNK)
+
+
+def _replacements(table: StagedTable, told: list[dict[str, Any]]) -> Replacements | None:
+    if not told:
+        return None
+    pieces, rows = list(table.pieces), 0
+    for each in told:
+        if each["role"] == _PIECE:
+            body = json.loads(each["body"])
+            pieces[each["number"]] = replace(pieces[each["number"]], fragment=body["fragment"])
+            rows += body["replaced"]
+    gone = {each["number"]: each["body"] for each in told if each["role"] == _FRAGMENT}
+    return Replacements(replace(table, pieces=tuple(pieces)), gone, rows)

@@ -1,0 +1,163 @@
+"""The input of a load cut into units, each the work of one task: lines of a file, row groups, fragments, whole files.
+
+A unit reads the same whenever it is read, so a task that failed can run again. Only a Spark frame is cut by Spark.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import lance
+import pyarrow as pa
+
+from omnigraph.spark.source_files import SourceFile, resolved_options
+from omnigraph.spark.splits import Split, number_lines, plan_splits, read_blocks
+from omnigraph.store.lance_errors import lance_errors
+from omnigraph.store.location import parse_location
+from omnigraph.write.load.formats import JSON_SUFFIXES, read_json_lines, readable
+from omnigraph.write.load.ndjson import read_strict
+from omnigraph.write.load.opening import is_remote, open_file
+from omnigraph.write.load.reading import read_input, table_reader
+from omnigraph.write.load.tabular import read_arrow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from omnigraph.language.schema.catalog import Catalog
+    from omnigraph.world import World
+    from omnigraph.write.load.batches import Batch
+    from omnigraph.write.load.sources import Input
+
+_ROWS_PER_UNIT = 500_000
+_BATCH = 65_536
+_PARQUET = (".parquet", ".pq")
+# What an executor is told of the driver's environment: how to reach object stores.
+_STORE_SETTINGS = ("AWS_", "GOOGLE_", "AZURE_", "OBJECT_STORE_")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One task's input. `pieces` are row groups of a Parquet file or fragments of a Lance table."""
+
+    input: Input
+    split: Split | None = None
+    pieces: tuple[int, ...] | None = None
+    first_row: int = 1
+
+
+def plan_units(session: SparkSession, inputs: Sequence[Input], world: World, *, split_bytes: int) -> list[Unit]:
+    """Every input but Spark's own frames, cut and in order, with the line or row that each unit begins at."""
+    units = [unit for each in inputs for unit in _units_of(each, world, split_bytes)]
+    splits = [each.split for each in units if each.split is not None]
+    options = resolved_options([each.file for each in splits], world=world)
+    numbered = iter(number_lines(session, splits, options))
+    return [each if each.split is None else replace(each, split=next(numbered)) for each in units]
+
+
+def store_settings(world: World) -> dict[str, str]:
+    """The part of the environment that tasks need."""
+    return {name: value for name, value in world.environ.items() if name.startswith(_STORE_SETTINGS)}
+
+
+def read_unit(unit: Unit, catalog: Catalog, world: World) -> Iterator[Batch]:
+    """The typed rows of a unit, as the strict grammar reads them."""
+    if unit.split is not None:
+        yield from _read_split(unit, unit.split, catalog, world)
+    elif unit.pieces is not None:
+        kind = unit.input.type
+        assert kind is not None
+        if unit.input.form == "lance":
+            reader = _fragment_reader(unit, world)
+            yield from read_arrow(reader, kind, catalog, source=unit.input.name, first_row=unit.first_row)
+            return
+        with readable(unit.input.data), open_file(unit.input.data, world) as stream:
+            reader = _row_group_reader(unit, stream)
+            yield from read_arrow(reader, kind, catalog, source=unit.input.name, first_row=unit.first_row)
+    else:
+        yield from read_input(unit.input, catalog, world)
+
+
+def _units_of(each: Input, world: World, split_bytes: int) -> list[Unit]:
+    if each.form in ("graph file", "file") and each.data.suffix in JSON_SUFFIXES:
+        file = SourceFile(each.data.where, each.data.size)
+        return [Unit(each, split=split) for split in plan_splits([file], split_bytes=split_bytes)]
+    if each.form == "file" and each.data.where.endswith(_PARQUET):
+        return _cut(each, _row_groups(each, world))
+    if each.form == "lance":
+        fragments = _lance(each, world).get_fragments()
+        return _cut(each, [(fragment.fragment_id, fragment.count_rows()) for fragment in fragments])
+    return [Unit(_sendable(each))]
+
+
+def _cut(each: Input, sizes: Sequence[tuple[int, int]]) -> list[Unit]:
+    """Neighbouring pieces together until they are a task's worth. An input without pieces is read for its columns."""
+    units: list[Unit] = []
+    group: list[int] = []
+    row = first = 1
+    for piece, rows in sizes:
+        group.append(piece)
+        row += rows
+        if row - first >= _ROWS_PER_UNIT:
+            units.append(Unit(each, pieces=tuple(group), first_row=first))
+            group, first = [], row
+    if group or not units:
+        units.append(Unit(each, pieces=tuple(group), first_row=first))
+    return units
+
+
+def _row_groups(each: Input, world: World) -> list[tuple[int, int]]:
+    from pyarrow import parquet
+
+    with readable(each.data), open_file(each.data, world) as stream:
+        metadata = parquet.ParquetFile(stream).metadata
+        return [(index, metadata.row_group(index).num_rows) for index in range(metadata.num_row_groups)]
+
+
+def _sendable(each: Input) -> Input:
+    """An input that can be sent to a task: streams are read here, for they exist only here."""
+    if each.form == "graph stream":
+        data = each.data.read()
+        return replace(each, form="graph text", data=data.encode() if isinstance(data, str) else bytes(data))
+    if each.form in ("graph records", "rows"):
+        return replace(each, data=list(each.data))
+    if each.form == "table":
+        return replace(each, data=table_reader(each.data, each.name).read_all())
+    return each
+
+
+def _read_split(unit: Unit, split: Split, catalog: Catalog, world: World) -> Iterator[Batch]:
+    name, kind = unit.input.name, unit.input.type
+    options = resolved_options([split.file], world=world)
+    for block in read_blocks(split, options):
+        stream = io.BytesIO(block.data)
+        if kind is None:
+            yield from read_strict(stream, catalog, source=name, first_line=block.first_line)
+        else:
+            yield from read_json_lines(stream, kind, source=name, first_line=block.first_line)
+
+
+def _fragment_reader(unit: Unit, world: World) -> pa.RecordBatchReader:
+    dataset = _lance(unit.input, world)
+    chosen = [dataset.get_fragment(each) for each in unit.pieces or ()]
+    reader: pa.RecordBatchReader = dataset.scanner(fragments=chosen, blob_handling="all_binary").to_reader()
+    return reader
+
+
+def _row_group_reader(unit: Unit, stream: BinaryIO) -> pa.RecordBatchReader:
+    from pyarrow import parquet
+
+    file = parquet.ParquetFile(stream)
+    batches = file.iter_batches(batch_size=_BATCH, row_groups=list(unit.pieces or ()))
+    return pa.RecordBatchReader.from_batches(file.schema_arrow, batches)
+
+
+def _lance(each: Input, world: World) -> Any:
+    options: Mapping[str, str] | None = (
+        parse_location(each.data, world).storage_options if is_remote(each.data) else None
+    )
+    with lance_errors(f"reading {each.data}"):
+        return lance.dataset(each.data, storage_options=None if options is None else dict(options))

@@ -1,0 +1,161 @@
+"""Typed rows written as fragments, by the tasks of one Spark job: the only time that the input is read.
+
+Every task makes ids, checks the rules on single values, and writes one stream of files per type, in memory that follows
+`Sizes`. What is wrong with the input comes back as data, so that no task runs twice for it.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from omnigraph.errors import OmniGraphError
+from omnigraph.language.schema.catalog import EdgeType
+from omnigraph.spark.bulk.columns import BYTES, INT, LONG, TEXT
+from omnigraph.spark.fragments import task_number, write_rows
+from omnigraph.world import World
+from omnigraph.write.constraints.rules import value_rules
+from omnigraph.write.constraints.values import value_violations
+from omnigraph.write.load.identity import strict_ids
+from omnigraph.write.load.rows import whole_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from omnigraph.language.schema.catalog import Catalog
+    from omnigraph.spark.bulk.sizes import Sizes
+    from omnigraph.write.load.batches import Batch
+
+    Column = pa.Array[Any]
+
+Kind = Literal["fragment", "error", "read"]
+RESULT = pa.schema([("unit", INT), ("kind", TEXT), ("table", TEXT), ("rows", LONG), ("body", BYTES)])
+# When an error is told, as the embedded loader does: reading first, then the ids of edges, then rules on values.
+READING, EDGE_IDS, VALUES = range(3)
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where the rows of a type are written."""
+
+    uri: str
+    options: Mapping[str, str] | None
+    mode: Literal["append", "overwrite"]
+
+
+@dataclass(frozen=True)
+class WriteJob:
+    """What every task of the job knows."""
+
+    catalog: Catalog
+    targets: Mapping[str, Target]
+    sizes: Sizes
+    settings: Mapping[str, str] = field(repr=False)
+
+    def world(self) -> World:
+        """The world of a task: its own clock and randomness, the driver's way to object stores."""
+        here = World()
+        return World(environ={**here.environ, **self.settings})
+
+
+def write_batches(job: WriteJob, unit: int, batches: Iterable[Batch]) -> Iterator[pa.RecordBatch]:
+    """Write a unit's rows. Yields rows of `RESULT`: the fragments, the first error of each rank, what was read."""
+    world = job.world()
+    sinks: dict[str, _Sink] = {}
+    told: dict[tuple[int, str], OmniGraphError] = {}
+    seen: dict[str, None] = {}
+    read = 0
+    try:
+        for batch in batches:
+            read += len(batch)
+            key = batch.type.table_key
+            seen.setdefault(key)
+            ids = _ids(batch, world, told)
+            if ids is None:
+                continue
+            sink = sinks.setdefault(key, _Sink(job, unit, key))
+            rows = whole_rows(batch, ids)
+            _check_values(job.catalog, key, rows, told)
+            yield from sink.add(rows, minted=_is_minted(batch))
+    except OmniGraphError as error:
+        told[READING, ""] = error
+    else:
+        for sink in sinks.values():
+            yield from sink.finish()
+    for (rank, key), met in told.items():
+        yield result(unit, "error", key, rank, pickle.dumps(met))
+    yield result(unit, "read", "", read, json.dumps(list(seen)).encode())
+
+
+def result(unit: int, kind: Kind, table: str, rows: int, body: bytes) -> pa.RecordBatch:
+    """One row of `RESULT`."""
+    return pa.record_batch([[unit], [kind], [table], [rows], [body]], schema=RESULT)
+
+
+def partition_unit() -> int:
+    """The number of the running task's partition: the unit that a partition of a frame is."""
+    return task_number()
+
+
+def _ids(batch: Batch, world: World, told: dict[tuple[int, str], OmniGraphError]) -> Column | None:
+    """The ids, or None when they are wrong in a batch of edges, which are told after all has been read."""
+    if not isinstance(batch.type, EdgeType):
+        return strict_ids(batch, world)
+    try:
+        return strict_ids(batch, world)
+    except OmniGraphError as error:
+        told.setdefault((EDGE_IDS, ""), error)
+        return None
+
+
+def _is_minted(batch: Batch) -> bool:
+    return not batch.type.rules.key and batch.ids.null_count == len(batch)
+
+
+def _check_values(catalog: Catalog, key: str, rows: pa.Table, told: dict[tuple[int, str], OmniGraphError]) -> None:
+    if (VALUES, key) not in told:
+        violation = next(value_violations(value_rules(catalog, key), rows), None)
+        if violation is not None:
+            told[VALUES, key] = violation
+
+
+class _Sink:
+    """The rows of one type on their way to files of a fixed number of rows."""
+
+    def __init__(self, job: WriteJob, unit: int, key: str) -> None:
+        self._target = job.targets[key]
+        self._sizes = job.sizes
+        self._unit = unit
+        self._key = key
+        self._waiting: list[pa.Table] = []
+        self._minted = True
+
+    def add(self, rows: pa.Table, *, minted: bool) -> Iterator[pa.RecordBatch]:
+        if minted != self._minted and self._waiting:
+            yield from self.finish()
+        self._minted = minted
+        self._waiting.append(rows)
+        most = self._sizes.rows_per_file
+        while sum(each.num_rows for each in self._waiting) >= most:
+            whole = pa.concat_tables(self._waiting)
+            self._waiting = [whole.slice(most)] if whole.num_rows > most else []
+            yield from self._write(whole.slice(0, most))
+        if sum(each.nbytes for each in self._waiting) >= self._sizes.buffer_bytes:
+            yield from self.finish()
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        if self._waiting:
+            rows, self._waiting = pa.concat_tables(self._waiting), []
+            yield from self._write(rows)
+
+    def _write(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+        target = self._target
+        options = None if target.options is None else dict(target.options)
+        written = write_rows(iter(rows.to_batches()), target.uri, options, rows.schema, rows.num_rows, target.mode)
+        for fragment in written:
+            body = {"fragment": json.dumps(fragment.to_json()), "minted": self._minted}
+            yield result(self._unit, "fragment", self._key, fragment.physical_rows, json.dumps(body).encode())

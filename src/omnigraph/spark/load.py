@@ -1,0 +1,112 @@
+"""A load on Spark, of any size, as one commit: the door to `spark/bulk`.
+
+    read and write   tasks parse, cast and check rows, and write them as fragments of their tables; nothing is visible
+    validate         ids, ends, tuples and counts as packed 64-bit numbers in one shuffle; rows are fetched for suspects
+    match            in merge mode: which committed rows are replaced, so that they keep their stable row ids
+    commit           one write set for the commit protocol
+
+The semantics, ids and errors are the embedded loader's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import InvalidInput
+from omnigraph.manifest.layout import MAIN
+from omnigraph.spark.bulk.operation import BulkLoad
+from omnigraph.spark.bulk.reading import Reading
+from omnigraph.spark.session import spark_session
+from omnigraph.write.commit import Operation, Receipt, commit
+from omnigraph.write.load.error_policy import FAIL, ErrorPolicy
+from omnigraph.write.load.load import LoadSummary, Mode
+from omnigraph.write.load.sources import Input, LoadPlan, named_type
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from omnigraph.language.schema.catalog import Catalog
+    from omnigraph.manifest.graph_manifest import GraphManifest
+
+
+def load_frames(
+    manifest: GraphManifest,
+    catalog: Catalog,
+    frames: Mapping[str, DataFrame],
+    *,
+    mode: Mode = "merge",
+    branch: str = MAIN,
+    actor: str | None = None,
+    idempotency_key: str | None = None,
+    errors: ErrorPolicy = FAIL,
+    spark: SparkSession | None = None,
+) -> tuple[Receipt, LoadSummary]:
+    """Load Spark frames, one per type, as one commit. Columns are properties; edges have `from` and `to` besides."""
+    kinds = [(named_type(name, catalog), frame) for name, frame in frames.items()]
+    plan = LoadPlan(tuple(Input("spark", frame, kind.name, kind) for kind, frame in kinds))
+    session = spark or next((frame.sparkSession for frame in frames.values()), None)
+    return load_plan(
+        manifest,
+        catalog,
+        plan,
+        mode=mode,
+        branch=branch,
+        actor=actor,
+        idempotency_key=idempotency_key,
+        errors=errors,
+        spark=session,
+    )
+
+
+def load_plan(
+    manifest: GraphManifest,
+    catalog: Catalog,
+    plan: LoadPlan,
+    *,
+    mode: Mode,
+    branch: str = MAIN,
+    actor: str | None = None,
+    idempotency_key: str | None = None,
+    errors: ErrorPolicy = FAIL,
+    spark: SparkSession | None = None,
+    master: str | None = None,
+    strict: bool = True,
+) -> tuple[Receipt, LoadSummary]:
+    """Load whatever `plan_load` has understood. A key that was used before returns its commit and reads nothing."""
+    if not strict:
+        raise InvalidInput("the permissive grammar is read in one process: use engine='local', or strict records.")
+    world = manifest.world
+    started = world.monotonic()
+    session = spark_session(session=spark or _session_of(plan), master=master, world=world)
+    load = BulkLoad(Reading(session, catalog, plan, mode, world), errors)
+    operation = Operation(
+        "Load",
+        load.prepare,
+        branch=branch,
+        actor=actor,
+        repeatable=load.is_repeatable,
+        idempotency_key=idempotency_key,
+    )
+    receipt = commit(manifest, operation)
+    assert receipt is not None, "a load always makes a commit"
+    return receipt, _summary(load, plan, world.monotonic() - started)
+
+
+def _session_of(plan: LoadPlan) -> SparkSession | None:
+    return next((each.data.sparkSession for each in plan.inputs if each.form == "spark"), None)
+
+
+def _summary(load: BulkLoad, plan: LoadPlan, seconds: float) -> LoadSummary:
+    tables = {} if load.written is None else load.written.tables
+    counts = {key: table.rows for key, table in sorted(tables.items())}
+    stages = {**load.seconds, "commit": max(0.0, seconds - sum(load.seconds.values()))}
+    return LoadSummary(
+        nodes={key[5:]: rows for key, rows in counts.items() if key.startswith("node:")},
+        edges={key[5:]: rows for key, rows in counts.items() if key.startswith("edge:")},
+        seconds=seconds,
+        bytes=plan.size,
+        engine="spark",
+        stages=stages,
+    )

@@ -1,0 +1,77 @@
+"""What a pipeline would do, told before it is done: what is read, what becomes of it, and where it goes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+@dataclass(frozen=True)
+class SourcePlan:
+    """A source or transform: its columns with their Spark types; for files, how many and their bytes."""
+
+    name: str
+    format: str
+    columns: Mapping[str, str]
+    files: int | None = None
+    bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class TypePlan:
+    """Rows for one type. `columns` has the properties that are given, `lookups` the ends that are looked up, `direct`
+    is true when files go to the loader as they are.
+    """
+
+    kind: str
+    type: str
+    source: str
+    columns: tuple[str, ...]
+    lookups: Mapping[str, tuple[str, ...]]
+    direct: bool
+
+
+@dataclass(frozen=True)
+class PipelinePlan:
+    """All of it. `done` when a run with this run id has been made already: then a run does nothing."""
+
+    graph: str
+    mode: str
+    branch: str
+    creates_branch_from: str | None
+    merges_into: str | None
+    quarantine: int
+    run_id: str | None
+    done: bool
+    sources: tuple[SourcePlan, ...]
+    types: tuple[TypePlan, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The plan for programs."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield "reads"
+        for source in self.sources:
+            size = "" if source.files is None else f" {source.files} files, {source.bytes} bytes"
+            columns = ", ".join(f"{name} {kind}" for name, kind in source.columns.items())
+            yield f"  {source.name} ({source.format}){size}" + (f": {columns}" if columns else "")
+        yield "writes"
+        for each in self.types:
+            ends = "".join(f", {end} by {', '.join(names)}" for end, names in each.lookups.items())
+            how = "as it is" if each.direct else ", ".join(each.columns)
+            yield f"  {each.kind} {each.type} from {each.source}: {how}{ends}"
+        made = f" (created from {self.creates_branch_from})" if self.creates_branch_from else ""
+        yield f"to {self.graph} on branch {self.branch}{made} with {self.mode}"
+        if self.quarantine:
+            yield f"sets aside up to {self.quarantine} bad rows"
+        if self.merges_into:
+            yield f"then merges {self.branch} into {self.merges_into}"
+        if self.run_id:
+            yield f"run id {self.run_id}" + (": done already, a run does nothing" if self.done else "")

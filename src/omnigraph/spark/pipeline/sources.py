@@ -1,0 +1,127 @@
+"""The sources and transforms of a pipeline as Spark frames, each known to SQL by its name while the pipeline runs."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+
+from omnigraph.errors import OmniGraphError
+from omnigraph.spark.datasource import read_type
+from omnigraph.spark.pipeline.bucket_files import read_bucket_files
+from omnigraph.spark.source_files import find_files
+from omnigraph.spark.table_scan import TableScan, read_scan, tasks_of
+from omnigraph.spark.tasks import one_task_each
+from omnigraph.store.location import OBJECT_STORES, parse_location
+from omnigraph.store.tables import TableStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from omnigraph.spark.pipeline.shape import PipelineFile, Source, Text
+    from omnigraph.spark.pipeline.yaml_nodes import Findings
+    from omnigraph.world import World
+
+# Spark's own defaults read a table without its header, every cell as text, and bad cells as nothing at all.
+_DEFAULTS: dict[str, dict[str, str]] = {
+    "csv": {"header": "true", "inferSchema": "true", "mode": "FAILFAST"},
+    "json": {"mode": "FAILFAST"},
+}
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """The frames of a pipeline by name, on one session. Paths that are relative are so to `folder`."""
+
+    session: SparkSession
+    folder: Path
+    findings: Findings
+    world: World
+    frames: dict[str, DataFrame] = field(default_factory=dict)
+
+    def located(self, path: str) -> str:
+        """A path of the file as seen from everywhere."""
+        return path if "://" in path else str((self.folder / Path(path)).absolute())
+
+    def open(self, pipeline: PipelineFile) -> None:
+        """Make every frame. What Spark or a store refuses is a finding at its place; nothing is read but schemas."""
+        for source in pipeline.sources:
+            if source.format != "graph":
+                with self.told_at(source.name):
+                    self._name(source.name, self._frame(source))
+        for transform in pipeline.transforms:
+            with self.told_at(transform.sql):
+                self._name(transform.name, self.session.sql(transform.sql.value))
+
+    @contextmanager
+    def told_at(self, place: Text) -> Iterator[None]:
+        """What goes wrong in the block, as a finding about a place of the file."""
+        try:
+            yield
+        except PySparkException as error:
+            self.findings.add(place, "P009", _first_line(error))
+        except OmniGraphError as error:
+            self.findings.add(place, "P009", error.message)
+
+    def _name(self, name: Text, frame: DataFrame) -> None:
+        _ = frame.schema  # a session on a server finds errors only when it is asked for something
+        frame.createOrReplaceTempView(name.value)
+        self.frames[name.value] = frame
+
+    def _frame(self, source: Source) -> DataFrame:
+        if source.format == "table":
+            return self.session.table(str(source.table))
+        if source.format == "jdbc":
+            return self.session.read.format("jdbc").options(**source.options).load()
+        if source.format == "lance":
+            return self._lance(source.paths[0].value)
+        if source.format == "omnigraph":
+            return self._graph(source)
+        return self._files(source)
+
+    def _files(self, source: Source) -> DataFrame:
+        paths = [self.located(each.value) for each in source.paths]
+        if any(each.partition("://")[0] in OBJECT_STORES for each in paths if "://" in each):
+            return read_bucket_files(self.session, paths, source, self.world)
+        options = _DEFAULTS.get(source.format, {}) | dict(source.options)
+        reader = self.session.read.format(source.format).options(**options)
+        if source.schema is not None:
+            reader = reader.schema(source.schema.value)
+        # Spark's own patterns are another language than those of a load.
+        return reader.load([each.uri for each in find_files(paths, world=self.world)] if _are_local(paths) else paths)
+
+    def _lance(self, path: str) -> DataFrame:
+        parent, _, name = self.located(path).rstrip("/").rpartition("/")
+        location = parse_location(parent, self.world)
+        scan = TableScan(location, TableStore(location).open_newest(name).pin)
+        return one_task_each(self.session, tasks_of(scan), read_scan, scan.schema())
+
+    def _graph(self, source: Source) -> DataFrame:
+        wanted: Any = {key: value.value for key, value in source.settings.items() if key in ("branch", "snapshot")}
+        where = self.located(source.paths[0].value)
+        return read_type(self.session, where, str(source.settings.get("type", "")), **wanted)
+
+
+@contextmanager
+def workspace(session: SparkSession, folder: Path, findings: Findings, world: World) -> Iterator[Workspace]:
+    """A workspace whose names are gone from the session at the end."""
+    made = Workspace(session, folder, findings, world)
+    try:
+        yield made
+    finally:
+        for name in made.frames:
+            session.catalog.dropTempView(name)
+
+
+def _are_local(paths: list[str]) -> bool:
+    return all("://" not in each or each.startswith("file://") for each in paths)
+
+
+def _first_line(error: PySparkException) -> str:
+    """What Spark says, without the plan and the trace that follow."""
+    return str(error).partition("\n\nJVM stacktrace")[0].partition(";\n'")[0].strip().split("\n")[0]

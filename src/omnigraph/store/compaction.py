@@ -1,0 +1,146 @@
+"""Staged compaction: the same rows, row ids and row versions in fewer pieces.
+
+Each commit leaves a piece of its own, and whatever looks for a row asks every piece. `stage_fold` joins the newest
+small ones while a table is written to, so that a history of small writes does not make the next one dearer;
+`stage_compaction` is the thorough form, for `optimize`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lance import FragmentMetadata, LanceOperation, Transaction
+from lance.debug import format_manifest
+from lance.optimize import Compaction
+
+from omnigraph.errors import StoreError
+from omnigraph.store.lance_errors import lance_errors
+from omnigraph.store.staging import Staged
+from omnigraph.store.tables import ROWS_PER_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from lance import LanceFragment
+    from lance.optimize import CompactionTask, RewriteResult
+
+    from omnigraph.store.tables import Table
+
+    # Carries out the tasks of a plan, here or elsewhere, and returns what each has written.
+    Execute = Callable[[Table, Sequence[CompactionTask]], Sequence[RewriteResult]]
+
+_MAX_FRAGMENT = re.compile(r"max_fragment_id: (?:Some\(\s*(\d+)|(None))")
+
+
+@dataclass(frozen=True)
+class FoldPolicy:
+    """When a writer joins small pieces, and how much it rewrites at most while others wait for their turn.
+
+    `pieces` small ones at a table's end are joined. A larger one before them joins in when it has at most `growth`
+    times their rows, so that a row is rewritten a logarithmic number of times.
+    """
+
+    pieces: int = 16
+    growth: int = 4
+    rows: int = ROWS_PER_FILE
+    bytes: int = 32 * 1024 * 1024
+
+
+DEFAULT_FOLD = FoldPolicy()
+
+
+def stage_fold(table: Table, policy: FoldPolicy) -> Staged | None:
+    """Join the small pieces at the table's end when there are enough of them; None when there are not.
+
+    Pieces that an index covers are left alone: joining them would take them out of it.
+    """
+    tail = _tail(table, policy)
+    if len(tail) < policy.pieces:
+        return None
+    return stage_compaction(table, rows_per_file=policy.rows, fragments=tail)
+
+
+def stage_compaction(
+    table: Table, *, rows_per_file: int, fragments: Sequence[int] | None = None, execute: Execute | None = None
+) -> Staged | None:
+    """Rewrite small pieces, and those with many removed rows, into larger ones, in order; None if nothing is to gain.
+
+    Rows, row ids and row versions stay. Indexes on scalars lose their coverage of the rewritten pieces until they are
+    extended. `fragments` limits the work to some pieces; `execute` does it elsewhere.
+    """
+    excluded = [] if fragments is None else sorted(set(table.fragment_ids()) - set(fragments))
+    with lance_errors(f"compacting {table.path}"):
+        options = {"target_rows_per_fragment": rows_per_file, "excluded_fragment_ids": excluded}
+        tasks = Compaction.plan(table.dataset, options).tasks
+        results = (execute or execute_here)(table, tasks) if tasks else ()
+    if not results:
+        return None
+    groups = _numbered(table, results) if covered_fragments(table) else _groups(results)
+    return Staged(table, "compact", Transaction(table.version, LanceOperation.Rewrite(groups, [])))
+
+
+def execute_here(table: Table, tasks: Sequence[CompactionTask]) -> list[RewriteResult]:
+    """Carry out the tasks in this process, one after the other."""
+    return [task.execute(table.dataset) for task in tasks]
+
+
+def covered_fragments(table: Table) -> set[int]:
+    """The pieces that some index of the table covers."""
+    with lance_errors(f"listing the indexes of {table.path}"):
+        return {number for each in table.dataset.list_indices() for number in each["fragment_ids"]}
+
+
+def _tail(table: Table, policy: FoldPolicy) -> list[int]:
+    """The pieces at the end that are worth joining, and together not too much work."""
+    pieces = table.dataset.get_fragments()
+    if len(pieces) < policy.pieces:
+        return []
+    covered = covered_fragments(table)
+    tail: list[int] = []
+    rows = size = 0
+    for piece in reversed(pieces):
+        its_rows, its_size = piece.metadata.num_rows, _bytes_of(piece)
+        if piece.fragment_id in covered or rows + its_rows > policy.rows or size + its_size > policy.bytes:
+            break
+        if len(tail) >= policy.pieces and its_rows > policy.growth * rows:
+            break
+        tail.append(piece.fragment_id)
+        rows, size = rows + its_rows, size + its_size
+    return tail
+
+
+def _bytes_of(piece: LanceFragment) -> int:
+    return sum(file.file_size_bytes or 0 for file in piece.metadata.files)
+
+
+def _groups(results: Iterable[RewriteResult]) -> list[LanceOperation.RewriteGroup]:
+    return [LanceOperation.RewriteGroup(each.original_fragments, each.new_fragments) for each in results]
+
+
+def _numbered(table: Table, results: Iterable[RewriteResult]) -> list[LanceOperation.RewriteGroup]:
+    """The groups with numbers for the new pieces, which indexes that know rows by their ids go on to cover.
+
+    Without numbers Lance writes the coverage down before it gives them out, and the index covers piece 0 instead.
+    """
+    number = _greatest_number(table)
+    groups = []
+    for each in results:
+        pieces = []
+        for new in each.new_fragments:
+            number += 1
+            pieces.append(FragmentMetadata.from_json(json.dumps({**new.to_json(), "id": number})))
+        groups.append(LanceOperation.RewriteGroup(each.original_fragments, pieces))
+    return groups
+
+
+def _greatest_number(table: Table) -> int:
+    """The greatest number that a piece of the table ever had: Lance caches by number, so none may be used again."""
+    found = _MAX_FRAGMENT.search(format_manifest(table.dataset))
+    if found is None:
+        raise StoreError(
+            f"{table.path}: this release of Lance does not tell its greatest fragment", location=table.path
+        )
+    return int(found[1] or 0)

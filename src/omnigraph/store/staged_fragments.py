@@ -1,0 +1,114 @@
+"""Staged changes made of fragments that other processes have written, such as the tasks of a Spark job.
+
+Files that were written beside another line of the same table, before a branch had its own, are taken over by copying.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import obstore
+import pyarrow as pa
+from lance import FragmentMetadata, LanceOperation, Transaction
+from lance.fragment import RowIdSequence
+
+from omnigraph.store.lance_errors import lance_errors
+from omnigraph.store.remote_objects import open_remote_objects
+from omnigraph.store.staging import Staged
+from omnigraph.world import REAL
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from lance import LanceFragment
+    from numpy.typing import NDArray
+
+    from omnigraph.store.location import Location
+    from omnigraph.store.tables import Table
+
+_COPIES_AT_ONCE = 16
+
+
+def stage_content(table: Table, schema: pa.Schema, fragments: Sequence[FragmentMetadata]) -> Staged:
+    """Make the fragments the whole content, and the schema theirs. They were written in overwrite mode."""
+    transaction = Transaction(table.version, LanceOperation.Overwrite(schema, list(fragments)))
+    return Staged(table, "overwrite", transaction, inserted=_rows(fragments))
+
+
+def stage_replacement(
+    table: Table,
+    fragments: Sequence[FragmentMetadata],
+    *,
+    shrunk: Sequence[FragmentMetadata],
+    emptied: Sequence[int],
+    replaced: int,
+) -> Staged:
+    """Put the fragments in the place of rows that `without_rows` took out, as one Update.
+
+    Rows keep their stable ids where the new fragments carry them (`with_row_ids`), as in Lance's own merge.
+    """
+    operation = LanceOperation.Update(
+        removed_fragment_ids=list(emptied),
+        updated_fragments=list(shrunk),
+        new_fragments=list(fragments),
+        fields_for_preserving_frag_bitmap=[each.id() for each in table.dataset.lance_schema.fields()],
+        update_mode="rewrite_rows",
+    )
+    transaction = Transaction(table.version, operation)
+    return Staged(table, "upsert", transaction, inserted=_rows(fragments) - replaced, updated=replaced)
+
+
+def with_row_ids(fragment: FragmentMetadata, row_ids: NDArray[np.uint64]) -> FragmentMetadata:
+    """A new fragment whose first rows are these committed rows; the others get ids of their own when it lands."""
+    sequence = RowIdSequence(pa.array(row_ids, pa.uint64()))
+    fragment.row_id_meta = sequence.to_inline_metadata()
+    return fragment
+
+
+def without_rows(fragment: LanceFragment, offsets: NDArray[np.uint32]) -> FragmentMetadata | None:
+    """A fragment without the rows at these offsets, or None when none is left; nobody has committed it yet."""
+    base = fragment.fragment_id << 32
+    addresses = ", ".join(str(base + int(each)) for each in offsets)
+    with lance_errors(f"staging removals for fragment {fragment.fragment_id}"):
+        return fragment.delete(f"_rowaddr IN ({addresses})")
+
+
+def take_over(location: Location, files: Sequence[str], *, source: str, target: str) -> None:
+    """Copy data files, and the blobs kept beside them, from one line of a table to another. Lines are named by path."""
+    copy = _copy_local if location.is_local else _copy_remote
+    with ThreadPoolExecutor(_COPIES_AT_ONCE) as pool:
+        list(pool.map(lambda name: copy(location, f"{source}/data", f"{target}/data", name), files))
+
+
+def _copy_local(location: Location, source: str, target: str, name: str) -> None:
+    old, new = Path(location.child(source)), Path(location.child(target))
+    blobs = old / Path(name).stem
+    for file in [old / name, *(blobs.rglob("*") if blobs.is_dir() else ())]:
+        if file.is_file():
+            _link(file, new / file.relative_to(old))
+
+
+def _link(file: Path, made: Path) -> None:
+    made.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(file, made)
+    except FileExistsError:
+        return
+    except OSError:
+        shutil.copyfile(file, made)
+
+
+def _copy_remote(location: Location, source: str, target: str, name: str) -> None:
+    objects = open_remote_objects(location, REAL)
+    blobs = objects.list(f"{source}/{Path(name).stem}")
+    for path in [f"{source}/{name}", *(each.path for each in blobs)]:
+        obstore.copy(objects.store, path, f"{target}/{path.removeprefix(source).lstrip('/')}")
+
+
+def _rows(fragments: Sequence[FragmentMetadata]) -> int:
+    return sum(int(each.physical_rows) for each in fragments)

@@ -1,0 +1,77 @@
+"""A place in the change feed as a text that people keep: opaque, checked, and good for one branch of one graph."""
+
+from __future__ import annotations
+
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from omnigraph.errors import ChangeCursorRejected
+
+LONGEST = 4_096
+_VERSION = 1
+_CHECK_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Position:
+    """After all changes of the commit `after` (None: before the first commit).
+
+    `inside`: and after those changes of the next commit that come up to this table and id. `witness` tells the branch
+    from an earlier one of its name.
+    """
+
+    graph: str
+    branch: str
+    witness: str | None
+    after: str | None
+    inside: tuple[str, str] | None = None
+
+    def encode(self) -> str:
+        """The text."""
+        fields = [_VERSION, self.graph, self.branch, self.witness, self.after, self.inside]
+        data = json.dumps(fields, separators=(",", ":")).encode()
+        return urlsafe_b64encode(data + _check(data)).decode().rstrip("=")
+
+    def require(self, graph: str, branch: str, incarnation: str | None) -> None:
+        """Raise unless it is a place on this branch."""
+        if self.graph != graph:
+            raise ChangeCursorRejected("it is a place in another graph. Take a baseline of this one.")
+        if self.branch != branch:
+            raise ChangeCursorRejected(f"it is a place on branch {self.branch!r}, not on {branch!r}.")
+        if self.witness != witness_of(incarnation):
+            raise ChangeCursorRejected(
+                f"branch {branch!r} was deleted and made anew since. Take a baseline and go on from its cursor."
+            )
+
+
+def decode(text: str) -> Position:
+    """The place that a text means, or `ChangeCursorRejected`."""
+    if len(text) > LONGEST:
+        raise ChangeCursorRejected(f"it is longer than {LONGEST} characters.")
+    try:
+        raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        data, check = raw[:-_CHECK_BYTES], raw[-_CHECK_BYTES:]
+        if not data or check != _check(data):
+            raise ValueError("its check does not fit")
+        return _position(json.loads(data))
+    except (ValueError, TypeError) as error:
+        raise ChangeCursorRejected(f"it is damaged, or no cursor at all ({error}). Use one as it was given.") from error
+
+
+def witness_of(incarnation: str | None) -> str | None:
+    """Enough of a branch's incarnation to know it again; None for main."""
+    return None if incarnation is None else sha256(incarnation.encode()).hexdigest()[:16]
+
+
+def _position(fields: list[Any]) -> Position:
+    version, graph, branch, witness, after, inside = fields
+    if version != _VERSION:
+        raise ValueError(f"it is of version {version}")
+    return Position(graph, branch, witness, after, None if inside is None else (inside[0], inside[1]))
+
+
+def _check(data: bytes) -> bytes:
+    return sha256(b"omnigraph/changes/1\0" + data).digest()[:_CHECK_BYTES]

@@ -1,0 +1,119 @@
+"""From which state two lines of history differ, also when their merges have crossed.
+
+Usually two branches have one last commit in common. Branches that merged each other, or both merged a third, can have
+several, none older than the others. Each of them then has changes that the other lacks and that both branches have:
+measured against one alone, what one branch has undone since would come back. So the common states are put together
+first, the way branches are, and the branches are measured against that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.store.tables import ID
+from omnigraph.versions.delta import TableDelta, net, table_delta
+from omnigraph.versions.merge.three_way import merge_table
+
+if TYPE_CHECKING:
+    from omnigraph.manifest.snapshot import Snapshot, TableEntry
+    from omnigraph.store.tables import TableStore
+
+
+@dataclass(frozen=True)
+class CommonState:
+    """The state that two lines differ from. `root` is one that all of `tips` come from; with one tip it is the tip."""
+
+    tables: TableStore
+    root: Snapshot | None
+    tips: tuple[Snapshot, ...] = ()
+    _joined: dict[str, Joined] = field(default_factory=dict)
+
+    def has(self, entry: TableEntry) -> bool:
+        """Whether a table is in every common state exactly as it is in this entry: then nothing was changed since."""
+        states = self.tips or ((self.root,) if self.root is not None else ())
+        return bool(states) and all(_pin(each, entry.table_key) == entry.pin for each in states)
+
+    def delta(self, side: TableEntry) -> TableDelta:
+        """What turned the common state of a table into this one."""
+        since_root = self._since_root(side)
+        if len(self.tips) < 2:
+            return since_root
+        return rebased(self._join(side.table_key).since_root, since_root)
+
+    def undecided(self, table_key: str) -> frozenset[str]:
+        """The rows that the common states themselves disagree on."""
+        return self._join(table_key).undecided if len(self.tips) > 1 else frozenset()
+
+    def _since_root(self, side: TableEntry) -> TableDelta:
+        return table_delta(self.tables, _entry(self.root, side.table_key), side)
+
+    def _join(self, table_key: str) -> Joined:
+        if table_key not in self._joined:
+            entries = [each for tip in self.tips if (each := _entry(tip, table_key)) is not None]
+            first, *others = [self._since_root(each) for each in entries]
+            joined = Joined(first, frozenset())
+            for each in others:
+                joined = joined.with_(each)
+            self._joined[table_key] = joined
+        return self._joined[table_key]
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Several states of a table as one: what turned their root into it, and what they disagree on."""
+
+    since_root: TableDelta
+    undecided: frozenset[str]
+
+    def with_(self, other: TableDelta) -> Joined:
+        """Put one more state in; where it disagrees, what was there stays and is noted."""
+        merged = merge_table(other, self.since_root, by_property=True, resolver=None)
+        disputed = frozenset(each.row_id for each in merged.conflicts)
+        done = rebased_on_top(self.since_root, merged.puts, merged.deletes, other)
+        return Joined(done, self.undecided | disputed)
+
+
+def rebased(first: TableDelta, second: TableDelta) -> TableDelta:
+    """From two ways that begin at one state: the way from the end of the first to the end of the second."""
+    before = pa.concat_tables([first.after, _except(second.before, _touched(first))])
+    after = pa.concat_tables([second.after, _except(first.before, _touched(second))])
+    return net(second.table_key, before, after)
+
+
+def rebased_on_top(first: TableDelta, puts: pa.Table, deletes: frozenset[str], other: TableDelta) -> TableDelta:
+    """The first way, gone on with puts and deletes that the other way, from the same state, led to."""
+    removed = pa.array(sorted(deletes), pa.string())
+    changed = pa.concat_arrays([_ids(puts), removed])
+    before = pa.concat_tables([first.before, _among(_except(other.before, _touched(first)), changed)])
+    after = pa.concat_tables([_except(first.after, changed), puts])
+    return net(first.table_key, before, after)
+
+
+def _touched(delta: TableDelta) -> pa.Array[Any]:
+    return pa.concat_arrays([delta.before_ids, delta.after_ids])
+
+
+def _except(rows: pa.Table, ids: pa.Array[Any]) -> pa.Table:
+    return rows.filter(pc.invert(pc.is_in(rows.column(ID), value_set=ids)))
+
+
+def _among(rows: pa.Table, ids: pa.Array[Any]) -> pa.Table:
+    return rows.filter(pc.is_in(rows.column(ID), value_set=ids))
+
+
+def _ids(rows: pa.Table) -> pa.Array[Any]:
+    column: Any = rows.column(ID).combine_chunks()
+    return column
+
+
+def _entry(snapshot: Snapshot | None, table_key: str) -> TableEntry | None:
+    return None if snapshot is None else snapshot.tables.get(table_key)
+
+
+def _pin(snapshot: Snapshot, table_key: str) -> object:
+    entry = snapshot.tables.get(table_key)
+    return None if entry is None else entry.pin

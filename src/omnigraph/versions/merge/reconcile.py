@@ -1,0 +1,95 @@
+"""Two states of the graph with something in common become one: the changes to make, and what stands in the way.
+
+Merges and reverts are the same work on different states.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from omnigraph.versions.merge.conflicts import Conflict, Resolver, of_violation
+from omnigraph.versions.merge.three_way import TableMerge, merge_table
+from omnigraph.write.changes import TableChanges
+from omnigraph.write.constraints import violations
+
+if TYPE_CHECKING:
+    from omnigraph.language.schema.catalog import Catalog
+    from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.versions.merge.bases import CommonState
+    from omnigraph.write.view import View
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to settle what both sides touched. `by_property=False`: two changes of one entity always conflict."""
+
+    by_property: bool = True
+    resolver: Resolver = None
+
+
+@dataclass(frozen=True)
+class Reconciled:
+    """The changes that bring one side's work to the other, by table; all conflicts when they cannot be made."""
+
+    changes: dict[str, TableChanges] = field(default_factory=dict)
+    conflicts: tuple[Conflict, ...] = ()
+    # Tables that the receiving side has not touched since the common state.
+    untouched: frozenset[str] = frozenset()
+
+    @property
+    def puts(self) -> dict[str, int]:
+        """How many rows are put, by table."""
+        return {key: each.puts.num_rows for key, each in self.changes.items() if each.puts is not None}
+
+    @property
+    def deletes(self) -> dict[str, int]:
+        """How many rows are removed, by table."""
+        return {key: len(each.deletes) for key, each in self.changes.items() if each.deletes}
+
+
+def reconcile(catalog: Catalog, view: View, common: CommonState, theirs: Snapshot, settings: Settings) -> Reconciled:
+    """Bring what `theirs` changed since the common state to the view.
+
+    Conflicts between rows come first; when there are none, the rules of the schema are checked over the merged whole.
+    """
+    merges = []
+    untouched = set()
+    for key in sorted(theirs.tables.keys() & view.snapshot.tables.keys()):
+        merge = _merge_table(view, common, theirs, key, settings)
+        if merge is None:
+            continue
+        merges.append(merge)
+        if common.has(view.snapshot.tables[key]):
+            untouched.add(key)
+    changes = {each.table_key: _changes(each) for each in merges}
+    contested = tuple(conflict for each in merges for conflict in each.conflicts)
+    if contested:
+        return Reconciled(changes, contested)
+    types = {key.partition(":")[2]: key for key in theirs.tables}
+    broken = tuple(of_violation(each, types) for each in violations(catalog, view, changes))
+    return Reconciled(changes, broken, frozenset(untouched))
+
+
+def _merge_table(
+    view: View, common: CommonState, theirs: Snapshot, table_key: str, settings: Settings
+) -> TableMerge | None:
+    """None when the other side has nothing that the view lacks: the table is then not even opened."""
+    there, here = theirs.tables[table_key], view.snapshot.tables[table_key]
+    if there.pin == here.pin or common.has(there):
+        return None
+    view.entry(table_key)
+    source = common.delta(there)
+    if source.is_empty:
+        return None
+    return merge_table(
+        source,
+        common.delta(here),
+        by_property=settings.by_property,
+        resolver=settings.resolver,
+        undecided=common.undecided(table_key),
+    )
+
+
+def _changes(merge: TableMerge) -> TableChanges:
+    return TableChanges(merge.table_key, merge.puts if merge.puts.num_rows else None, merge.deletes)

@@ -1,0 +1,123 @@
+"""What a change of schema still has to do once its commit is visible, and what is left to remove when it is not to be.
+
+Every step can be cut short and done again, by the operation itself or by whoever recovers it.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import BranchNotFound, NotFound
+from omnigraph.failpoints import reach
+from omnigraph.language.schema.contract import schema_files
+from omnigraph.manifest.layout import SCHEMA_IR, SCHEMA_SOURCE, SCHEMA_STATE, table_path
+from omnigraph.manifest.publisher import NewVersion, PublishRequest
+from omnigraph.manifest.rows import SchemaChange
+from omnigraph.manifest.schema_files import discard_staged, kept_text, promote, staged_files
+from omnigraph.store.residual import collect_old_versions
+from omnigraph.store.staging import commit_staged, find_transaction, stage_overwrite
+from omnigraph.world import encode_ulid
+from omnigraph.write.row_shape import put_schema
+
+if TYPE_CHECKING:
+    from omnigraph.manifest.graph_manifest import GraphManifest
+    from omnigraph.write.recovery.sidecar import AddedTable, PlannedSchema, Sidecar
+    from omnigraph.write.tickets import Ticket
+
+
+def change_of(sidecar: Sidecar) -> SchemaChange | None:
+    """What its commit says of the schema."""
+    planned = sidecar.schema
+    return None if planned is None else SchemaChange(planned.before, planned.after)
+
+
+def new_tables(sidecar: Sidecar) -> list[NewVersion]:
+    """The tables that come into the graph, as they are published."""
+    return [
+        NewVersion(each.table_key, each.version, each.row_count, each.table_branch, each.table_path)
+        for each in sidecar.added
+    ]
+
+
+def schema_is_ready(manifest: GraphManifest, sidecar: Sidecar) -> bool:
+    """Whether every new table has landed and the new schema files are staged."""
+    confirmed = sidecar.schema is not None and sidecar.schema.confirmed
+    return confirmed and all(_has_landed(manifest, each) for each in sidecar.added)
+
+
+def finish_schema(manifest: GraphManifest, ticket: Ticket) -> None:
+    """After the publish: other branches follow, the schema files come into place, and what is to be forgotten goes."""
+    sidecar, planned = ticket.sidecar, ticket.sidecar.schema
+    if planned is None:
+        _finish_other_release(manifest, sidecar)
+        return
+    for branch in planned.branches:
+        _follow(manifest, sidecar, planned, branch)
+    # Whoever has taken the operation over has done the rest, and others may have changed the schema since.
+    ticket.update()
+    promote(manifest.stores.objects, accepted_files(manifest, planned.after))
+    reach("schema.promoted")
+    dropped = {table_path(each.table_key) for each in sidecar.dropped}
+    for path in planned.purge:
+        ticket.keep_alive()
+        _purge(manifest, path, emptied=path in dropped)
+
+
+def undo_schema(manifest: GraphManifest, sidecar: Sidecar) -> None:
+    """The change is not to be. Tables that it has made are nobody's; the next one of the name begins after them."""
+    if sidecar.writer_kind == "SchemaApply":
+        discard_staged(manifest.stores.objects)
+
+
+def accepted_files(manifest: GraphManifest, schema_hash: str) -> dict[str, bytes]:
+    """The three files of a schema that a commit names."""
+    files = schema_files(kept_text(manifest.stores.objects, schema_hash).decode(), SCHEMA_SOURCE)
+    return {SCHEMA_SOURCE: files.source, SCHEMA_IR: files.ir_json, SCHEMA_STATE: files.state_json}
+
+
+def _finish_other_release(manifest: GraphManifest, sidecar: Sidecar) -> None:
+    if sidecar.writer_kind != "SchemaApply":
+        return
+    staged = staged_files(manifest.stores.objects)
+    if staged is not None:
+        promote(manifest.stores.objects, staged)
+
+
+def _has_landed(manifest: GraphManifest, added: AddedTable) -> bool:
+    try:
+        table = manifest.stores.tables.open_newest(added.table_path, added.table_branch)
+    except NotFound:
+        return False
+    if added.transaction is None or table.version != added.version:
+        return False
+    return find_transaction(table, added.transaction, after=added.version - 1) == added.version
+
+
+def _follow(manifest: GraphManifest, sidecar: Sidecar, planned: PlannedSchema, branch: str) -> None:
+    """Another branch takes the same step, with a commit of its own; one that has gone its own way is left alone."""
+    try:
+        line = manifest.fresh_line(branch)
+    except BranchNotFound:
+        return
+    if line.state.schema not in (None, planned.before):
+        return
+    assert sidecar.commit is not None
+    digest = sha256(f"follow {branch} {sidecar.operation_id}".encode()).digest()
+    request = PublishRequest(
+        commit_id=encode_ulid(sidecar.started_at // 1_000, int.from_bytes(digest[:10])),
+        created_at=sidecar.commit.created_at,
+        versions=new_tables(sidecar),
+        actor=sidecar.actor,
+        schema=change_of(sidecar),
+    )
+    manifest.publish(request, branch=branch)
+
+
+def _purge(manifest: GraphManifest, path: str, *, emptied: bool) -> None:
+    """Leave nothing of a table but its newest version, and nothing in that when the table is gone from the graph."""
+    table = manifest.stores.tables.open_newest(path)
+    if emptied and table.count_rows():
+        table = commit_staged(stage_overwrite(table, put_schema(table.schema).empty_table())).table
+    collect_old_versions(table, keep=1)
+    manifest.stores.tables.forget(path)

@@ -1,0 +1,91 @@
+"""The rows of a table in their new shape: columns kept, renamed, widened, filled or left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from omnigraph.language.schema.arrow import BLOB, default_array, edge_arrow_schema, node_arrow_schema
+from omnigraph.language.schema.catalog import NodeType
+from omnigraph.store.blobs import read_blobs
+from omnigraph.store.tables import ID
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from omnigraph.language.schema.catalog import EdgeType
+    from omnigraph.language.schema.evolution import ColumnChange, TableChange
+    from omnigraph.store.tables import Table
+
+ENDS = ("src", "dst")
+# Blobs are read row by row, and all of a batch are in memory at once.
+BLOB_ROWS = 256
+
+
+@dataclass(frozen=True)
+class NewShape:
+    """How the rows of one type look after a change."""
+
+    kind: NodeType | EdgeType
+    change: TableChange
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the table afterwards."""
+        return node_arrow_schema(self.kind) if isinstance(self.kind, NodeType) else edge_arrow_schema(self.kind)
+
+    def reader(self, table: Table) -> pa.RecordBatchReader:
+        """Every row of a table of the old shape, in the new one, as a stream."""
+        schema = self.schema
+        pieces = (each.to_batches() for each in self.rows(table, schema.names))
+        return pa.RecordBatchReader.from_batches(schema, (batch for piece in pieces for batch in piece))
+
+    def rows(self, table: Table, names: Sequence[str]) -> Iterator[pa.Table]:
+        """Some of the new columns, for every row."""
+        schema = pa.schema([self.schema.field(name) for name in names])
+        wanted = [_Source(self.kind, change, table) for change in self.change.columns if change.name in names]
+        read = [ID, *(name for name in names if name in ENDS and name not in self.kind.properties)]
+        read += [each.change.from_column for each in wanted if each.is_scanned and each.change.from_column is not None]
+        size = BLOB_ROWS if any(each.is_blob for each in wanted) else None
+        by_name = {each.change.name: each for each in wanted}
+        for batch in table.scan(list(dict.fromkeys(read)), batch_size=size):
+            columns = [
+                _cast(by_name[field.name].values(batch) if field.name in by_name else batch.column(field.name), field)
+                for field in schema
+            ]
+            yield pa.Table.from_arrays(columns, schema=schema)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where the values of one column come from."""
+
+    kind: NodeType | EdgeType
+    change: ColumnChange
+    table: Table
+
+    @property
+    def is_blob(self) -> bool:
+        return self.change.type.scalar == "Blob"
+
+    @property
+    def is_scanned(self) -> bool:
+        return self.change.from_column is not None and not self.is_blob
+
+    def values(self, batch: pa.RecordBatch) -> pa.Array[Any]:
+        """The column for the rows of a batch."""
+        if self.change.from_column is None:
+            return default_array(self.kind.properties[self.change.name], batch.num_rows)
+        if not self.is_blob:
+            return batch.column(self.change.from_column)
+        ids: list[Any] = batch.column(ID).to_pylist()
+        found = read_blobs(self.table, self.change.from_column, ids)
+        blobs: pa.Array[Any] = pa.array([found[each] for each in ids], BLOB)
+        return blobs
+
+
+def _cast(values: pa.Array[Any], field: pa.Field[Any]) -> pa.Array[Any]:
+    kind: Any = field.type
+    return values if values.type == kind else values.cast(kind)
