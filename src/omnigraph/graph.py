@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from omnigraph.errors import InvalidInput
-from omnigraph.language.query import bind_params, check_query, parse_queries
+from omnigraph.errors import CommitRejected, InvalidInput
+from omnigraph.language.query import bind_params
 from omnigraph.language.query.checked import CheckedMutation
+from omnigraph.language.query.kept import KeptQueries
+from omnigraph.language.schema.compile import compile_schema
 from omnigraph.manifest.graph_manifest import GraphManifest, create_manifest
 from omnigraph.manifest.layout import MAIN
 from omnigraph.manifest.publisher import ANY_HEAD
@@ -19,8 +22,9 @@ from omnigraph.read.export import export_records
 from omnigraph.read.export_tables import export_tables
 from omnigraph.read.options import DEFAULT_OPTIONS, ReadOptions
 from omnigraph.read.query import analyze_query, explain_query, run_query
-from omnigraph.schema_contract import blueprint, read_schema
+from omnigraph.schema_contract import Schemas, blueprint
 from omnigraph.spark.installed import require_spark
+from omnigraph.store.compaction import DEFAULT_FOLD
 from omnigraph.store.location import parse_location
 from omnigraph.upkeep.indices import IndexBuild, IndexReport
 from omnigraph.versions.baseline import Baseline, take_baseline
@@ -36,21 +40,22 @@ from omnigraph.write.load.engine import runs_on_spark
 from omnigraph.write.load.error_policy import FAIL
 from omnigraph.write.load.load import read_load
 from omnigraph.write.load.operation import Load
-from omnigraph.write.load.sources import plan_load
+from omnigraph.write.load.sources import can_be_read_again, plan_load
 from omnigraph.write.mutation.constants import Request
 from omnigraph.write.mutation.mutate import Mutation
 from omnigraph.write.mutation.statements import Affected
 from omnigraph.write.recovery.audit import recoveries
 from omnigraph.write.recovery.sweep import sweep
+from omnigraph.write.schema.apply import Applied, SchemaApply
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
     from omnigraph.language.query.checked import CheckedQuery
     from omnigraph.language.schema.catalog import Catalog
+    from omnigraph.language.schema.evolution import MigrationPlan
     from omnigraph.manifest.branches import Branch
     from omnigraph.manifest.rows import GraphCommit
     from omnigraph.manifest.snapshot import Snapshot
@@ -75,12 +80,14 @@ def init(
     schema: str | Path,
     actor: str | None = None,
     storage_options: Mapping[str, str] | None = None,
+    auto_compact: bool = True,
     world: World = REAL,
 ) -> Graph:
     """Make a new graph. `schema` is the text of a `.pg` schema, or a `Path` to one. Refuses an existing graph."""
     source, name = (schema.read_text("utf-8"), str(schema)) if isinstance(schema, Path) else (schema, "<schema>")
     location = parse_location(uri, world, storage_options)
-    return Graph(create_manifest(location, blueprint(source, name), world), actor=actor)
+    fold = DEFAULT_FOLD if auto_compact else None
+    return Graph(create_manifest(location, blueprint(source, name), world, fold=fold), actor=actor)
 
 
 def open_graph(
@@ -89,10 +96,16 @@ def open_graph(
     read_only: bool = False,
     actor: str | None = None,
     storage_options: Mapping[str, str] | None = None,
+    auto_compact: bool = True,
     world: World = REAL,
 ) -> Graph:
-    """Open a graph. For writing, operations that died are finished or undone first; read-only never writes."""
-    manifest = GraphManifest(parse_location(uri, world, storage_options), read_only=read_only, world=world)
+    """Open a graph. For writing, operations that died are finished or undone first; read-only never writes.
+
+    `auto_compact`: now and then a write joins the small pieces that earlier ones have left, within its own commit.
+    """
+    location = parse_location(uri, world, storage_options)
+    fold = DEFAULT_FOLD if auto_compact else None
+    manifest = GraphManifest(location, read_only=read_only, world=world, fold=fold)
     if not read_only:
         sweep(manifest)
     return Graph(manifest, actor=actor)
@@ -122,7 +135,8 @@ class Graph:
 
     def __init__(self, manifest: GraphManifest, *, actor: str | None = None) -> None:
         self._manifest = manifest
-        self._source, self._catalog = read_schema(manifest)
+        self._schemas = Schemas(manifest)
+        self._queries = KeptQueries()
         self.actor = actor
         self.branches = Branches(manifest)
         self.tags = Tags(self)
@@ -140,13 +154,17 @@ class Graph:
 
     @property
     def schema(self) -> str:
-        """The schema's source, as it was written."""
-        return self._source
+        """The schema's source, as it was written. Another process's change is seen from the next operation on."""
+        return self._schemas.current().source
 
     @property
     def catalog(self) -> Catalog:
         """The compiled schema."""
-        return self._catalog
+        return self._schemas.current().catalog
+
+    @property
+    def _catalog(self) -> Catalog:
+        return self._schemas.current().catalog
 
     @property
     def analytics(self) -> Analytics:
@@ -214,13 +232,33 @@ class Graph:
         `if_commit`: only if the branch's newest commit is this one. `idempotency_key`: a second call with the same key
         on the same branch returns the first one's commit and changes nothing.
         """
-        checked = self._checked(source, name)
+
+        def attempt(schema: str | None) -> Mutated:
+            catalog = self._schemas.of(schema).catalog
+            mutation = self._mutation(catalog, source, name, params)
+            return self._commit_mutation(mutation, schema, branch, actor, if_commit, idempotency_key)
+
+        return self._schemas.attempt(branch, attempt)
+
+    def _mutation(
+        self, catalog: Catalog, source: str, name: str | None, params: Mapping[str, object] | None
+    ) -> Mutation:
+        checked = self._queries.checked(source, name, catalog)
         if not isinstance(checked, CheckedMutation):
             raise InvalidInput(f"query {checked.name!r} reads: run it with query().")
         world = self._manifest.world
         now = dt.datetime.fromtimestamp(world.now_us() // 1_000 / 1_000, dt.UTC)
-        request = Request(bind_params(checked, params), now)
-        mutation = Mutation(self._catalog, checked, request, world, Affected())
+        return Mutation(catalog, checked, Request(bind_params(checked, params), now), world, Affected())
+
+    def _commit_mutation(
+        self,
+        mutation: Mutation,
+        schema: str | None,
+        branch: str,
+        actor: str | None,
+        if_commit: str | None,
+        idempotency_key: str | None,
+    ) -> Mutated:
         operation = Operation(
             "Mutation",
             mutation.prepare,
@@ -229,6 +267,7 @@ class Graph:
             repeatable=mutation.is_repeatable,
             expected_head=if_commit if if_commit is not None else ANY_HEAD,
             idempotency_key=idempotency_key,
+            schema=schema,
         )
         receipt = commit(self._manifest, operation)
         if receipt is None or receipt.repeated:
@@ -258,30 +297,42 @@ class Graph:
         branch from this one if it is not there. `engine`: `auto` takes Spark for its own frames, for more than 64 MiB
         of files and for a quarantine; `spark` and `master` say which one. `on_error`: `"fail"`, or `og.quarantine(…)`.
         """
-        world = self._manifest.world
-        plan = plan_load(source, self._catalog, world)
-        policy = FAIL if on_error == "fail" else on_error
-        if runs_on_spark(plan, engine, policy, strict=strict):
-            self._make_branch(branch, from_)
-            require_spark("this load")
-            from omnigraph.spark.load import load_plan
 
-            done, summary = load_plan(
-                self._manifest,
-                self._catalog,
-                plan,
-                mode=mode,
-                branch=branch,
-                actor=actor or self.actor,
-                idempotency_key=idempotency_key,
-                errors=policy,
-                spark=spark,
-                master=master,
-                strict=strict,
+        def attempt(schema: str | None) -> Loaded:
+            catalog = self._schemas.of(schema).catalog
+            plan = plan_load(source, catalog, self._manifest.world)
+            policy = FAIL if on_error == "fail" else on_error
+            if runs_on_spark(plan, engine, policy, strict=strict):
+                self._make_branch(branch, from_)
+                require_spark("this load")
+                from omnigraph.spark.load import load_plan
+
+                done, summary = load_plan(
+                    self._manifest,
+                    catalog,
+                    plan,
+                    mode=mode,
+                    branch=branch,
+                    actor=actor or self.actor,
+                    idempotency_key=idempotency_key,
+                    errors=policy,
+                    spark=spark,
+                    master=master,
+                    strict=strict,
+                )
+                return Loaded(done.commit, summary, repeated=done.repeated)
+            load = Load(
+                catalog, read_load(catalog, plan, self._manifest.world, strict=strict), mode, self._manifest.world
             )
-            return Loaded(done.commit, summary, repeated=done.repeated)
-        load = Load(self._catalog, read_load(self._catalog, plan, world, strict=strict), mode, world)
-        self._make_branch(branch, from_)
+            self._make_branch(branch, from_)
+            return self._commit_load(load, schema, branch, actor, idempotency_key)
+
+        base = branch if from_ is None or self._has_branch(branch) else from_
+        return self._schemas.attempt(base, attempt, again=can_be_read_again(source))
+
+    def _commit_load(
+        self, load: Load, schema: str | None, branch: str, actor: str | None, idempotency_key: str | None
+    ) -> Loaded:
         operation = Operation(
             "Load",
             load.prepare,
@@ -289,6 +340,7 @@ class Graph:
             actor=actor or self.actor,
             repeatable=load.is_repeatable,
             idempotency_key=idempotency_key,
+            schema=schema,
         )
         receipt = commit(self._manifest, operation)
         assert receipt is not None, "a load always makes a commit"
@@ -312,6 +364,7 @@ class Graph:
         `table_key/id` to one of them, or a function of the conflict; whatever is left is `MergeConflicts`, and nothing
         is written. `dry_run` only tells what would happen.
         """
+        self._require_one_schema(source, into)
         options = MergeOptions(by_property=by_property, resolver=resolve, actor=actor or self.actor)
         merge = Merge(self._manifest, self._catalog, source, into, options)
         if dry_run:
@@ -372,23 +425,60 @@ class Graph:
         commit_id: str | None = None,
         format: Literal["jsonl", "parquet", "csv"] = "jsonl",  # noqa: A002 - the word everybody uses
         types: Sequence[str] | None = None,
-    ) -> list[Path]:
+        engine: Literal["local", "spark"] = "local",
+        spark: SparkSession | None = None,
+    ) -> list[Path | str]:
         """Write one state of the graph to files: graph records in one file, or a Parquet or CSV file per type.
 
+        With `engine="spark"` many tasks write many files, of any format, below a new directory or a prefix of a bucket.
         What is exported and loaded into an empty graph of the same schema is the same graph.
         """
         snapshot = self.snapshot(branch=branch, commit_id=commit_id)
+        catalog = self._schemas.of(snapshot.schema).catalog
+        if engine == "spark":
+            return self._export_on_spark(snapshot, catalog, os.fspath(path), format, types, spark)
         tables, place = self._manifest.stores.tables, Path(path)
         if format != "jsonl":
-            written = export_tables(snapshot, tables, self._catalog, place, form=format, types=types)
-            return list(written.values())
+            written = export_tables(snapshot, tables, catalog, place, form=format, types=types)
+            return [*written.values()]
         with place.open("wb") as file:
-            file.writelines(export_records(snapshot, tables, self._catalog, types=types))
+            file.writelines(export_records(snapshot, tables, catalog, types=types))
         return [place]
 
     def ensure_indices(self, *, branch: str = MAIN) -> IndexReport:
         """Build the indexes that the schema declares and that are missing, as one commit."""
         return IndexBuild(self._manifest, self._catalog, branch=branch, actor=self.actor).run()
+
+    def plan_schema(self, schema: str | Path, *, allow_data_loss: bool = False) -> MigrationPlan:
+        """The steps from the graph's schema to another one; print it, or take its `to_json()`. Nothing is changed.
+
+        `schema` is the text of a `.pg` schema, or a `Path` to one. `allow_data_loss`: what is dropped goes for good.
+        """
+        self._manifest.fresh_line(MAIN)
+        return self._schema_change(schema, allow_data_loss=allow_data_loss).plan()
+
+    def apply_schema(
+        self, schema: str | Path, *, allow_data_loss: bool = False, actor: str | None = None, dry_run: bool = False
+    ) -> Applied:
+        """Change the schema as one commit: all of it, or nothing.
+
+        Rows come into their new shape, and must keep every new rule. What is dropped can still be read at earlier
+        commits, unless `allow_data_loss` says that it may go for good. `SchemaChangeRefused` tells what stands in the
+        way: a step, rows, or other branches. `dry_run` looks at all of that and changes nothing.
+        """
+
+        def attempt(_: str | None) -> Applied:
+            change = self._schema_change(schema, allow_data_loss=allow_data_loss, actor=actor or self.actor)
+            return change.preview() if dry_run else change.run()
+
+        self._manifest.fresh_line(MAIN)
+        return self._schemas.attempt(MAIN, attempt)
+
+    def _schema_change(self, schema: str | Path, *, allow_data_loss: bool, actor: str | None = None) -> SchemaApply:
+        source, name = (schema.read_text("utf-8"), str(schema)) if isinstance(schema, Path) else (schema, "<schema>")
+        desired = compile_schema(source, name)
+        accepted = self._schemas.current()
+        return SchemaApply(self._manifest, accepted, source, desired, allow_data_loss=allow_data_loss, actor=actor)
 
     def snapshot(
         self,
@@ -455,9 +545,35 @@ class Graph:
         return recoveries(self._manifest.stores)
 
     def refresh(self) -> None:
-        """Finish or undo operations that died since the graph was opened."""
+        """Finish or undo operations that died since the graph was opened, and see what others have changed."""
         if not self.read_only:
             sweep(self._manifest)
+        self._manifest.fresh_line(MAIN)
+
+    def _require_one_schema(self, source: str, target: str) -> None:
+        theirs, ours = (self._schemas.of(self.snapshot(branch=each).schema).hash for each in (source, target))
+        if theirs != ours:
+            raise CommitRejected(
+                f"branch {source!r} cannot be merged into {target!r}: they have different schemas, because one of them "
+                "was made from a commit before a change of schema. Export what is wanted and load it instead."
+            )
+
+    def _export_on_spark(
+        self,
+        snapshot: Snapshot,
+        catalog: Catalog,
+        where: str,
+        form: Literal["jsonl", "parquet", "csv"],
+        types: Sequence[str] | None,
+        spark: SparkSession | None,
+    ) -> list[Path | str]:
+        require_spark("an export with engine='spark'")
+        from omnigraph.spark.export import export_files
+        from omnigraph.spark.session import spark_session
+
+        session = spark_session(session=spark, world=self._manifest.world)
+        files = export_files(session, self._manifest, catalog, snapshot, where, form=form, types=types)
+        return [each.file if "://" in each.file else Path(each.file) for each in files]
 
     def _snapshot(self, given: Snapshot | str | None, branch: str) -> Snapshot:
         if given is None:
@@ -477,18 +593,19 @@ class Graph:
         branch: str,
     ) -> tuple[Snapshot, TableStore, Catalog, CheckedQuery, dict[str, object]]:
         """What a read is of: one state of the graph, and a query that was checked, with its values."""
-        checked = self._checked(source, name)
+        state = self._snapshot(snapshot, branch)
+        catalog = self._schemas.of(state.schema).catalog
+        checked = self._queries.checked(source, name, catalog)
         if isinstance(checked, CheckedMutation):
             raise InvalidInput(f"query {checked.name!r} changes the graph: run it with mutate().")
-        state = self._snapshot(snapshot, branch)
-        return state, self._manifest.stores.tables, self._catalog, checked, bind_params(checked, params)
+        return state, self._manifest.stores.tables, catalog, checked, bind_params(checked, params)
 
     def _make_branch(self, branch: str, from_: str | None) -> None:
-        if from_ is not None and branch not in {each.name for each in self.branches.list()}:
+        if from_ is not None and not self._has_branch(branch):
             self.branches.create(branch, from_=from_)
 
-    def _checked(self, source: str, name: str | None) -> CheckedQuery | CheckedMutation:
-        return check_query(parse_queries(source).select(name), self._catalog)
+    def _has_branch(self, name: str) -> bool:
+        return name in {each.name for each in self.branches.list()}
 
     def __repr__(self) -> str:
         mode = ", read-only" if self.read_only else ""

@@ -1,20 +1,36 @@
-"""The schema files of a graph: read and checked against each other at every open."""
+"""The schemas of a graph: the one in its files, checked at every open, and the one that each state of it is in.
+
+A commit that changes the schema names both by their hashes. So a snapshot says which schema its rows are in, and
+reading an old one, or a branch that did not take part, is reading the old shape.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, TypeVar
 
-from omnigraph.errors import ObjectNotFound, SchemaContractDrift
-from omnigraph.language.schema import check_schema_files, schema_files
+from omnigraph.errors import InvalidInput, ObjectNotFound, SchemaChanged, SchemaContractDrift
+from omnigraph.language.schema import catalog_to_ir, check_schema_files, ir_hash, schema_files
 from omnigraph.language.schema.arrow import table_arrow_schemas
 from omnigraph.language.schema.compile import compile_schema
+from omnigraph.language.schema.contract import accepted_catalog
 from omnigraph.manifest.genesis import Blueprint
-from omnigraph.manifest.layout import SCHEMA_IR, SCHEMA_SOURCE, SCHEMA_STATE
+from omnigraph.manifest.layout import MAIN, SCHEMA_IR, SCHEMA_SOURCE, SCHEMA_STATE
+from omnigraph.manifest.schema_files import kept_text
+from omnigraph.write.schema.apply import Accepted
+from omnigraph.write.tickets import list_sidecars
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from omnigraph.language.schema.catalog import Catalog
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.store.objects import ControlStore
+
+# More changes of the schema than this while one operation is on its way are the caller's to look at.
+ATTEMPTS = 5
+
+T = TypeVar("T")
 
 
 def blueprint(source: str, source_name: str) -> Blueprint:
@@ -22,6 +38,84 @@ def blueprint(source: str, source_name: str) -> Blueprint:
     files = schema_files(source, source_name)
     named = {SCHEMA_SOURCE: files.source, SCHEMA_IR: files.ir_json, SCHEMA_STATE: files.state_json}
     return Blueprint(named, table_arrow_schemas(compile_schema(source, source_name)))
+
+
+class Schemas:
+    """The schemas of an open graph, each read once. Safe to use from several threads."""
+
+    def __init__(self, manifest: GraphManifest) -> None:
+        self._manifest = manifest
+        self._known: dict[str | None, Accepted] = {}
+        self._lock = threading.RLock()
+        self.current()
+
+    def current(self) -> Accepted:
+        """The schema of main, as far as this process has read its history; it does not look for a newer one."""
+        return self.of(self._manifest.line(MAIN).state.schema)
+
+    def of(self, named: str | None) -> Accepted:
+        """The schema that a snapshot names; None is the one before any commit has changed it."""
+        with self._lock:
+            if named not in self._known:
+                self._known[named] = self._read(named)
+            return self._known[named]
+
+    def attempt(self, branch: str, act: Callable[[str | None], T], *, again: bool = True) -> T:
+        """Do something under the schema of a branch; again, when it fails and the schema turns out to be another.
+
+        `act` gets the name of the schema, and must have changed nothing when it fails with a wrong input.
+        """
+        for _ in range(ATTEMPTS):
+            named = self._manifest.line(branch).state.schema
+            try:
+                return act(named)
+            except (SchemaChanged, InvalidInput):
+                if not again or self._manifest.fresh_line(branch).state.schema == named:
+                    raise
+        raise SchemaChanged(branch)
+
+    def _read(self, named: str | None) -> Accepted:
+        changes = self._manifest.line(MAIN).state.schema_commits
+        if named == self._manifest.line(MAIN).state.schema:
+            return self._newest(named)
+        if named is not None:
+            return self._kept(named)
+        first = changes[0].schema
+        assert first is not None
+        return self._kept(first.before)
+
+    def _newest(self, named: str | None) -> Accepted:
+        """The live files, unless they are being changed at this moment: then what the commit names."""
+        try:
+            found = self._live()
+        except SchemaContractDrift:
+            self._manifest.fresh_line(MAIN)
+            found = None
+        if found is not None and named in (None, found.hash):
+            return found
+        newest = self._manifest.line(MAIN).state.schema
+        if newest is not None and self._is_on_its_way():
+            return self._kept(newest)
+        # A release that names no schema in its commits has changed it since, or the files are really at odds.
+        return self._live()
+
+    def _is_on_its_way(self) -> bool:
+        """Whether the newest change of schema is visible and has not finished moving the files into place."""
+        change = self._manifest.line(MAIN).state.schema_commits[-1].id
+        pending = (each.sidecar.commit for each in list_sidecars(self._manifest.stores.objects))
+        return any(each is not None and each.commit_id == change for each in pending)
+
+    def _live(self) -> Accepted:
+        source, catalog = read_schema(self._manifest)
+        return Accepted(source, catalog, ir_hash(catalog_to_ir(catalog)))
+
+    def _kept(self, named: str) -> Accepted:
+        uri = self._manifest.stores.uri
+        try:
+            source = kept_text(self._manifest.stores.objects, named)
+        except ObjectNotFound as error:
+            raise SchemaContractDrift(uri, f"{uri}: the text of the schema {named} is gone: {error}") from error
+        return Accepted(source.decode(), accepted_catalog(source, named, uri=uri), named)
 
 
 def read_schema(manifest: GraphManifest) -> tuple[str, Catalog]:

@@ -96,7 +96,7 @@ def test_a_pipeline_loads_maps_looks_up_and_publishes_once(
         "  adults (sql): name string, email string, age int, born date",
         "  met (sql): a string, b string, first_day string",
         "writes",
-        "  node Person from adults: name, email, age, born",
+        "  node Person from adults: age, born, email, name",
         "  node Badge from badges: number, site, owner",
         "  edge Knows from met: since, from, to, from by email, to by email",
         "  edge Wears from badges: from, to, to by owner",

@@ -1,6 +1,7 @@
 """`omnigraph changes`: the change feed of a branch, and a baseline to begin it with."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,18 +15,30 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from omnigraph.graph import Graph
-    from omnigraph.versions.change_rows import Only
+    from omnigraph.versions.change_rows import Kind, Only, Op
     from omnigraph.versions.changes import ChangePage
 
 changes = typer.Typer(cls=Group, no_args_is_help=True, help="What each commit of a branch did, from any place on.")
 
-Kinds = Annotated[
-    list[Literal["node", "edge"]] | None, typer.Option("--kind", help="Only nodes, or only edges. Repeatable.")
-]
+
+class KindName(StrEnum):
+    """Nodes or edges."""
+
+    node = "node"
+    edge = "edge"
+
+
+class OpName(StrEnum):
+    """What can happen to an entity."""
+
+    insert = "insert"
+    update = "update"
+    delete = "delete"
+
+
+Kinds = Annotated[list[KindName] | None, typer.Option("--kind", help="Only nodes, or only edges. Repeatable.")]
 Types = Annotated[list[str] | None, typer.Option("--type", metavar="TYPE", help="Only this type. Repeatable.")]
-Ops = Annotated[
-    list[Literal["insert", "update", "delete"]] | None, typer.Option("--op", help="Only this operation. Repeatable.")
-]
+Ops = Annotated[list[OpName] | None, typer.Option("--op", help="Only this operation. Repeatable.")]
 _PAGE = 1_000
 
 
@@ -49,7 +62,7 @@ def poll(
     refuse_together(cursor=cursor, start=start)
     graph = addressed(uri).open(read_only=True)
     feed = graph.change_feed(branch=branch or "main")
-    pages = _pages(graph, branch or "main", cursor or _since(start), limit, feed.only(types, kinds, ops))
+    pages = _pages(graph, branch or "main", cursor or _since(start), limit, feed.only(types, *named(kinds, ops)))
     if json:
         _say_json(list(pages))
         return
@@ -74,7 +87,7 @@ def baseline(
     from omnigraph.cli.whole_file import replace_whole_file
 
     graph = addressed(uri).open(read_only=True)
-    only = graph.change_feed(branch=branch or "main").only(types, kinds, None)
+    only = graph.change_feed(branch=branch or "main").only(types, *named(kinds, None))
     taken = graph.baseline(branch=branch or "main", types=None if only.table_keys is None else sorted(only.table_keys))
     replace_whole_file(out, taken.records())
     if json:
@@ -82,6 +95,14 @@ def baseline(
         return
     say(f"wrote {out} as of commit {taken.commit_id}")
     say(f"cursor: {taken.cursor}")
+
+
+def named(kinds: list[KindName] | None, ops: list[OpName] | None) -> "tuple[list[Kind] | None, list[Op] | None]":
+    """The filters as the engine names them."""
+    return (
+        None if kinds is None else [each.value for each in kinds],
+        None if ops is None else [each.value for each in ops],
+    )
 
 
 def _since(start: str | None) -> str | None:

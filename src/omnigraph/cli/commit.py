@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from omnigraph.cli.arguments import Branch, Json, Uri, UriOption, refuse_together
-from omnigraph.cli.changes import Kinds, Ops, Types
+from omnigraph.cli.changes import Kinds, Ops, Types, named
 from omnigraph.cli.options import Command, Group
 from omnigraph.cli.output import is_terminal, say, say_json, show_table
 from omnigraph.cli.scopes import addressed
@@ -89,7 +89,8 @@ def changes(
     from omnigraph.cli.change_output import cause_json, change_json, change_lines
     from omnigraph.cli.wire import present
 
-    found = addressed(uri).open(read_only=True).commit_changes(commit_id, types=types, kinds=kinds, ops=ops)
+    chosen, happened = named(kinds, ops)
+    found = addressed(uri).open(read_only=True).commit_changes(commit_id, types=types, kinds=chosen, ops=happened)
     some, token = found.page(limit, page_token)
     if json:
         told = {"cause": cause_json(found.commit), "changes": [change_json(each) for each in some]}

@@ -31,10 +31,12 @@ def open_stores(location: Location, world: World = REAL) -> Stores:
     return Stores(TableStore(location), open_control_store(location, world))
 
 
-def create_manifest(location: Location, blueprint: Blueprint, world: World = REAL) -> GraphManifest:
+def create_manifest(
+    location: Location, blueprint: Blueprint, world: World = REAL, *, fold: FoldPolicy | None = DEFAULT_FOLD
+) -> GraphManifest:
     """Make a new graph and open it."""
     initialize(open_stores(location, world), blueprint, world)
-    return GraphManifest(location, world=world)
+    return GraphManifest(location, world=world, fold=fold)
 
 
 class GraphManifest:

@@ -6,6 +6,7 @@ an empty graph of the same schema is the same graph.
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -38,7 +39,7 @@ def export_records(
     for kind in exported_types(catalog, types):
         table = tables.open(snapshot[kind.table_key].pin)
         for batch in ordered_rows(table, kind):
-            yield b"".join(_lines(kind, batch))
+            yield b"".join(record_lines(kind, batch))
 
 
 def exported_types(catalog: Catalog, names: Sequence[str] | None) -> list[NodeType | EdgeType]:
@@ -70,6 +71,26 @@ def ordered_rows(table: Table, kind: NodeType | EdgeType) -> Iterator[pa.RecordB
             yield from table.dataset.scanner(order_by=["id"], batch_size=ROWS).to_batches()
 
 
+def piece_rows(table: Table, kind: NodeType | EdgeType, pieces: Sequence[int]) -> Iterator[pa.RecordBatch]:
+    """The rows of some neighbouring pieces of a table, as they lie; blobs are texts, as in records."""
+    blobs = [name for name, each in kind.properties.items() if each.type.scalar == "Blob"]
+    if not blobs:
+        yield from table.scan(None, fragments=pieces, batch_size=ROWS)
+        return
+    first, rows = _positions(table, pieces)
+    with lance_errors(f"exporting {table.path} at version {table.version}"):
+        for start in range(first, first + rows, ROWS // 8):
+            positions = pa.array(range(start, min(start + ROWS // 8, first + rows)), pa.uint64())
+            yield from _taken(table, blobs, positions)
+
+
+def _positions(table: Table, pieces: Sequence[int]) -> tuple[int, int]:
+    """Where the rows of some pieces begin among those of the table, and how many they are."""
+    counts = {each.fragment_id: each.count_rows() for each in table.dataset.get_fragments()}
+    before = takewhile(lambda piece: piece not in pieces, counts)
+    return sum(counts[piece] for piece in before), sum(counts[piece] for piece in pieces)
+
+
 def _is_named(kind: NodeType | EdgeType, name: str) -> bool:
     return name in (kind.name, kind.table_key) or (isinstance(kind, EdgeType) and name.lower() == kind.name.lower())
 
@@ -78,15 +99,20 @@ def _fetched(table: Table, blobs: Sequence[str], step: int) -> Iterator[pa.Recor
     ids: Any = table.dataset.to_table(columns=["id"]).column("id")
     order = pc.sort_indices(ids)
     for start in range(0, len(order), step):
-        positions = order.slice(start, step)
-        rows = table.dataset.take(positions).combine_chunks()
-        for name in blobs:
-            texts = BlobColumn(table, name, positions.to_pylist()).texts(rows.column(name).combine_chunks())
-            rows = rows.set_column(rows.schema.get_field_index(name), name, pa.array(texts, pa.string()))
-        yield from rows.to_batches(max_chunksize=ROWS)
+        yield from _taken(table, blobs, order.slice(start, step))
 
 
-def _lines(kind: NodeType | EdgeType, batch: pa.RecordBatch) -> Iterator[bytes]:
+def _taken(table: Table, blobs: Sequence[str], positions: Any) -> Iterator[pa.RecordBatch]:
+    """The rows at some positions, in their order."""
+    rows = table.dataset.take(positions).combine_chunks()
+    for name in blobs:
+        texts = BlobColumn(table, name, positions.to_pylist()).texts(rows.column(name).combine_chunks())
+        rows = rows.set_column(rows.schema.get_field_index(name), name, pa.array(texts, pa.string()))
+    yield from rows.to_batches(max_chunksize=ROWS)
+
+
+def record_lines(kind: NodeType | EdgeType, batch: pa.RecordBatch) -> Iterator[bytes]:
+    """Rows as lines of graph records, each with its line end; blobs must be texts already."""
     names = ["id", *kind.properties]
     columns = [json_values(batch.column(name), about=f"{kind.name}.{name}") for name in names]
     data = (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))

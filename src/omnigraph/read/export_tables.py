@@ -48,12 +48,21 @@ def export_table(
     snapshot: Snapshot, tables: TableStore, kind: NodeType | EdgeType, stream: BinaryIO, *, form: TableFormat
 ) -> int:
     """Write the rows of one type, in the order of their ids; how many there were."""
+    table = tables.open(snapshot[kind.table_key].pin)
+    return write_rows(ordered_rows(table, kind), kind, stream, form=form)
+
+
+def write_rows(
+    batches: Iterator[pa.RecordBatch], kind: NodeType | EdgeType, stream: BinaryIO, *, form: TableFormat
+) -> int:
+    """Write rows of one type, whose blobs are texts already, in the order given; how many there were."""
     shape = _parquet_column if form == "parquet" else _csv_column
     schema = _shaped_schema(kind, shape)
     rows = 0
     with _writer(stream, schema, form) as writer:
-        for batch in _shaped(snapshot, tables, kind, schema, shape):
-            writer.write_batch(batch)
+        for batch in batches:
+            columns = [shape(batch.column(name), f"{kind.name}.{name}") for name in _stored_schema(kind).names]
+            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
             rows += batch.num_rows
     return rows
 
@@ -62,15 +71,6 @@ def _writer(stream: BinaryIO, schema: pa.Schema, form: TableFormat) -> Any:
     if form == "parquet":
         return parquet.ParquetWriter(stream, schema)
     return csv.CSVWriter(stream, schema)
-
-
-def _shaped(
-    snapshot: Snapshot, tables: TableStore, kind: NodeType | EdgeType, schema: pa.Schema, shape: Shape
-) -> Iterator[pa.RecordBatch]:
-    table = tables.open(snapshot[kind.table_key].pin)
-    for batch in ordered_rows(table, kind):
-        columns = [shape(batch.column(name), f"{kind.name}.{name}") for name in _stored_schema(kind).names]
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _stored_schema(kind: NodeType | EdgeType) -> pa.Schema:

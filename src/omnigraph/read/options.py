@@ -22,7 +22,8 @@ class ReadOptions:
 
     `traversal` forces lookups by index or adjacency in memory; `auto` decides by counts. `memory_limit` is in bytes;
     beyond it sorting and grouping go to `temp_directory`, and what cannot go there fails. `cancelled` is asked now and
-    then whether to stop. `embed` turns a String given to `nearest()` into a vector.
+    then whether to stop. `exact_search`: compare every vector, where an index of a large table would look at the
+    likeliest ones. `embed` turns a String given to `nearest()` into a vector.
     """
 
     traversal: TraversalMode = "auto"
@@ -35,6 +36,7 @@ class ReadOptions:
     threads: int | None = None
     # How many rows of a match are held at once before the next step takes them.
     batch_rows: int = 2_000_000
+    exact_search: bool = False
     embed: Embedder | None = None
 
 

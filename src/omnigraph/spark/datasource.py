@@ -1,11 +1,15 @@
-"""`spark.read.format("omnigraph")`: one type of the graph as a Spark frame, pinned when it is loaded.
+"""`format("omnigraph")`: one type of the graph, or a query, as a Spark frame; and frames of one type into the graph.
 
     spark.read.format("omnigraph").option("type", "Person").load("./graph.omni")
+    frame.write.format("omnigraph").option("type", "Person").option("mode", "merge").mode("append").save("./graph.omni")
 
-Options: `type`; `branch`, or `snapshot` (a commit id), or `timestamp`; `columns` (comma-separated) or `.schema(...)`,
-because Spark does not tell a Python source which columns a query needs; `rowsPerTask`; `storage.<name>` for settings of
-the object store. Simple conditions joined by AND are applied by the table itself where
-`spark.sql.python.filterPushdown.enabled` is set; `read_type` takes any condition and works on every session.
+Options of a read: `type`, or `query` (with `params`, `name`); `branch`, or `snapshot` (a commit id), or `timestamp`;
+`columns` (comma-separated) or `.schema(...)`, because Spark does not tell a Python source which columns a query needs;
+`rowsPerTask`; `storage.<name>` for settings of the object store. The graph is the path, or the option `graph`. Simple
+conditions joined by AND are applied by the table itself where `spark.sql.python.filterPushdown.enabled` is set;
+`read_type` takes any condition and works on every session. Options of a write: `type`, `branch`, `mode` (append, merge;
+`.mode("overwrite")` replaces the type), `actor`, `key`. Of a stream of changes: `changes`, `type`, `branch`, `since`,
+`maxCommitsPerBatch`.
 """
 
 from __future__ import annotations
@@ -14,9 +18,17 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.sql import datasource as offered
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
 
 from omnigraph.errors import InvalidInput
+from omnigraph.spark.source_options import NAME, Asked
 
 if TYPE_CHECKING:
     import os
@@ -30,8 +42,6 @@ if TYPE_CHECKING:
     from omnigraph.store.filters import Filter
     from omnigraph.store.literals import Operator
 
-NAME = "omnigraph"
-_STORAGE = "storage."
 _COMPARISONS: dict[type[offered.Filter], Operator] = {
     offered.EqualTo: "=",
     offered.GreaterThan: ">",
@@ -86,7 +96,9 @@ class OmniGraphSource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        self.scan = _scan_of(options)
+        self.asked = Asked.of(options)
+        self.query = self.asked.query()
+        self.scan = None if self.query is not None else self.asked.scan()
         self.rows_per_task = int(options.get("rowsPerTask", "0"))
 
     @classmethod
@@ -95,18 +107,49 @@ class OmniGraphSource(DataSource):
         return NAME
 
     def schema(self) -> StructType:
-        """The table's columns in Spark's types."""
+        """The columns in Spark's types: the table's, the query's, or those of changes."""
         from omnigraph.spark.types import spark_schema
 
-        return spark_schema(self.scan.schema())
+        if self.asked.wants_changes:
+            return spark_schema(self.asked.change_schema())
+        return spark_schema(self.query.rows().schema if self.query is not None else self._scan.schema())
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the columns that `schema` has, which may be fewer than the table's."""
         from dataclasses import replace
 
-        scan = replace(self.scan, columns=tuple(schema.fieldNames()))
+        if self.asked.wants_changes:
+            raise InvalidInput("changes are a stream: read them with spark.readStream.")
+        if self.query is not None:
+            from omnigraph.spark.query_source import QueryReader
+
+            return QueryReader(self.query)
+        scan = replace(self._scan, columns=tuple(schema.fieldNames()))
         _require_same_types(scan, schema)
         return OmniGraphReader(scan, schema, self.rows_per_task)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: ARG002, FBT001 - Spark's own
+        """A writer of one commit."""
+        from omnigraph.spark.writer import TypeWriter
+
+        return TypeWriter(self.asked.target(overwrite=overwrite))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's own
+        """A reader of changes."""
+        if not self.asked.wants_changes:
+            raise InvalidInput('a stream reads changes: add .option("changes", "true").')
+        return self.asked.changes()
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, FBT001, N802
+        """A writer of one commit per micro-batch."""
+        from omnigraph.spark.writer import TypeStreamWriter
+
+        return TypeStreamWriter(self.asked.stream_target(overwrite=overwrite))
+
+    @property
+    def _scan(self) -> TableScan:
+        assert self.scan is not None
+        return self.scan
 
 
 class OmniGraphReader(DataSourceReader):
@@ -167,27 +210,6 @@ class _Pushdown:
 
     def __call__(self, filters: list[offered.Filter]) -> Iterable[offered.Filter]:
         return list(self.reader.take(filters))
-
-
-def _scan_of(options: MutableMapping[str, str]) -> TableScan:
-    from omnigraph.spark.table_scan import resolve_scan
-
-    for needed in ("path", "type"):
-        if not options.get(needed):
-            where = '.load("./graph.omni")' if needed == "path" else '.option("type", "Person")'
-            raise InvalidInput(f"format({NAME!r}) needs the {needed}: {where}")
-    columns = options.get("columns")
-    return resolve_scan(
-        options["path"],
-        options["type"],
-        branch=options.get("branch") or "main",
-        snapshot=options.get("snapshot"),
-        timestamp=options.get("timestamp"),
-        columns=None if columns is None else [each.strip() for each in columns.split(",")],
-        storage_options={
-            key[len(_STORAGE) :]: value for key, value in options.items() if key.lower().startswith(_STORAGE)
-        },
-    )
 
 
 def _require_same_types(scan: TableScan, wanted: StructType) -> None:

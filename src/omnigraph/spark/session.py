@@ -144,12 +144,21 @@ def _launch(
 def _end_started(patience: float = 30.0) -> None:
     """Closing the gateway first lets the process end by itself."""
     atexit.unregister(_end_started)
+    _expect_the_end()
     while _started:
         jvm = _started.pop()
         gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
         if gateway is not None:
             gateway.shutdown()
         jvm.end(patience)
+
+
+def _expect_the_end() -> None:
+    """pyspark's thread for accumulators prints a traceback when the process at its other end goes first."""
+    context = SparkContext._active_spark_context
+    server = getattr(context, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda *_: None
 
 
 def _configuration(master: str, memory: str, tmp_dir: str | os.PathLike[str] | None) -> dict[str, str]:

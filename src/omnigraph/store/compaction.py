@@ -90,7 +90,8 @@ def execute_here(table: Table, tasks: Sequence[CompactionTask]) -> list[RewriteR
 def covered_fragments(table: Table) -> set[int]:
     """The pieces that some index of the table covers."""
     with lance_errors(f"listing the indexes of {table.path}"):
-        return {number for each in table.dataset.list_indices() for number in each["fragment_ids"]}
+        indexes = table.dataset.describe_indices()
+    return {number for index in indexes for segment in index.segments for number in segment.fragment_ids}
 
 
 def _tail(table: Table, policy: FoldPolicy) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 IndexKind = Literal["btree", "inverted", "vector", "label_list"]
 _LANCE_KIND = {"btree": "BTREE", "inverted": "INVERTED", "vector": "IVF_FLAT", "label_list": "LABEL_LIST"}
 
+# Up to here looking at every vector takes less than a hundredth of a second.
+_PARTITIONED = 50_000
+
 _CAN_INDEX: dict[IndexKind, Callable[[pa.DataType], bool]] = {
     "btree": lambda kind: not pa.types.is_nested(kind),
     "inverted": lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind),
@@ -32,7 +36,11 @@ _CAN_INDEX: dict[IndexKind, Callable[[pa.DataType], bool]] = {
 
 @dataclass(frozen=True)
 class IndexSpec:
-    """An index to build. A vector index has one partition, which searches exactly; `metric` is for vectors alone."""
+    """An index to build. `metric` is for vectors alone.
+
+    A vector index of a small table has one partition, which searches exactly; that of a large one has several, of which
+    a search looks at the nearest.
+    """
 
     column: str
     kind: IndexKind
@@ -64,9 +72,16 @@ def _require_column(table: Table, spec: IndexSpec) -> None:
         raise InvalidInput(f"column {spec.column!r} of {table.path} is of type {kind}: no {spec.kind} index fits it")
 
 
+def vector_partitions(rows: int) -> int:
+    """Into how many partitions an index of so many vectors is cut: a search then looks at some thousand of them."""
+    return 1 if rows < _PARTITIONED else math.isqrt(rows)
+
+
 def _build(table: Table, spec: IndexSpec) -> lance.Index:
     dataset = table.dataset
-    options: dict[str, object] = {"num_partitions": 1, "metric": spec.metric} if spec.kind == "vector" else {}
+    options: dict[str, object] = {}
+    if spec.kind == "vector":
+        options = {"num_partitions": vector_partitions(table.count_rows()), "metric": spec.metric}
     segment = dataset.create_index_uncommitted(
         spec.column,
         _LANCE_KIND[spec.kind],

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from omnigraph.store.tables import Table, TableStore
 
-    Addresses = NDArray[np.uint64]
+    Numbers = NDArray[np.uint64]
 
 ROW_ADDRESS = "_rowaddr"
 _NOWHERE = np.zeros(0, dtype=np.uint64)
@@ -36,7 +36,7 @@ class Part:
 
     pieces: tuple[int, ...]
     rows: int
-    addresses: Addresses
+    addresses: Numbers
 
 
 def differing_parts(tables: TableStore, old: Table, new: Table) -> tuple[Part, Part]:
@@ -55,7 +55,7 @@ def differing_parts(tables: TableStore, old: Table, new: Table) -> tuple[Part, P
     return _part(before, known, gone), _part(after, known, come)
 
 
-def _part(pieces: dict[int, LanceFragment], shared: set[int], addresses: Addresses) -> Part:
+def _part(pieces: dict[int, LanceFragment], shared: set[int], addresses: Numbers) -> Part:
     alone = [each for each in pieces if each not in shared]
     return Part(tuple(alone), sum(int(pieces[each].metadata.num_rows) for each in alone), addresses)
 
@@ -74,7 +74,7 @@ def _removals(piece: LanceFragment) -> tuple[int, int] | None:
     return None if file is None else (int(file.read_version), int(file.id))
 
 
-def _removed(tables: TableStore, table: Table, piece: LanceFragment) -> Addresses:
+def _removed(tables: TableStore, table: Table, piece: LanceFragment) -> Numbers:
     """The addresses of a piece's removed rows."""
     metadata: FragmentMetadata = piece.metadata
     if metadata.deletion_file is None:
@@ -85,7 +85,7 @@ def _removed(tables: TableStore, table: Table, piece: LanceFragment) -> Addresse
     return offsets + np.uint64(piece.fragment_id << 32)
 
 
-def _listed(tables: TableStore, table: Table, piece: LanceFragment) -> Addresses | None:
+def _listed(tables: TableStore, table: Table, piece: LanceFragment) -> Numbers | None:
     """The removed rows that a small file lists; None when they are so many that Lance keeps them another way."""
     path = str(piece.deletion_file())
     if not path.endswith(".arrow"):
@@ -95,7 +95,7 @@ def _listed(tables: TableStore, table: Table, piece: LanceFragment) -> Addresses
     except ObjectNotFound:
         return None
     with pa.ipc.open_file(io.BytesIO(data)) as file:
-        offsets: Addresses = file.read_all().column(0).to_numpy().astype(np.uint64)
+        offsets: Numbers = file.read_all().column(0).to_numpy().astype(np.uint64)
     return offsets
 
 
@@ -108,7 +108,7 @@ def _home(table: Table, metadata: FragmentMetadata) -> str:
     return path[path.rindex(table.path) :].rstrip("/")
 
 
-def _living(table: Table, piece: LanceFragment) -> Addresses:
+def _living(table: Table, piece: LanceFragment) -> Numbers:
     """The offsets of a piece's rows that are not removed; no data file is read for it."""
     batches: Iterable[pa.RecordBatch] = table.scan([ROW_ADDRESS], fragments=[piece.fragment_id])
     found = [np.asarray(each.column(ROW_ADDRESS).to_numpy(), dtype=np.uint64) for each in batches]

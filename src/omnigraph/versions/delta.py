@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.manifest.references import branch_references
-from omnigraph.store.filters import Compare, one_of
+from omnigraph.store.filters import one_of
 from omnigraph.store.shared_files import ROW_ADDRESS, differing_parts
 from omnigraph.store.tables import ID
 from omnigraph.versions.same_rows import same_rows
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from omnigraph.manifest.snapshot import TableEntry
-    from omnigraph.store.shared_files import Addresses, Part
+    from omnigraph.store.shared_files import Numbers, Part
     from omnigraph.store.tables import Table, TableStore
 
 ROW_ID = "_rowid"
@@ -120,29 +120,39 @@ def _differing(tables: TableStore, base: TableEntry, side: TableEntry) -> tuple[
 
 
 def _not_only_moved(old: Table, new: Table, gone: Part, come: Part) -> tuple[pa.Table, pa.Table]:
-    """The same without rows that a compaction has rewritten as they were."""
-    same = new.read([ROW_ID], Compare(_UPDATED, "<=", old.version), fragments=come.pieces).column(ROW_ID)
-    there = old.read([ROW_ID], fragments=gone.pieces).column(ROW_ID)
-    lost: list[Any] = there.filter(pc.invert(pc.is_in(there, value_set=same))).to_pylist()
-    written = new.read(_columns(new), Compare(_UPDATED, ">", old.version), fragments=come.pieces)
-    before = [_rows_at(old, gone.addresses), _rows_by(old, ROW_ID, lost)]
-    return pa.concat_tables(before), pa.concat_tables([_rows_at(new, come.addresses), written])
+    """The same without rows that a compaction rewrote as they were: of one row id, last changed at one version."""
+    there, here = _row_versions(old, gone), _row_versions(new, come)
+    shared, at, again = np.intersect1d(there[0], here[0], assume_unique=True, return_indices=True)
+    same = shared[there[1][at] == here[1][again]]
+    before = _picked(old, ROW_ID, np.setdiff1d(there[0], same), gone.pieces)
+    after = _picked(new, ROW_ID, np.setdiff1d(here[0], same), come.pieces)
+    return pa.concat_tables([_rows_at(old, gone), before]), pa.concat_tables([_rows_at(new, come), after])
+
+
+def _row_versions(table: Table, part: Part) -> tuple[Numbers, Numbers]:
+    """The ids of the rows of a part's pieces, and the versions at which they were last changed."""
+    rows = table.read([ROW_ID, _UPDATED], fragments=part.pieces)
+    return rows.column(ROW_ID).to_numpy(), rows.column(_UPDATED).to_numpy()
 
 
 def _rows_of(table: Table, part: Part) -> pa.Table:
-    rows = _rows_at(table, part.addresses)
+    rows = _rows_at(table, part)
     return pa.concat_tables([rows, table.read(_columns(table), fragments=part.pieces)]) if part.pieces else rows
 
 
-def _rows_at(table: Table, addresses: Addresses) -> pa.Table:
-    """Rows by their addresses: a few are fetched; many are picked from a scan of their pieces."""
-    if len(addresses) <= FETCHED_ROWS:
-        return _rows_by(table, ROW_ADDRESS, addresses.tolist())
-    pieces = [int(each) for each in np.unique(addresses >> np.uint64(32))]
-    wanted = pa.array(addresses)
+def _rows_at(table: Table, part: Part) -> pa.Table:
+    pieces = np.unique(part.addresses >> np.uint64(32)).tolist()
+    return _picked(table, ROW_ADDRESS, part.addresses, pieces)
+
+
+def _picked(table: Table, column: str, numbers: Numbers, pieces: Sequence[int]) -> pa.Table:
+    """Rows by Lance's own numbers: a few are fetched; many are picked from a scan of their pieces."""
+    if len(numbers) <= FETCHED_ROWS:
+        return _rows_by(table, column, numbers.tolist())
+    wanted = pa.array(numbers)
     found = [
-        each.filter(pc.is_in(each.column(ROW_ADDRESS), value_set=wanted)).select(_columns(table))
-        for each in table.scan([*_columns(table), ROW_ADDRESS], fragments=pieces)
+        each.filter(pc.is_in(each.column(column), value_set=wanted)).select(_columns(table))
+        for each in table.scan([*_columns(table), column], fragments=pieces)
     ]
     return pa.Table.from_batches(found, schema=table.schema_of(None))
 

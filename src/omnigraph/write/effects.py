@@ -190,7 +190,7 @@ class Effects:
         return landed
 
     def _tidied(self, write: TableWrite, landed: Committed, ticket: Ticket) -> Committed:
-        """The table with its pieces in order, if it is time for that. Not being able to is no failure of the operation."""
+        """The table with its pieces in order, if it is time for that. Not being able to is no failure of the whole."""
         try:
             staged = self._stage_tidying(write, landed.table)
             if staged is None:
@@ -200,7 +200,7 @@ class Effects:
             tidied = commit_staged(staged, operation_id=ticket.sidecar.operation_id)
         except CommitOutcomeUnknown:
             raise
-        except OmniGraphError as error:
+        except (OmniGraphError, OSError) as error:
             log.warning("%s was written and not tidied, which is tried again later: %s", landed.table.path, error)
             return landed
         # Otherwise another program's commit lies between, and only the version before it is the graph's.

@@ -60,11 +60,25 @@ def check_schema_files(
     accepted = _accepted_hash(state_json, uri)
     if ir_hash(stored) != accepted:
         raise _drift(uri, f"{IR} has the hash {ir_hash(stored)}, and {STATE} accepted {accepted}")
-    for reading in (catalog, _released_reading(catalog)):
-        if ir_hash(catalog_to_ir(reading)) == accepted:
-            return reading
+    reading = _reading(catalog, accepted)
+    if reading is not None:
+        return reading
     found = differences(catalog_to_ir(catalog), stored, left_name=SOURCE, right_name=IR)
     raise _drift(uri, f"{SOURCE} no longer says what was accepted:\n" + "\n".join(f"  {each}" for each in found))
+
+
+def accepted_catalog(source: str | bytes, accepted: str, *, uri: str = "<graph>") -> Catalog:
+    """The catalog of a schema that a commit names by its hash. `SchemaContractDrift` when the text says another."""
+    reading = _reading(_compiled(source, uri), accepted)
+    if reading is None:
+        raise _drift(uri, f"the text that is kept for the schema {accepted} is that of another")
+    return reading
+
+
+def _reading(catalog: Catalog, accepted: str) -> Catalog | None:
+    """The catalog as it was accepted, by this program or by a released one."""
+    readings = (catalog, _released_reading(catalog))
+    return next((each for each in readings if ir_hash(catalog_to_ir(each)) == accepted), None)
 
 
 def _compiled(source: str | bytes, uri: str) -> Catalog:

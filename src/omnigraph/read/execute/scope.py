@@ -109,6 +109,13 @@ class Scope:
         bound = self.read.bound(self.variables[leaf.field.variable])
         return self.searches.values(leaf, bound, rows.keys[leaf.field.variable])
 
+    def ranked(self, leaf: Nearest | Bm25, rows: Rows) -> pa.Array[Any]:
+        """Like `searched`, for an order of the best alone."""
+        if not is_given(leaf):
+            return searched_by_row(self, leaf, rows)
+        bound = self.read.bound(self.variables[leaf.field.variable])
+        return self.searches.ranks(leaf, bound, rows.keys[leaf.field.variable])
+
     def computed(self, expressions: Sequence[Expression], rows: Rows) -> pa.Table:
         """The values of some expressions, a column for each."""
         key, builder = ("computed", tuple(expressions)), self.builder()

@@ -98,7 +98,10 @@ class Deepening:
         vector = self.scope.searches.vector(arm, bound)
         assert vector is not None
         metric = metric_of(self.scope.searches.declared(arm, bound))
-        return nearest_rows(table, arm.field.property, metric, vector, most, where)
+        exact = self.scope.read.options.exact_search
+        rows, found = nearest_rows(table, arm.field.property, metric, vector, most, where, exact=exact)
+        self.scope.searches.remember_nearest(arm, rows, found)
+        return rows
 
     def _surely(self, arm: Nearest | Bm25, rows: Rows, asked: Numbers, *, nodes: bool) -> int:
         """How many matches are better than everything that was not asked for."""

@@ -34,7 +34,7 @@ def fused_scores(scope: Scope, fusion: Rrf, rows: Rows, most: int) -> pa.Array[A
 
 def _best(scope: Scope, arm: Nearest | Bm25, rows: Rows, places: Numbers, size: int) -> NDArray[np.float64]:
     """For each node its best value of one ranking, smaller being better; infinity when it has none."""
-    values: Any = scope.searched(arm, rows)
+    values: Any = scope.ranked(arm, rows)
     missing = np.inf if isinstance(arm, Nearest) else -np.inf
     numbers = values.fill_null(missing).to_numpy(zero_copy_only=False)
     best = np.full(size, np.inf)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from omnigraph.language.schema.catalog import Property
     from omnigraph.read.execute.bound import Bound
     from omnigraph.read.execute.read import Read
-    from omnigraph.read.execute.table_rows import Numbers
+    from omnigraph.read.execute.table_rows import Numbers, TableRows
 
 Search = TextMatch | Nearest | Bm25
 _DEFAULT_EDITS = 2
@@ -33,6 +33,7 @@ class Searches:
 
     read: Read
     _hits: dict[tuple[Search, str], TextHits] = field(default_factory=dict)
+    _near: dict[Nearest, TextHits] = field(default_factory=dict)
 
     def values(self, search: Search, bound: Bound, keys: Numbers) -> pa.Array[Any]:
         """Truth, score or distance at each key; null where there is no node, no text or no vector."""
@@ -48,9 +49,23 @@ class Searches:
             if isinstance(search, Bm25):
                 scores[mine] = self.hits(search, bound, table.name).scores_at(rows[mine])
             else:
-                metric = metric_of(self.declared(search, bound))
-                vector = self.vector(search, bound)
-                scores[mine] = distances(table, search.field.property, metric, vector, rows[mine])
+                scores[mine] = self._distances(search, bound, table, rows[mine])
+        numbers: pa.Array[Any] = pa.array(scores, mask=np.isnan(scores))
+        return numbers
+
+    def _distances(self, search: Nearest, bound: Bound, table: TableRows, rows: Numbers) -> NDArray[np.float64]:
+        found = self._near[search].scores_at(rows) if search in self._near else np.full(len(rows), np.nan)
+        unknown = np.flatnonzero(np.isnan(found))
+        if len(unknown):
+            metric, vector = metric_of(self.declared(search, bound)), self.vector(search, bound)
+            found[unknown] = distances(table, search.field.property, metric, vector, rows[unknown])
+        return found
+
+    def ranks(self, search: Nearest | Bm25, bound: Bound, keys: Numbers) -> pa.Array[Any]:
+        """Like `values`, but where the best are known, the others need not be: no ranking gets as far as them."""
+        if not isinstance(search, Nearest) or search not in self._near:
+            return self.values(search, bound, keys)
+        scores = self._near[search].scores_at(keys)
         numbers: pa.Array[Any] = pa.array(scores, mask=np.isnan(scores))
         return numbers
 
@@ -83,6 +98,11 @@ class Searches:
     def remember(self, search: Bm25, type_name: str, hits: TextHits) -> None:
         """The best hits are known; nothing else will be looked at."""
         self._hits[search, type_name] = hits
+
+    def remember_nearest(self, search: Nearest, rows: Numbers, found: NDArray[np.float64]) -> None:
+        """The distances of the nearest rows of the one table that is searched."""
+        order = np.argsort(rows)
+        self._near[search] = TextHits(rows[order], found[order])
 
     def forget(self, search: Search) -> None:
         """A search that will not be asked for again."""

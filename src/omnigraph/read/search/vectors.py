@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from omnigraph.read.options import Embedder
     from omnigraph.store.filters import Filter
 
+# So many partitions of an index are looked at.
+_PROBES = 32
+
 
 def vector_of(value: object, declared: Property, embed: Embedder | None) -> NDArray[np.float32] | None:
     """The vector that is asked for: as given, or the embedding of a text."""
@@ -84,9 +87,17 @@ def _measured(vectors: NDArray[np.float32], vector: NDArray[np.float32], metric:
 
 
 def nearest_rows(
-    table: TableRows, column: str, metric: Metric, vector: NDArray[np.float32], most: int, where: Filter | None
-) -> Numbers:
-    """The rows whose vectors are nearest, of those that a filter selects."""
-    query = {"column": column, "q": vector, "k": most, "metric": metric, "use_index": True}
+    table: TableRows,
+    column: str,
+    metric: Metric,
+    vector: NDArray[np.float32],
+    most: int,
+    where: Filter | None,
+    *,
+    exact: bool = False,
+) -> tuple[Numbers, NDArray[np.float64]]:
+    """The rows whose vectors are nearest, of those that a filter selects, and their distances."""
+    query = {"column": column, "q": vector, "k": most, "metric": metric, "use_index": not exact, "nprobes": _PROBES}
     found = table.search_store(["_distance"], where, nearest=query)
-    return found[ROW_NUMBER].to_numpy().astype(np.int64)
+    distances_found = found["_distance"].to_numpy().astype(np.float64)
+    return found[ROW_NUMBER].to_numpy().astype(np.int64), distances_found

@@ -141,9 +141,9 @@ class Inquiry:
                 yield Offender(rule.table_key, put.column(ORDER)[int(row)].as_py(), error)
 
     def _staying(self, key: str, there: pa.Table) -> pa.Table:
-        """Committed rows that the load does not replace."""
-        if self.mode != "merge" or not there.num_rows:
-            return there
+        """Committed rows that the load does not touch."""
+        if not there.num_rows or self.mode == "overwrite":
+            return there.slice(0, 0)
         replaced = self._put_ids(key, there.column(ID))
         return there.filter(pc.invert(pc.is_in(there.column(ID), value_set=replaced)))
 
@@ -195,9 +195,10 @@ class Inquiry:
         put, there = self._look(
             [Look(rule.edge_key, ("src",), numbers, ("src",), committed=each) for each in (False, True)]
         )
-        staying = there.slice(0, 0) if self.mode == "overwrite" else self._staying(rule.edge_key, there)
+        staying = self._staying(rule.edge_key, there)
         counts = Counter([*put.column("src").to_pylist(), *staying.column("src").to_pylist()])
-        before = set(_edges(there)) - set(_edges(staying))
+        # Rows that must be new replace nothing.
+        before = set() if self.mode == "append" else set(_edges(there)) - set(_edges(staying))
         gained = {
             src: order for row_id, order, src in reversed(list(_triples(put, "src"))) if (row_id, src) not in before
         }

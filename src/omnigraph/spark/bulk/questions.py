@@ -141,14 +141,14 @@ class _Plan:
             rule, table = count_rule(self._catalog.edges[name]), self._staged.get(self._catalog.edges[name].table_key)
             if rule is None or table is None:
                 continue
-            may_replace = self._mode == "merge" and not table.is_minted
+            may_replace = self._mode != "overwrite" and not table.is_minted
             space, beside = self._space(rule), ID if may_replace else None
             self._put(rule.edge_key, Emission(space, PUT, ("src",), beside))
             if self._mode == "overwrite" and rule.minimum and rule.node_key in self._staged:
                 self._nodes(rule.node_key)  # a source that is removed itself is not counted
             role = GONE if self._mode == "overwrite" else THERE
             self._committed(rule.edge_key, Emission(space, role, ("src",), beside))
-            if may_replace and rule.minimum and "src" not in table.type.rules.key:
+            if may_replace and self._mode == "merge" and rule.minimum and "src" not in table.type.rules.key:
                 moves = self._space(Moves(rule))
                 self._put(rule.edge_key, Emission(moves, PUT, (ID,), "src"))
                 self._committed(rule.edge_key, Emission(moves, THERE, (ID,), "src"))

@@ -87,7 +87,7 @@ def emitted(source: Source) -> Iterator[tuple[Emission, Numbers]]:
                 other = numbers_of(rows.column(each.beside))
                 yield each, np.column_stack([numbers, other if valid.all() else other[valid]])
             else:
-                yield each, np.unique(numbers) if each.role in (ASKED, KEPT) else numbers
+                yield each, distinct(np.sort(numbers))[0] if each.role in (ASKED, KEPT) else numbers
 
 
 def _chunks(source: Source) -> Iterator[list[pa.RecordBatch]]:
@@ -131,18 +131,18 @@ def _suspects(space: Space, roles: dict[int, Numbers]) -> Iterator[tuple[int, Nu
 
 def _of_ids(roles: dict[int, Numbers]) -> Iterator[tuple[int, Numbers]]:
     put, there = roles.get(PUT, _NONE), roles.get(THERE, _NONE)
-    distinct, repeated = _distinct(put)
+    mine, repeated = distinct(put)
     yield REPEATED, repeated
-    committed, _ = _distinct(there)
-    yield TAKEN, np.intersect1d(distinct, committed, assume_unique=True)
-    present = np.concatenate([distinct, committed])
+    committed, _ = distinct(there)
+    yield TAKEN, _common(mine, committed)
     for role, kind in ((ASKED, MISSING), (KEPT, STRANDED)):
-        asked, _ = _distinct(roles.get(role, _NONE))
-        yield kind, _absent(asked, np.unique(present) if role in roles else present)
+        if role in roles:
+            present, _ = distinct(np.sort(np.concatenate([mine, committed])))
+            yield kind, _absent(distinct(roles[role])[0], present)
 
 
-def _distinct(ordered: Numbers) -> tuple[Numbers, Numbers]:
-    """Each number once, and those that stand more than once."""
+def distinct(ordered: Numbers) -> tuple[Numbers, Numbers]:
+    """Each of sorted numbers once, and those that stand more than once. Quicker than hashing them."""
     if len(ordered) < 2:
         return ordered, _NONE
     same = ordered[1:] == ordered[:-1]
@@ -153,20 +153,23 @@ def _distinct(ordered: Numbers) -> tuple[Numbers, Numbers]:
 
 def _absent(asked: Numbers, present: Numbers) -> Numbers:
     """Sorting both together is quicker than looking each up, and mostly nothing is absent."""
-    if not len(asked):
-        return _NONE
-    if len(np.intersect1d(asked, present, assume_unique=True)) == len(asked):
+    if len(_common(asked, present)) == len(asked):
         return _NONE
     return np.setdiff1d(asked, present, assume_unique=True)
+
+
+def _common(first: Numbers, second: Numbers) -> Numbers:
+    """The numbers that two sets share."""
+    return np.intersect1d(first, second, assume_unique=True) if len(first) and len(second) else _NONE
 
 
 def _held(roles: dict[int, Numbers]) -> Numbers:
     """Tuples of two rows that are put, or of one and a committed row of another id."""
     put, there = roles.get(PUT, _NONE.reshape(0, 2)), roles.get(THERE, _NONE.reshape(0, 2))
-    distinct, repeated = _distinct(np.sort(put[:, 0]))
+    mine, repeated = distinct(np.sort(put[:, 0]))
     if not len(there):
         return repeated
-    candidates = there[np.isin(there[:, 0], distinct)]
+    candidates = there[np.isin(there[:, 0], mine)]
     others = _without(candidates, put)
     return np.unique(np.concatenate([repeated, others[:, 0]]))
 

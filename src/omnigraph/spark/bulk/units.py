@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import lance
 import pyarrow as pa
+from pyarrow import parquet
 
 from omnigraph.spark.source_files import SourceFile, resolved_options
 from omnigraph.spark.splits import Split, number_lines, plan_splits, read_blocks
@@ -74,8 +75,8 @@ def read_unit(unit: Unit, catalog: Catalog, world: World) -> Iterator[Batch]:
             reader = _fragment_reader(unit, world)
             yield from read_arrow(reader, kind, catalog, source=unit.input.name, first_row=unit.first_row)
             return
-        with readable(unit.input.data), open_file(unit.input.data, world) as stream:
-            reader = _row_group_reader(unit, stream)
+        with readable(unit.input.data), _parquet(unit.input, world) as file:
+            reader = _row_group_reader(unit, file)
             yield from read_arrow(reader, kind, catalog, source=unit.input.name, first_row=unit.first_row)
     else:
         yield from read_input(unit.input, catalog, world)
@@ -110,10 +111,8 @@ def _cut(each: Input, sizes: Sequence[tuple[int, int]]) -> list[Unit]:
 
 
 def _row_groups(each: Input, world: World) -> list[tuple[int, int]]:
-    from pyarrow import parquet
-
-    with readable(each.data), open_file(each.data, world) as stream:
-        metadata = parquet.ParquetFile(stream).metadata
+    with readable(each.data), _parquet(each, world) as file:
+        metadata = file.metadata
         return [(index, metadata.row_group(index).num_rows) for index in range(metadata.num_row_groups)]
 
 
@@ -147,10 +146,13 @@ def _fragment_reader(unit: Unit, world: World) -> pa.RecordBatchReader:
     return reader
 
 
-def _row_group_reader(unit: Unit, stream: BinaryIO) -> pa.RecordBatchReader:
-    from pyarrow import parquet
+def _parquet(each: Input, world: World) -> parquet.ParquetFile:
+    """A file of this machine is read by Arrow itself, which is quicker than through Python."""
+    where = each.data.where
+    return parquet.ParquetFile(open_file(each.data, world) if is_remote(where) else where, memory_map=True)
 
-    file = parquet.ParquetFile(stream)
+
+def _row_group_reader(unit: Unit, file: parquet.ParquetFile) -> pa.RecordBatchReader:
     batches = file.iter_batches(batch_size=_BATCH, row_groups=list(unit.pieces or ()))
     return pa.RecordBatchReader.from_batches(file.schema_arrow, batches)
 

@@ -104,11 +104,11 @@ class Mapper:
         rows = self.workspace.frames.get(mapping.source.value)
         if rows is None or mapping.where is None:
             return rows
+        found: list[DataFrame] = []
         with self.workspace.told_at(mapping.where):
-            kept = rows.where(f.expr(mapping.where.value))
-            _ = kept.schema
-            return kept
-        return None
+            found.append(rows.where(f.expr(mapping.where.value)))
+            _ = found[0].schema
+        return found[0] if found else None
 
     def _columns(self, mapping: TypeMapping, kind: NodeType | EdgeType, rows: DataFrame) -> list[Column]:
         if mapping.columns is None:

@@ -28,6 +28,7 @@ class MergeOptions:
     by_property: bool = True
     resolver: Resolver = None
     actor: str | None = None
+    idempotency_key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ class Merge:
             branch=self._target,
             actor=self._options.actor,
             merged_parent=self._theirs.commit_id,
+            idempotency_key=self._options.idempotency_key,
         )
         receipt = commit(self._manifest, operation)
         assert receipt is not None

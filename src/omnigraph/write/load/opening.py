@@ -28,15 +28,16 @@ _WILD = frozenset("*?[")
 
 @dataclass(frozen=True)
 class Found:
-    """One file: its path or URI, and its size in bytes."""
+    """One file: its absolute path or URI, its size in bytes, and the path it was given by."""
 
     where: str
     size: int
+    given: str = ""
 
     @property
     def name(self) -> str:
         """What messages call it."""
-        return self.where
+        return self.given or self.where
 
     @property
     def suffix(self) -> str:
@@ -60,7 +61,7 @@ def find_files(where: str, world: World) -> list[Found]:
 
 def open_file(found: Found, world: World) -> BinaryIO:
     """The bytes of a file, unpacked. Raises `InvalidInput` or a `StoreError` when they cannot be had."""
-    stream: Any = _open_remote(found, world) if is_remote(found.where) else _open_local(found.where)
+    stream: Any = _open_remote(found, world) if is_remote(found.where) else _open_local(found)
     packer = PACKED.get(PurePosixPath(found.where).suffix)
     opened: Any = stream if packer is None else pa.CompressedInputStream(stream, packer)
     return cast("BinaryIO", opened)
@@ -82,7 +83,8 @@ def _find_local(where: str) -> list[Found]:
 
 
 def _local(path: Path) -> Found:
-    return Found(str(path), path.stat().st_size)
+    # Absolute, since a Spark task has a working directory of its own.
+    return Found(str(path.absolute()), path.stat().st_size, str(path))
 
 
 def _counts(path: Path | PurePosixPath) -> bool:
@@ -90,11 +92,11 @@ def _counts(path: Path | PurePosixPath) -> bool:
     return not any(part.startswith((".", "_")) for part in path.parts)
 
 
-def _open_local(where: str) -> BinaryIO:
+def _open_local(found: Found) -> BinaryIO:
     try:
-        return Path(where).open("rb")
+        return Path(found.where).open("rb")
     except OSError as error:
-        raise InvalidInput(f"{where} cannot be read: {error.strerror or error}.") from error
+        raise InvalidInput(f"{found.name} cannot be read: {error.strerror or error}.") from error
 
 
 def _find_remote(where: str, world: World) -> list[Found]:

@@ -65,6 +65,13 @@ class LoadPlan:
         return "spark" if big or any(each.form == "spark" for each in self.inputs) else "local"
 
 
+def can_be_read_again(source: object) -> bool:
+    """Whether a load that failed may read its source from the beginning; False for what is used up by reading."""
+    if isinstance(source, Mapping):
+        return all(can_be_read_again(each) for each in source.values())
+    return isinstance(source, str | bytes | os.PathLike | list | tuple | dict) or hasattr(source, "columns")
+
+
 def plan_load(source: object, catalog: Catalog, world: World) -> LoadPlan:
     """Understand what was passed to a load. Raises `InvalidInput` when it is nothing that can be loaded."""
     if isinstance(source, Mapping):

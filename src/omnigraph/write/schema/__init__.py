@@ -1,1 +1,1 @@
-"""Changing the schema of a graph: what the rows must satisfy, how they come into their new shape, and the one commit."""
+"""Changing the schema of a graph: what rows must satisfy, how they come into their new shape, and the one commit."""

@@ -65,9 +65,7 @@ def _wrong_values(
     name: str, catalog: Catalog, table_key: str, shape: NewShape, table: Table
 ) -> Iterator[ConstraintViolation]:
     rules = [
-        each
-        for each in value_rules(catalog, table_key)
-        if isinstance(each, Within | Matches) and each.property == name
+        each for each in value_rules(catalog, table_key) if isinstance(each, Within | Matches) and each.property == name
     ]
     for rows in shape.rows(table, [ID, name]):
         yield from value_violations(rules, rows)

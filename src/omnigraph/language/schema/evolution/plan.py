@@ -48,6 +48,9 @@ class MigrationPlan:
         """`{supported, steps: [{kind, …}]}`."""
         return {"supported": self.supported, "steps": [step.to_json() for step in self.steps]}
 
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.steps)) or "no schema changes"
+
     def raise_if_unsupported(self) -> None:
         """Raise `SchemaChangeRefused` with every refusal and its way out."""
         refused = [step for step in self.steps if step.kind == "unsupported_change"]

@@ -1,0 +1,145 @@
+"""One state of the graph as files, written by many tasks: graph records, Parquet or CSV, several files per type.
+
+Files are named so that a load of the directory reads them back: `nodes/Person.00007.parquet`. Every task reads the
+version that the export began with, and a task that runs twice writes the same file twice.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Literal
+
+import pyarrow as pa
+
+from omnigraph.errors import InvalidInput, StoreError
+from omnigraph.language.schema.catalog import EdgeType, NodeType
+from omnigraph.read.export import exported_types, piece_rows, record_lines
+from omnigraph.read.export_tables import write_rows
+from omnigraph.spark.table_scan import ROWS_PER_TASK, TableScan, tasks_of
+from omnigraph.spark.tasks import errors_of_tasks, one_task_each
+from omnigraph.store.location import OBJECT_STORES, Location, parse_location
+from omnigraph.store.remote_objects import open_remote_objects
+from omnigraph.world import REAL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from omnigraph.language.schema.catalog import Catalog
+    from omnigraph.manifest.graph_manifest import GraphManifest
+    from omnigraph.manifest.snapshot import Snapshot
+
+Form = Literal["jsonl", "parquet", "csv"]
+_TEXT: pa.DataType = pa.string()
+_NUMBER: pa.DataType = pa.int64()
+_WRITTEN = pa.schema([("file", _TEXT), ("rows", _NUMBER)])
+
+
+@dataclass(frozen=True)
+class ExportedFile:
+    """A path or URI, and how many rows it has."""
+
+    file: str
+    rows: int
+
+
+def export_files(
+    session: SparkSession,
+    manifest: GraphManifest,
+    catalog: Catalog,
+    snapshot: Snapshot,
+    destination: str,
+    *,
+    form: Form = "jsonl",
+    types: Sequence[str] | None = None,
+    rows_per_file: int = ROWS_PER_TASK,
+) -> list[ExportedFile]:
+    """Write the types below a directory, or a prefix of a bucket, in which nothing is yet; the files by name."""
+    target = _target(destination, manifest)
+    location = manifest.stores.tables.location
+    parts = [
+        _Part(kind, number, task)
+        for kind in exported_types(catalog, types)
+        for number, task in enumerate(_tasks(TableScan(location, snapshot[kind.table_key].pin), rows_per_file))
+    ]
+    with errors_of_tasks():
+        frame = one_task_each(session, parts, partial(_write, target=target, form=form), _WRITTEN)
+        written = [ExportedFile(row["file"], row["rows"]) for row in frame.collect()]
+    return sorted(written, key=lambda each: each.file)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What one file gets: a group of neighbouring pieces of a table."""
+
+    kind: NodeType | EdgeType
+    number: int
+    scan: TableScan
+
+    def name(self, form: Form) -> str:
+        folder = "edges" if isinstance(self.kind, EdgeType) else "nodes"
+        return f"{folder}/{self.kind.name}.{self.number:05}.{form}"
+
+
+def _tasks(scan: TableScan, rows_per_file: int) -> list[TableScan]:
+    """A type without rows gets a file too, so that a load of the export knows of it."""
+    return tasks_of(scan, rows_per_task=rows_per_file) or [scan]
+
+
+def _write(part: _Part, *, target: Path | Location, form: Form) -> Iterator[pa.RecordBatch]:
+    table = part.scan.table()
+    pieces = part.scan.fragments
+    batches = piece_rows(table, part.kind, pieces) if pieces else iter(())
+    name = part.name(form)
+    if isinstance(target, Path):
+        where, rows = _write_file(target / name, part, batches, form)
+    else:
+        held = io.BytesIO()
+        rows = _fill(held, part, batches, form)
+        open_remote_objects(target, REAL).write(name, held.getvalue())
+        where = f"{target.uri}/{name}"
+    yield pa.record_batch([[where], [rows]], schema=_WRITTEN)
+
+
+def _write_file(path: Path, part: _Part, batches: Iterator[pa.RecordBatch], form: Form) -> tuple[str, int]:
+    """Written under another name first: what has its name is whole, whichever attempt of the task wrote it."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    attempt = 0 if context is None else context.taskAttemptId()
+    unfinished = path.with_name(f"_{path.name}.{attempt}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with unfinished.open("wb") as stream:
+            rows = _fill(stream, part, batches, form)
+        unfinished.replace(path)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror or error}", location=str(path)) from error
+    return str(path), rows
+
+
+def _fill(stream: BinaryIO, part: _Part, batches: Iterator[pa.RecordBatch], form: Form) -> int:
+    if form != "jsonl":
+        return write_rows(batches, part.kind, stream, form=form)
+    rows = 0
+    for batch in batches:
+        stream.writelines(record_lines(part.kind, batch))
+        rows += batch.num_rows
+    return rows
+
+
+def _target(destination: str, manifest: GraphManifest) -> Path | Location:
+    scheme, separator, rest = destination.partition("://")
+    if separator and scheme in OBJECT_STORES:
+        location = parse_location(destination, manifest.world)
+        taken = bool(next(iter(open_remote_objects(location, manifest.world).list("")), None))
+    else:
+        path = Path(rest if scheme == "file" and separator else destination).absolute()
+        taken = path.is_file() or (path.is_dir() and any(path.iterdir()))
+    if taken:
+        raise InvalidInput(f"{destination} is not empty: export to a new directory, so that nothing else is in it.")
+    return location if separator and scheme in OBJECT_STORES else path

@@ -1,0 +1,194 @@
+"""Changing the schema of a graph as one commit: tables come, go and are rewritten, and the schema files follow.
+
+Nobody else has effects meanwhile: the ticket of a schema change competes with every other one, and the claim on
+branches keeps new ones from being made of the old state. Writers that had begun under the old schema find out before
+their first effect, and begin again under the new one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import CommitRejected
+from omnigraph.language.schema.contract import schema_files
+from omnigraph.language.schema.evolution import MigrationPlan, plan_evolution
+from omnigraph.manifest.branches import claim_branches
+from omnigraph.manifest.layout import MAIN, SCHEMA_IR, SCHEMA_SOURCE, SCHEMA_STATE
+from omnigraph.manifest.schema_files import keep_text
+from omnigraph.store.staging import stage_overwrite
+from omnigraph.write.commit import NewTable, Operation, SchemaWrite, TableWrite, WriteSet, commit
+from omnigraph.write.constraints.rules import type_of
+from omnigraph.write.recovery.sidecar import DroppedTable, PlannedSchema
+from omnigraph.write.recovery.sweep import sweep
+from omnigraph.write.schema.checks import require_rules_to_hold
+from omnigraph.write.schema.columns import NewShape
+from omnigraph.write.schema.other_branches import blocked, branches_in_step, purged
+from omnigraph.write.view import View
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from omnigraph.language.schema.catalog import Catalog
+    from omnigraph.language.schema.contract import SchemaFiles
+    from omnigraph.language.schema.evolution import TableChange
+    from omnigraph.manifest.graph_manifest import GraphManifest
+    from omnigraph.manifest.rows import GraphCommit
+    from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.store.lease import Lease
+    from omnigraph.store.staging import Staged
+    from omnigraph.store.tables import Table
+    from omnigraph.write.commit import Receipt
+
+# A change that rewrites large tables holds the claim for longer than making a branch does.
+CLAIM_SECONDS = 3_600.0
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A schema that a graph has: its text, what it means, and the hash that commits name it by."""
+
+    source: str
+    catalog: Catalog
+    hash: str
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What a change of schema did. `commit` is None when there was nothing to change."""
+
+    plan: MigrationPlan
+    commit: GraphCommit | None
+    snapshot: Snapshot
+
+    @property
+    def applied(self) -> bool:
+        """Whether the schema is another one now."""
+        return self.commit is not None
+
+
+@dataclass
+class SchemaApply:
+    """One change, from the schema that main has to the desired one."""
+
+    manifest: GraphManifest
+    accepted: Accepted
+    desired: str
+    desired_catalog: Catalog
+    allow_data_loss: bool = False
+    actor: str | None = None
+    _followers: dict[str, Snapshot] = field(default_factory=dict)
+
+    def plan(self) -> MigrationPlan:
+        """The steps. Nothing is read but the schema."""
+        return plan_evolution(self.accepted.catalog, self.desired_catalog, self.allow_data_loss)
+
+    def run(self) -> Applied:
+        """Carry it out. `SchemaChangeRefused` when the plan, the data or other branches do not allow it."""
+        plan = self.plan()
+        plan.raise_if_unsupported()
+        if not plan.steps:
+            return Applied(plan, None, self.manifest.snapshot())
+        if self.manifest.read_only:
+            raise CommitRejected("the graph was opened read-only: open it for writing to change its schema.")
+        stores, world = self.manifest.stores, self.manifest.world
+        with claim_branches(stores, "changing the schema", world, seconds=CLAIM_SECONDS) as claim:
+            sweep(self.manifest)
+            refusal = blocked(self.manifest, plan)
+            if refusal is not None:
+                raise refusal
+            receipt = self._commit(plan, claim)
+        return Applied(plan, receipt.commit, receipt.snapshot)
+
+    def preview(self) -> Applied:
+        """What `run` would do: refused for the same reasons, and nothing is written."""
+        plan = self.plan()
+        plan.raise_if_unsupported()
+        refusal = blocked(self.manifest, plan)
+        if refusal is not None:
+            raise refusal
+        snapshot = self.manifest.snapshot()
+        self._check(plan, View(snapshot, self.manifest.stores.tables))
+        self._checked_followers(plan)
+        return Applied(plan, None, snapshot)
+
+    def _commit(self, plan: MigrationPlan, claim: Lease) -> Receipt:
+        files = schema_files(self.desired, SCHEMA_SOURCE)
+        objects = self.manifest.stores.objects
+        keep_text(objects, self.accepted.hash, self.accepted.source.encode())
+        keep_text(objects, files.ir_hash, files.source)
+        self._followers = self._checked_followers(plan)
+        operation = Operation(
+            "SchemaApply",
+            lambda view: self._changes(plan, files, view),
+            actor=self.actor,
+            schema=self.manifest.line(MAIN).state.schema,
+            last_look=lambda: self._look_again(plan, claim),
+        )
+        receipt = commit(self.manifest, operation)
+        assert receipt is not None, "a change of schema is never nothing"
+        return receipt
+
+    def _changes(self, plan: MigrationPlan, files: SchemaFiles, view: View) -> WriteSet:
+        self._check(plan, view)
+        gone = sorted(each.from_table_key or "" for each in plan.tables if each.action in ("drop", "move"))
+        state = self.manifest.line(MAIN).state
+        planned = PlannedSchema(self.accepted.hash, files.ir_hash, tuple(self._followers), purged(plan))
+        return WriteSet(
+            writes=[self._rewrite(each, view) for each in plan.tables if each.action == "rewrite"],
+            added=[self._new_table(each, view) for each in plan.tables if each.action in ("create", "move")],
+            dropped=[DroppedTable(view.entry(key).table_key, state.next_tombstone(key)) for key in gone],
+            schema=SchemaWrite(planned, _by_name(files)),
+        )
+
+    def _check(self, plan: MigrationPlan, view: View) -> None:
+        """The rows that are there against every new rule."""
+        for change in plan.tables:
+            if change.checks and change.from_table_key is not None:
+                table = view.table(change.from_table_key)
+                require_rules_to_hold(self.desired_catalog, self._shape(change), table, branch=view.snapshot.branch)
+
+    def _shape(self, change: TableChange) -> NewShape:
+        return NewShape(type_of(self.desired_catalog, change.table_key), change)
+
+    def _rewrite(self, change: TableChange, view: View) -> TableWrite:
+        rows = partial(self._rows, change, view)
+        return TableWrite(view.entry(change.table_key), partial(_overwrite, rows))
+
+    def _rows(self, change: TableChange, view: View) -> pa.RecordBatchReader:
+        shape = self._shape(change)
+        if change.from_table_key is None or not view.entry(change.from_table_key).row_count:
+            return shape.schema.empty_table().to_reader()
+        return shape.reader(view.table(change.from_table_key))
+
+    def _new_table(self, change: TableChange, view: View) -> NewTable:
+        """A type that is new, or that is known by another name from now on: its place follows from the name."""
+        dead = max(self.manifest.line(MAIN).state.tombstones.get(change.table_key, {0: None}))
+        rows = None if change.action == "create" else partial(self._rows, change, view)
+        if change.from_table_key is not None and not view.entry(change.from_table_key).row_count:
+            rows = None
+        return NewTable(change.table_key, self._shape(change).schema, rows, dead)
+
+    def _checked_followers(self, plan: MigrationPlan) -> dict[str, Snapshot]:
+        found = {name: self.manifest.snapshot(name) for name in branches_in_step(self.manifest)}
+        for snapshot in found.values():
+            self._check(plan, View(snapshot, self.manifest.stores.tables))
+        return found
+
+    def _look_again(self, plan: MigrationPlan, claim: Lease) -> None:
+        """Under the ticket: nobody has made a branch, and what others have written meanwhile keeps the rules too."""
+        if not claim.is_mine():
+            raise CommitRejected("the claim on branches ran out while the schema was being changed. Try again.")
+        for name, before in self._followers.items():
+            now = self.manifest.snapshot(name)
+            if now != before:
+                self._check(plan, View(now, self.manifest.stores.tables))
+
+
+def _overwrite(rows: partial[pa.RecordBatchReader], table: Table) -> Staged:
+    return stage_overwrite(table, rows())
+
+
+def _by_name(files: SchemaFiles) -> dict[str, bytes]:
+    return {SCHEMA_SOURCE: files.source, SCHEMA_IR: files.ir_json, SCHEMA_STATE: files.state_json}

@@ -1,0 +1,156 @@
+"""Frames and streams into the graph through `format("omnigraph")` and `foreachBatch`, and its changes out again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import PySparkException
+
+import omnigraph as og
+from omnigraph.spark.streaming.sink import stream_into
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+SCHEMA = """
+node Person { name: String @key  age: U64?  seen: DateTime? }
+edge Knows: Person -> Person { since: Date? }
+"""
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> og.Graph:
+    graph = og.init(tmp_path / "graph.omni", schema=SCHEMA)
+    graph.load({"Person": [{"name": "Ada", "age": 36}, {"name": "Bob"}], "Knows": [{"from": "Ada", "to": "Bob"}]})
+    return graph
+
+
+def people(graph: og.Graph, branch: str = "main") -> list[tuple[Any, ...]]:
+    ask = "query q() { match { $p: Person } return { $p.name, $p.age } order { $p.name asc } }"
+    return [tuple(each.values()) for each in graph.query(ask, branch=branch).to_pylist()]
+
+
+def write(frame: DataFrame, graph: og.Graph, mode: str = "append", **options: str) -> None:
+    frame.write.format("omnigraph").options(type="Person", **options).mode(mode).save(graph.uri)
+
+
+@pytest.mark.spark
+def test_a_frame_is_written_as_one_commit(graph: og.Graph, spark: SparkSession, tmp_path: Path) -> None:
+    commits = len(graph.commits())
+    new = spark.createDataFrame([("Cy", 1), ("Di", 2)], "name string, age long").repartition(2)
+    write(new, graph, key="once")
+    write(new, graph, key="once")
+    assert people(graph) == [("Ada", 36), ("Bob", None), ("Cy", 1), ("Di", 2)]
+    assert len(graph.commits()) == commits + 1
+    changed = (
+        spark.read.format("omnigraph").option("type", "Person").load(graph.uri).selectExpr("name", "age + 1 as age")
+    )
+    write(changed.selectExpr("name", "cast(age as bigint) as age"), graph, mode="append", **{"mode": "merge"})
+    assert people(graph)[0] == ("Ada", 37)
+    with pytest.raises(PySparkException, match="is there already"):
+        write(new, graph)
+    graph.mutate("query d() { delete Knows where src = 'Ada' }".replace("'", '"'))
+    write(new.limit(1), graph, mode="overwrite")
+    assert len(people(graph)) == 1
+    assert [each.name for each in (tmp_path / "graph.omni" / "__spark_writes").glob("*/*")] == []
+
+
+@pytest.mark.spark
+def test_a_query_is_a_source(graph: og.Graph, spark: SparkSession) -> None:
+    ask = "query q($n: String) { match { $p: Person { name: $n }  $p knows $f } return { $f.name, $p.age as age } }"
+    reader = spark.read.format("omnigraph").option("query", ask).option("params", '{"n": "Ada"}')
+    frame = reader.option("graph", graph.uri).load()
+    graph.mutate('query m() { update Person set { age: 99 } where name = "Ada" }')
+    assert [tuple(row) for row in frame.collect()] == [("Bob", 36)]
+    with pytest.raises(PySparkException, match="is not JSON"):
+        reader.option("params", "{").load(graph.uri)
+
+
+def stream(spark: SparkSession, folder: Path) -> DataFrame:
+    return spark.readStream.schema("name string, age long").json(str(folder))
+
+
+def drop(folder: Path, name: str, *lines: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text("".join(each + "\n" for each in lines))
+
+
+@pytest.mark.spark
+def test_each_micro_batch_is_one_commit_and_a_repeated_one_none(
+    graph: og.Graph, spark: SparkSession, tmp_path: Path
+) -> None:
+    folder, commits = tmp_path / "in", len(graph.commits())
+    sink = stream_into(graph.uri, "Person", mode="merge")
+    for number in range(2):
+        drop(folder, f"{number}.json", f'{{"name": "p{number}", "age": {number}}}')
+        query = (
+            stream(spark, folder)
+            .writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .foreachBatch(sink)
+            .start()
+        )
+        query.awaitTermination(120)
+    assert [each for each, _ in people(graph)] == ["Ada", "Bob", "p0", "p1"]
+    assert len(graph.commits()) == commits + 2
+    again = sink.__class__(**{**vars(sink), "name": str(query.id)})
+    receipt = again.load(spark.createDataFrame([("p9", 9)], "name string, age long"), 1)
+    assert receipt.repeated
+    assert len(graph.commits()) == commits + 2
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_stream_is_written_and_the_changes_are_read_as_one(
+    graph: og.Graph, spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = tmp_path / "in"
+    commits = len(graph.commits())
+    for number in range(2):
+        drop(folder, f"{number}.json", f'{{"name": "p{number}", "age": {number}}}')
+        query = (
+            stream(spark, folder)
+            .writeStream.format("omnigraph")
+            .option("type", "Person")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start(graph.uri)
+        )
+        query.awaitTermination(120)
+    assert len(graph.commits()) == commits + 2
+    graph.mutate('query m() { update Person set { age: 5 } where name = "p0" }')
+    graph.mutate('query m() { delete Person where name = "p1" }')
+
+    seen: list[list[tuple[Any, ...]]] = []
+    for _ in range(2):
+        changes = (
+            spark.readStream.format("omnigraph")
+            .options(type="Person", changes="true", maxCommitsPerBatch="2")
+            .load(graph.uri)
+        )
+        reading = (
+            changes.writeStream.option("checkpointLocation", str(tmp_path / "out"))
+            .trigger(availableNow=True)
+            .foreachBatch(lambda frame, _: seen.append(told(frame)))
+            .start()
+        )
+        reading.awaitTermination(120)
+        if len(seen) == 3:
+            graph.mutate('query a() { insert Person { name: "new" } }')
+    assert [each for batch in seen for each in batch] == [
+        ("Ada", 36, "insert"),
+        ("Bob", None, "insert"),
+        ("p0", 0, "insert"),
+        ("p1", 1, "insert"),
+        ("p0", 5, "update"),
+        ("p1", 1, "delete"),
+        ("new", None, "insert"),
+    ]
+
+
+def told(frame: DataFrame) -> list[tuple[Any, ...]]:
+    rows = frame.orderBy("_commit", "name").collect()
+    return [(row["name"], None if row["age"] is None else int(row["age"]), row["_op"]) for row in rows]
