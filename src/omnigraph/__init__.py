@@ -17,12 +17,29 @@ from omnigraph import errors
 if TYPE_CHECKING:
     from omnigraph.graph import Graph, Loaded, Mutated, init
     from omnigraph.graph import open_graph as open  # noqa: A004 - og.open, as in gzip.open
+    from omnigraph.spark.datasource import register_spark
+    from omnigraph.spark.pipeline.pipeline import Pipeline
+    from omnigraph.spark.streaming.sink import stream_into
     from omnigraph.write.load.error_policy import quarantine
 
-__all__ = ["Graph", "Loaded", "Mutated", "errors", "init", "open", "quarantine"]
+__all__ = [
+    "Graph",
+    "Loaded",
+    "Mutated",
+    "Pipeline",
+    "errors",
+    "init",
+    "open",
+    "quarantine",
+    "register_spark",
+    "stream_into",
+]
 __version__ = "0.1.0"
 
 _PLACES = {
+    "Pipeline": ("omnigraph.spark.pipeline.pipeline", "Pipeline"),
+    "register_spark": ("omnigraph.spark.datasource", "register_spark"),
+    "stream_into": ("omnigraph.spark.streaming.sink", "stream_into"),
     "Graph": ("omnigraph.graph", "Graph"),
     "Loaded": ("omnigraph.graph", "Loaded"),
     "Mutated": ("omnigraph.graph", "Mutated"),

@@ -30,6 +30,8 @@ CATALOGUE = {
     "migration.before_stamp": "a migration step has done its work, and its stamp is not written",
     "recovery.before_publish": "an unfinished operation is decided on, and its publish is about to happen",
     "recovery.before_audit": "an unfinished operation is finished or undone, and the audit does not tell yet",
+    "optimize.staged": "compaction and indexes of all tables are staged; no writer has had to wait yet",
+    "cleanup.decided": "it is decided which versions of a table go, and they are still there",
     "commit.armed": "the sidecar stands and it is this writer's turn; no table has moved",
     "commit.forked": "a branch has its own fork of a table, and nothing is committed on it",
     "commit.table_landed": "one of the operation's tables has moved",

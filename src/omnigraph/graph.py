@@ -27,6 +27,7 @@ from omnigraph.spark.installed import require_spark
 from omnigraph.store.compaction import DEFAULT_FOLD
 from omnigraph.store.location import parse_location
 from omnigraph.upkeep.indices import IndexBuild, IndexReport
+from omnigraph.upkeep.optimize import Optimize, OptimizeReport
 from omnigraph.versions.baseline import Baseline, take_baseline
 from omnigraph.versions.changes import PAGE_CHANGES, ChangeFeed, changes_of, wanted
 from omnigraph.versions.diff import GraphDiff
@@ -448,6 +449,20 @@ class Graph:
     def ensure_indices(self, *, branch: str = MAIN) -> IndexReport:
         """Build the indexes that the schema declares and that are missing, as one commit."""
         return IndexBuild(self._manifest, self._catalog, branch=branch, actor=self.actor).run()
+
+    def optimize(self, *, branch: str = MAIN, engine: Literal["auto", "local", "spark"] = "auto") -> OptimizeReport:
+        """Join small pieces, complete the declared indexes and tidy `__manifest`, as one commit. No history is lost.
+
+        `engine="spark"` has the tables rewritten by Spark tasks. Tables that another program has written to are
+        skipped, and the report says so.
+        """
+        execute = None
+        if engine == "spark":
+            require_spark("optimize on Spark")
+            from omnigraph.spark.compaction import execute_on_spark
+
+            execute = execute_on_spark()
+        return Optimize(self._manifest, self._catalog, branch, actor=self.actor, execute=execute).run()
 
     def plan_schema(self, schema: str | Path, *, allow_data_loss: bool = False) -> MigrationPlan:
         """The steps from the graph's schema to another one; print it, or take its `to_json()`. Nothing is changed.

@@ -80,6 +80,43 @@ def test_dropping_for_good_is_planned_on_demand(run: Run, place: Path) -> None:
     assert [step["mode"] for step in (*soft["steps"], *hard["steps"])] == ["soft", "hard"]
 
 
+def test_a_schema_is_applied_and_the_author_is_kept(run: Run, graph: str, place: Path) -> None:
+    (place / "new.pg").write_text(WIDER)
+    words = ("schema", "apply", graph, "--schema", "new.pg")
+
+    dry = run(*words, "--dry-run")
+    done = json.loads((ran := run(*words, "--json", "--as", "act-ada")).out)
+    again = json.loads(run(*words, "--json").out)
+
+    assert dry.out.splitlines()[-1] == "applied: no"
+    assert list(done) == ["uri", "supported", "applied", "graph_manifest_version", "step_count", "steps"]
+    assert (done["supported"], done["applied"], done["step_count"]) == (True, True, 2)
+    assert f"omnigraph schema apply → {graph} (direct, local)" in ran.err
+    assert (again["applied"], again["steps"]) == (False, [])
+    assert run("schema", "show", graph).out == WIDER
+    assert json.loads(run("commit", "list", graph, "--json").out)["commits"][0]["actor_id"] == "act-ada"
+
+
+def test_a_schema_that_cannot_be_applied_is_a_failure_and_changes_nothing(run: Run, graph: str, place: Path) -> None:
+    (place / "new.pg").write_text(OTHER_KEY)
+
+    ran = run("schema", "apply", graph, "--schema", "new.pg")
+
+    assert ran.code == 1
+    assert "OG-MF-107" in ran.err
+    assert run("schema", "show", graph).out == SCHEMA
+
+
+def test_a_schema_of_a_cluster_is_changed_there(run: Run, graph: str, place: Path) -> None:
+    (place / "root/__cluster").mkdir(parents=True)
+    (place / "root/__cluster/state.json").write_text("{}")
+
+    ran = run("schema", "apply", str(place / "root/graphs/social.omni"), "--schema", "schema.pg")
+
+    assert ran.code == 1
+    assert "belongs to a cluster" in ran.err
+
+
 def test_planning_needs_a_schema_and_a_place(run: Run) -> None:
     assert run("schema", "plan").code == 2
     assert "no graph addressed" in run("schema", "plan", "--schema", "schema.pg").err

@@ -33,8 +33,8 @@ def people(graph: og.Graph, branch: str = "main") -> list[tuple[Any, ...]]:
     return [tuple(each.values()) for each in graph.query(ask, branch=branch).to_pylist()]
 
 
-def write(frame: DataFrame, graph: og.Graph, mode: str = "append", **options: str) -> None:
-    frame.write.format("omnigraph").options(type="Person", **options).mode(mode).save(graph.uri)
+def write(frame: DataFrame, graph: og.Graph, save: str = "append", **options: str) -> None:
+    frame.write.format("omnigraph").options(type="Person", **options).mode(save).save(graph.uri)
 
 
 @pytest.mark.spark
@@ -48,12 +48,12 @@ def test_a_frame_is_written_as_one_commit(graph: og.Graph, spark: SparkSession, 
     changed = (
         spark.read.format("omnigraph").option("type", "Person").load(graph.uri).selectExpr("name", "age + 1 as age")
     )
-    write(changed.selectExpr("name", "cast(age as bigint) as age"), graph, mode="append", **{"mode": "merge"})
+    write(changed.selectExpr("name", "cast(age as bigint) as age"), graph, mode="merge")
     assert people(graph)[0] == ("Ada", 37)
     with pytest.raises(PySparkException, match="is there already"):
         write(new, graph)
     graph.mutate("query d() { delete Knows where src = 'Ada' }".replace("'", '"'))
-    write(new.limit(1), graph, mode="overwrite")
+    write(new.limit(1), graph, "overwrite")
     assert len(people(graph)) == 1
     assert [each.name for each in (tmp_path / "graph.omni" / "__spark_writes").glob("*/*")] == []
 

@@ -6,8 +6,9 @@ import typer
 
 from omnigraph.cli.arguments import Json, SchemaFile, Uri, read_text
 from omnigraph.cli.options import Command, Group, current
-from omnigraph.cli.output import say, say_json
-from omnigraph.cli.scopes import addressed
+from omnigraph.cli.output import say, say_json, working
+from omnigraph.cli.scopes import actor, addressed
+from omnigraph.errors import InvalidInput
 
 if TYPE_CHECKING:
     from omnigraph.language.schema import Catalog
@@ -64,6 +65,53 @@ def plan(
     say(f"schema plan for {place}")
     for line in plan_lines(found):
         say(line)
+
+
+@schema.command("apply", cls=Command)
+def apply(
+    schema_file: SchemaFile,
+    uri: Uri = None,
+    allow_data_loss: Annotated[
+        bool, typer.Option("--allow-data-loss", help="What the new schema has not goes for good, in history too.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only look whether it could be done: steps, rows, other branches.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Change a graph's schema as one commit: all of its steps, or none."""
+    target = addressed(uri)
+    _refuse_cluster_member(target.uri)
+    source = read_text(schema_file, "schema file")
+    graph = target.open(read_only=dry_run)
+    with working("changing the schema"):
+        done = graph.apply_schema(source, allow_data_loss=allow_data_loss, actor=actor(), dry_run=dry_run)
+    steps = done.plan.to_json()["steps"]
+    if json:
+        say_json(
+            {
+                "uri": target.uri,
+                "supported": done.plan.supported,
+                "applied": done.applied,
+                "graph_manifest_version": done.snapshot.manifest_version,
+                "step_count": len(done.plan.steps),
+                "steps": steps,
+            }
+        )
+        return
+    from omnigraph.cli.plan_text import plan_lines
+
+    say(f"schema apply for {target.uri}")
+    for line in plan_lines(done.plan):
+        say(line)
+    say(f"applied: {'yes' if done.applied else 'no'}")
+
+
+def _refuse_cluster_member(uri: str) -> None:
+    from omnigraph.cli.clusters import is_cluster_member
+
+    if is_cluster_member(uri):
+        raise InvalidInput(f"{uri} belongs to a cluster, which changes schemas itself: declare the new schema there.")
 
 
 def _accepted(uri: str | None, from_: str | None) -> "tuple[str, Catalog]":

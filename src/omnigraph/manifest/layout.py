@@ -44,6 +44,11 @@ def lance_manifest_file(path: str, branch: str | None, version: int) -> str:
     return f"{branch_tree(path, branch)}/_versions/{_U64 - version:020d}.manifest"
 
 
+def detached_manifest_file(path: str, branch: str | None, version: int) -> str:
+    """The file of a version that is in no history."""
+    return f"{branch_tree(path, branch)}/_versions/d{version}.manifest"
+
+
 def branch_reference_file(path: str, branch: str) -> str:
     """The file that makes a directory a branch."""
     return f"{path}/_refs/branches/{branch.replace('/', '%2F')}.json"

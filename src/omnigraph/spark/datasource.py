@@ -128,7 +128,7 @@ class OmniGraphSource(DataSource):
         _require_same_types(scan, schema)
         return OmniGraphReader(scan, schema, self.rows_per_task)
 
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: ARG002, FBT001 - Spark's own
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: ARG002 - Spark's own
         """A writer of one commit."""
         from omnigraph.spark.writer import TypeWriter
 
@@ -140,7 +140,7 @@ class OmniGraphSource(DataSource):
             raise InvalidInput('a stream reads changes: add .option("changes", "true").')
         return self.asked.changes()
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, FBT001, N802
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, N802
         """A writer of one commit per micro-batch."""
         from omnigraph.spark.writer import TypeStreamWriter
 

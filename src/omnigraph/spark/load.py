@@ -16,6 +16,7 @@ from omnigraph.errors import InvalidInput
 from omnigraph.manifest.layout import MAIN
 from omnigraph.spark.bulk.operation import BulkLoad
 from omnigraph.spark.bulk.reading import Reading
+from omnigraph.spark.bulk.rejects import counts_of
 from omnigraph.spark.session import spark_session
 from omnigraph.write.commit import Operation, Receipt, commit
 from omnigraph.write.load.error_policy import FAIL, ErrorPolicy
@@ -80,7 +81,7 @@ def load_plan(
     world = manifest.world
     started = world.monotonic()
     session = spark_session(session=spark or _session_of(plan), master=master, world=world)
-    load = BulkLoad(Reading(session, catalog, plan, mode, world), errors)
+    load = BulkLoad(Reading(session, catalog, plan, mode, world, errors))
     operation = Operation(
         "Load",
         load.prepare,
@@ -99,7 +100,7 @@ def _session_of(plan: LoadPlan) -> SparkSession | None:
 
 
 def _summary(load: BulkLoad, plan: LoadPlan, seconds: float) -> LoadSummary:
-    tables = {} if load.written is None else load.written.tables
+    tables = {} if load.loaded is None else load.loaded.tables
     counts = {key: table.rows for key, table in sorted(tables.items())}
     stages = {**load.seconds, "commit": max(0.0, seconds - sum(load.seconds.values()))}
     return LoadSummary(
@@ -109,4 +110,6 @@ def _summary(load: BulkLoad, plan: LoadPlan, seconds: float) -> LoadSummary:
         bytes=plan.size,
         engine="spark",
         stages=stages,
+        rejected=counts_of(load.rejects),
+        rejects=load.reading.policy.path if load.rejects else None,
     )

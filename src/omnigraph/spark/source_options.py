@@ -103,7 +103,8 @@ class Asked:
 
     def changes(self) -> ChangeStreamReader:
         """The reader of a stream of changes."""
-        from omnigraph.spark.streaming.changes import BEGINNING, ChangeStreamReader
+        from omnigraph.spark.streaming.changes import ChangeStreamReader
+        from omnigraph.versions.changes import BEGINNING
 
         most = int(self.options.get("maxcommitsperbatch", "0"))
         since = self.options.get("since", BEGINNING)
@@ -123,7 +124,7 @@ class Asked:
         from omnigraph.spark.writer import Target
 
         actor = self.options.get("actor")
-        return Target(self.door, self.type_name, cast("Mode", mode), self.branch, actor, key)
+        return Target(self.door, self.type_name, cast("Mode", mode), self.branch, actor, key, REAL.ulid())
 
     def _mode(self) -> str:
         mode = self.options.get("mode", "append")

@@ -32,7 +32,9 @@ _FOLDER = "__spark_writes"
 
 @dataclass(frozen=True)
 class Target:
-    """Where rows go. `key` makes the commit happen once, however often Spark asks for it."""
+    """Where rows go. `key` makes the commit happen once, however often Spark asks for it; `staging` names the folder
+    that the rows wait in.
+    """
 
     door: GraphDoor
     type_name: str
@@ -40,6 +42,7 @@ class Target:
     branch: str
     actor: str | None
     key: str
+    staging: str
 
     def put(self, rows: pa.Table, name: str) -> StagedRows:
         """Keep the rows of a task in a file."""
@@ -79,7 +82,7 @@ class Target:
 
     @property
     def _folder(self) -> str:
-        return f"{_FOLDER}/{self.key}"
+        return f"{_FOLDER}/{self.staging}"
 
 
 @dataclass
@@ -97,7 +100,7 @@ class TypeWriter(DataSourceArrowWriter):
     def __init__(self, target: Target) -> None:
         self.target = target
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedRows:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedRows:  # type: ignore[override]
         """The body of a task."""
         return _staged(self.target, iterator)
 
@@ -118,7 +121,7 @@ class TypeStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, target: Target) -> None:
         self.target = target
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedRows:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedRows:  # type: ignore[override]
         """The body of a task."""
         return _staged(self.target, iterator)
 

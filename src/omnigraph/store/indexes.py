@@ -59,9 +59,15 @@ def stage_indexes(table: Table, specs: Sequence[IndexSpec]) -> Staged:
     for spec in specs:
         _require_column(table, spec)
     with lance_errors(f"building indexes for {table.path}"):
-        built = [_build(table, spec) for spec in specs]
+        built = [_build(table, spec, table.fragment_ids()) for spec in specs]
     operation = LanceOperation.CreateIndex(built, [])
     return Staged(table, "index", Transaction(table.version, operation))
+
+
+def build_segment(table: Table, spec: IndexSpec, pieces: Sequence[int]) -> lance.Index:
+    """A part of an index, over some of the table's pieces; the index may be there already."""
+    _require_column(table, spec)
+    return _build(table, spec, pieces, extends=True)
 
 
 def _require_column(table: Table, spec: IndexSpec) -> None:
@@ -77,7 +83,7 @@ def vector_partitions(rows: int) -> int:
     return 1 if rows < _PARTITIONED else math.isqrt(rows)
 
 
-def _build(table: Table, spec: IndexSpec) -> lance.Index:
+def _build(table: Table, spec: IndexSpec, pieces: Sequence[int], *, extends: bool = False) -> lance.Index:
     dataset = table.dataset
     options: dict[str, object] = {}
     if spec.kind == "vector":
@@ -86,7 +92,8 @@ def _build(table: Table, spec: IndexSpec) -> lance.Index:
         spec.column,
         _LANCE_KIND[spec.kind],
         name=spec.name,
-        fragment_ids=list(table.fragment_ids()),
+        fragment_ids=list(pieces),
+        replace=extends,
         **options,
     )
     if spec.kind != "inverted":

@@ -5,19 +5,30 @@ Everything else is staged (`store/staging.py`) and landed by the commit protocol
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import lance
-from lance import LanceDataset
+from lance import LanceDataset, Transaction
 
 from omnigraph.store.counting import count
 from omnigraph.store.lance_errors import lance_errors
 from omnigraph.store.tables import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
+
+    from omnigraph.store.staging import Staged
+
+
+@dataclass(frozen=True)
+class Removed:
+    """What a collection has deleted, or would."""
+
+    versions: int
+    bytes: int
 
 
 def upsert_rows_by_key(table: Table, rows: pa.Table, *, key: str) -> Table:
@@ -73,6 +84,46 @@ def delete_branch(main: Table, name: str) -> None:
     count("table_commits", main.path)
     with lance_errors(f"deleting branch {name!r} of {main.path}"):
         _own_handle(main).branches.delete(name)
+
+
+def preview(staged: Staged) -> Table:
+    """The state that a staged change would make, as a version in no history; its file is the caller's to delete.
+
+    Stands here because a version without a number in the history is still a commit to Lance. Indexes of pieces that
+    are staged can be built over it before any writer has to wait.
+    """
+    table = staged.table
+    count("table_commits", table.path)
+    with lance_errors(f"previewing a change to {table.path}"):
+        transaction = Transaction(table.version, staged.transaction.operation)
+        dataset = LanceDataset.commit(
+            table.dataset, transaction, detached=True, max_retries=1, storage_options=_options(table)
+        )
+    return Table(dataset, path=table.path, branch=table.branch)
+
+
+def collect_versions(table: Table, versions: Sequence[int]) -> Removed:
+    """Delete these versions, the files that only they needed, and files that no version has needed for seven days.
+
+    Versions that branches or tags of Lance stand on stay, and the newest one.
+    """
+    count("object_deletes", table.path)
+    with lance_errors(f"collecting old versions of {table.path}"):
+        stats = _own_handle(table).cleanup_old_versions(**_selected(versions))
+    return Removed(int(stats.old_versions), int(stats.bytes_removed))
+
+
+def would_collect(table: Table, versions: Sequence[int]) -> Removed:
+    """What `collect_versions` would delete."""
+    with lance_errors(f"looking at old versions of {table.path}"):
+        stats = _own_handle(table).explain_cleanup_old_versions(**_selected(versions)).stats
+    return Removed(int(stats.old_versions), int(stats.bytes_removed))
+
+
+def _selected(versions: Sequence[int]) -> dict[str, object]:
+    # Without a version to remove, only files that no version needs are looked for.
+    chosen = {"versions": list(versions)} if versions else {"retain_versions": 1 << 40}
+    return {**chosen, "error_if_tagged_old_versions": False}
 
 
 def collect_old_versions(table: Table, *, keep: int) -> int:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import pickle
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraph.errors import InvalidInput
+from omnigraph.spark.bulk.rejects import Reject
 from omnigraph.spark.bulk.units import read_unit
 from omnigraph.spark.bulk.writing import EDGE_IDS, READING, VALUES
 from omnigraph.write.load.places import Place
 from omnigraph.write.load.rows import repeated_id
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from omnigraph.errors import OmniGraphError
     from omnigraph.language.schema.catalog import Catalog
     from omnigraph.spark.bulk.staged import StagedTable
     from omnigraph.spark.bulk.units import Unit
     from omnigraph.world import World
+    from omnigraph.write.load.batches import Batch
+
+Error = TypeVar("Error", bound="OmniGraphError")
+_ROW = re.compile(r", row (\d+):")
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,21 @@ def told_errors(rows: Sequence[Mapping[str, Any]], units: Sequence[Unit | FrameU
     return sorted(found, key=lambda each: (each.rank, each.table_key, each.unit))
 
 
+def told_rejects(rows: Sequence[Mapping[str, Any]], units: Sequence[Unit | FrameUnit]) -> list[tuple[int, Reject]]:
+    """The rows that tasks have set aside, each with its unit."""
+    found = [(row["unit"], Reject(**json.loads(row["body"]))) for row in rows if row["kind"] == "reject"]
+    return [(unit, _moved(reject, units[unit])) for unit, reject in found]
+
+
+def _moved(reject: Reject, unit: Unit | FrameUnit) -> Reject:
+    if not isinstance(unit, FrameUnit):
+        return reject
+    number = reject.number + unit.first_row - 1
+    start = f"{reject.source}, row "
+    message = reject.message.replace(f"{start}{reject.number}:", f"{start}{number}:", 1)
+    return replace(reject, number=number, message=message)
+
+
 def reading_error(told: Sequence[Told]) -> OmniGraphError | None:
     """The error that ends a load before its rows are compared."""
     return next((each.error for each in told if each.rank in (READING, EDGE_IDS)), None)
@@ -76,31 +98,41 @@ def repeated_error(
 def place_of(
     table: StagedTable, order: int, units: Sequence[Unit | FrameUnit], catalog: Catalog, world: World
 ) -> Place:
-    """Where a row of a staged table came from."""
+    """Where a row of a staged table came from, when no row was set aside."""
     piece = table.pieces[order >> 32]
     index = piece.first + (order & 0xFFFF_FFFF)
     unit = units[piece.unit]
     if isinstance(unit, FrameUnit):
         return Place(unit.name, "row", unit.first_row + index)
-    for batch in read_unit(unit, catalog, world):
-        if batch.type.table_key == table.type.table_key:
+    return nth_place(read_unit(unit, catalog, world), table.type.table_key, index)
+
+
+def nth_place(batches: Iterable[Batch], table_key: str, index: int) -> Place:
+    """The place of the row of a type with this index."""
+    for batch in batches:
+        if batch.type.table_key == table_key:
             if index < len(batch):
                 return batch.places[index]
             index -= len(batch)
-    raise InvalidInput(f"{unit.input.name} changed while it was being loaded; load it again.")
+    raise InvalidInput("the input changed while it was being loaded; load it again.")
+
+
+def renumbered(error: Error, source: str, unit: str, number: int) -> Error:
+    """The error at another number: a task that reads a part of something counts from 1."""
+    start = f"{source}, {unit} " if source else f"{unit} "
+    told, colon, rest = error.message.removeprefix(start).partition(":")
+    if not error.message.startswith(start) or not told.isdigit():
+        return error
+    error.message = f"{start}{number}{colon}{rest}"
+    error.args = (error.message,)
+    if getattr(error, "row", None) is not None:
+        error.__dict__["row"] = number
+    return error
 
 
 def _placed(error: OmniGraphError, unit: Unit | FrameUnit) -> OmniGraphError:
     """A task counts the rows of its partition from 1; the rows before it are added here."""
-    row = getattr(error, "row", None)
-    if not isinstance(unit, FrameUnit) or unit.first_row == 1:
+    if not isinstance(unit, FrameUnit):
         return error
-    prefix = f"{unit.name}, row "
-    number, colon, rest = error.message.removeprefix(prefix).partition(":")
-    if not error.message.startswith(prefix) or not number.isdigit():
-        return error
-    error.message = f"{prefix}{int(number) + unit.first_row - 1}{colon}{rest}"
-    error.args = (error.message,)
-    if row is not None:
-        error.__dict__["row"] = row + unit.first_row - 1
-    return error
+    found = _ROW.match(error.message.removeprefix(unit.name))
+    return error if found is None else renumbered(error, unit.name, "row", int(found[1]) + unit.first_row - 1)

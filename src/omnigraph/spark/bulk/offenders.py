@@ -38,11 +38,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Offender:
-    """A row that is put and breaks a rule: its place in the load, and the error. No order: it is not of the input."""
+    """A row that is put and breaks a rule: its place in the load, and the error. No order: it is not of the input.
+
+    `to_drop` are the rows without which the rule would hold, when that is not this row alone.
+    """
 
     table_key: str
     order: int | None
     error: OmniGraphError
+    to_drop: tuple[int, ...] = ()
+
+    @property
+    def orders(self) -> tuple[int, ...]:
+        """The rows to set aside."""
+        return self.to_drop or (() if self.order is None else (self.order,))
 
 
 @dataclass(frozen=True)
@@ -199,16 +208,21 @@ class Inquiry:
         counts = Counter([*put.column("src").to_pylist(), *staying.column("src").to_pylist()])
         # Rows that must be new replace nothing.
         before = set() if self.mode == "append" else set(_edges(there)) - set(_edges(staying))
-        gained = {
-            src: order for row_id, order, src in reversed(list(_triples(put, "src"))) if (row_id, src) not in before
-        }
+        gained: dict[str, list[int]] = {}
+        for row_id, order, src in _triples(put, "src"):
+            if (row_id, src) not in before:
+                gained.setdefault(src, []).append(order)
         lost = {src for _, src in before - set(_edges(put))} - gained.keys()
         if rule.node_key in self.staged and self.mode == "overwrite" and lost:
             lost &= set(self._put_ids(rule.node_key, pa.array(sorted(lost), pa.string())).to_pylist())
-        ordered = [(src, order) for src, order in sorted(gained.items(), key=lambda each: each[1])]
-        for src, order in [*ordered, *((src, None) for src in sorted(lost))]:
+        for src, orders in sorted(gained.items(), key=lambda each: each[1]):
             if _is_wrong(rule, counts[src]):
-                yield Offender(rule.edge_key, order, rule.violation(src, counts[src]))
+                yield Offender(
+                    rule.edge_key, orders[0], rule.violation(src, counts[src]), _excess(rule, counts[src], orders)
+                )
+        for src in sorted(lost):
+            if _is_wrong(rule, counts[src]):
+                yield Offender(rule.edge_key, None, rule.violation(src, counts[src]))
 
     def _is_put(self, key: str) -> bool:
         return key in self.staged
@@ -216,6 +230,13 @@ class Inquiry:
 
 def _is_wrong(rule: EdgeCount, count: int) -> bool:
     return count < rule.minimum or (rule.maximum is not None and count > rule.maximum)
+
+
+def _excess(rule: EdgeCount, count: int, orders: list[int]) -> tuple[int, ...]:
+    """The last edges of a source that has too many, all new edges of one that has too few."""
+    if rule.maximum is None or count <= rule.maximum:
+        return tuple(orders)
+    return tuple(orders[-(count - rule.maximum) :])
 
 
 def _edges(rows: pa.Table) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from omnigraph.spark.bulk.input_errors import reading_error, repeated_error, value_error
 from omnigraph.spark.bulk.offenders import Inquiry
+from omnigraph.spark.bulk.quarantine import sift
 from omnigraph.spark.bulk.questions import plan_questions
+from omnigraph.spark.bulk.rejects import write_rejects
 from omnigraph.spark.bulk.replacing import find_replacements, stage_merge
 from omnigraph.spark.bulk.staged import bring_files
 from omnigraph.spark.bulk.suspects import find_suspects
@@ -23,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from omnigraph.spark.bulk.reading import Reading, Written
+    from omnigraph.spark.bulk.rejects import Reject
     from omnigraph.spark.bulk.staged import StagedTable
     from omnigraph.store.tables import Table
-    from omnigraph.write.load.error_policy import ErrorPolicy
     from omnigraph.write.view import View
 
 
@@ -34,9 +36,10 @@ class BulkLoad:
     """One load on Spark. `seconds` tells how long each stage took."""
 
     reading: Reading
-    policy: ErrorPolicy
     seconds: dict[str, float] = field(default_factory=dict)
     written: Written | None = None
+    loaded: Written | None = None
+    rejects: tuple[Reject, ...] = ()
 
     @property
     def is_repeatable(self) -> bool:
@@ -49,18 +52,31 @@ class BulkLoad:
             with self._stage("read and write"):
                 self.written = self.reading.run(view.snapshot, view.tables.location)
         with self._stage("validate"):
-            self._validate(view, self.written)
-        writes = [self._write(view, key, self.written.tables[key]) for key in sorted(self.written.tables)]
+            self.loaded = self._validated(view, self.written)
+        tables = self.loaded.tables
+        writes = [self._write(view, key, tables[key]) for key in sorted(tables)]
         return WriteSet([each for each in writes if each is not None])
 
-    def _validate(self, view: View, written: Written) -> None:
+    def _validated(self, view: View, written: Written) -> Written:
+        """What can be put into the view, once everything holds, and bad rows are set aside where they may be."""
         error = reading_error(written.told)
         if error is not None:
             raise error
-        wrong_value = value_error(written.told)
-        reading = self.reading
         for key in written.tables:
             view.entry(key)
+        policy = self.reading.policy
+        if policy.fails:
+            self._validate(view, written)
+            return written
+        sifted = sift(self.reading, written, view)
+        self.rejects = sifted.rejects
+        if policy.path is not None:
+            write_rejects(self.rejects, policy.path, self.reading.world)
+        return sifted.written
+
+    def _validate(self, view: View, written: Written) -> None:
+        wrong_value = value_error(written.told)
+        reading = self.reading
         asked = plan_questions(reading.catalog, view, written.tables, reading.mode, ids_only=wrong_value is not None)
         suspects = find_suspects(reading.session, asked)
         inquiry = Inquiry(reading.session, reading.catalog, reading.mode, written.tables, asked, suspects)

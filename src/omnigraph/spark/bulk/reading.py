@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from omnigraph.spark.bulk.input_errors import FrameUnit, Told, told_errors
+from omnigraph.spark.bulk.chunks import chunks_of, table_chunks
+from omnigraph.spark.bulk.input_errors import FrameUnit, Told, told_errors, told_rejects
+from omnigraph.spark.bulk.sifting import write_sifted
 from omnigraph.spark.bulk.sizes import sizes_of
 from omnigraph.spark.bulk.staged import Piece, StagedTable
 from omnigraph.spark.bulk.units import Unit, plan_units, read_unit, store_settings
@@ -17,6 +19,8 @@ from omnigraph.spark.bulk.writing import RESULT, Target, WriteJob, partition_uni
 from omnigraph.spark.tasks import errors_of_tasks, one_task_each
 from omnigraph.spark.types import spark_schema
 from omnigraph.write.constraints.rules import type_of
+from omnigraph.write.load.casts import cast_column
+from omnigraph.write.load.error_policy import FAIL, ErrorPolicy
 from omnigraph.write.load.tabular import read_arrow
 
 if TYPE_CHECKING:
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 
     from omnigraph.language.schema.catalog import Catalog
     from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.spark.bulk.rejects import Reject
     from omnigraph.store.location import Location
     from omnigraph.world import World
     from omnigraph.write.load.load import Mode
@@ -41,6 +46,7 @@ class Written:
     tables: Mapping[str, StagedTable]
     units: Sequence[Unit | FrameUnit]
     told: Sequence[Told]
+    rejects: Sequence[tuple[int, Reject]] = ()
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,7 @@ class Reading:
     plan: LoadPlan
     mode: Mode
     world: World
+    policy: ErrorPolicy = FAIL
 
     def run(self, snapshot: Snapshot, location: Location) -> Written:
         """Read everything, and write it beside the tables of a snapshot."""
@@ -65,22 +72,24 @@ class Reading:
             results += [{**each, "unit": each["unit"] + len(units)} for each in more]
             units += more_units
         tables = _tables(self.catalog, self.plan, results, snapshot, location)
-        return Written(tables, units, told_errors(results, units))
+        return Written(tables, units, told_errors(results, units), told_rejects(results, units))
 
     def _files(self, job: WriteJob, inputs: Sequence[Input]) -> tuple[list[Unit], Results]:
-        catalog = self.catalog
+        catalog, limit = self.catalog, self.policy.limit
         units = plan_units(self.session, inputs, self.world, split_bytes=job.sizes.split_bytes)
 
         def work(numbered: tuple[int, Unit]) -> Iterator[pa.RecordBatch]:
             number, unit = numbered
-            yield from write_batches(job, number, read_unit(unit, catalog, job.world()))
+            if limit:
+                return write_sifted(job, number, chunks_of(unit, catalog, job.world()), limit)
+            return write_batches(job, number, read_unit(unit, catalog, job.world()))
 
         with errors_of_tasks():
             told: Any = one_task_each(self.session, list(enumerate(units)), work, RESULT).toArrow()
         return units, told.to_pylist()
 
     def _frame(self, job: WriteJob, each: Input) -> tuple[list[FrameUnit], Results]:
-        catalog, kind, name = self.catalog, each.type, each.name
+        catalog, limit, kind, name = self.catalog, self.policy.limit, each.type, each.name
         assert kind is not None
         nothing: pa.DataType = pa.null()
         columns = pa.schema([(column, nothing) for column in each.data.columns])
@@ -89,10 +98,12 @@ class Reading:
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             first = next(batches, None)
             if first is None:
-                yield from write_batches(job, partition_unit(), [])
-                return
+                return write_batches(job, partition_unit(), [])
             reader = pa.RecordBatchReader.from_batches(first.schema, _chained(first, batches))
-            yield from write_batches(job, partition_unit(), read_arrow(reader, kind, catalog, source=name))
+            if limit:
+                chunks = table_chunks(kind, catalog, name, reader, cast_column)
+                return write_sifted(job, partition_unit(), chunks, limit)
+            return write_batches(job, partition_unit(), read_arrow(reader, kind, catalog, source=name))
 
         with errors_of_tasks():
             told: Any = each.data.mapInArrow(work, spark_schema(RESULT)).toArrow()

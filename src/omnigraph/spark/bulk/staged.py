@@ -25,7 +25,7 @@ _AT_ONCE = 65_536
 class Piece:
     """One fragment. `unit` wrote it; `first` is how many rows of the type that unit wrote before it.
 
-    `minted`: all its ids are new ULIDs, which nobody else has.
+    `minted`: all its ids are new ULIDs, which nobody else has. `dropped`: rows that it had when it was first written.
     """
 
     unit: int
@@ -33,6 +33,15 @@ class Piece:
     rows: int
     fragment: str
     minted: bool = False
+    dropped: tuple[int, ...] = ()
+
+    def original(self, offset: int) -> int:
+        """Where a row was when the piece was first written."""
+        for each in self.dropped:
+            if each > offset:
+                break
+            offset += 1
+        return offset
 
     @property
     def path(self) -> str:

@@ -6,6 +6,7 @@ A unit reads the same whenever it is read, so a task that failed can run again. 
 from __future__ import annotations
 
 import io
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,8 @@ from omnigraph.spark.source_files import SourceFile, resolved_options
 from omnigraph.spark.splits import Split, number_lines, plan_splits, read_blocks
 from omnigraph.store.lance_errors import lance_errors
 from omnigraph.store.location import parse_location
-from omnigraph.write.load.formats import JSON_SUFFIXES, read_json_lines, readable
+from omnigraph.write.load.casts import cast_column
+from omnigraph.write.load.formats import JSON_SUFFIXES, open_table, read_json_lines, readable
 from omnigraph.write.load.ndjson import read_strict
 from omnigraph.write.load.opening import is_remote, open_file
 from omnigraph.write.load.reading import read_input, table_reader
@@ -31,7 +33,9 @@ if TYPE_CHECKING:
     from omnigraph.language.schema.catalog import Catalog
     from omnigraph.world import World
     from omnigraph.write.load.batches import Batch
+    from omnigraph.write.load.framing import Readable
     from omnigraph.write.load.sources import Input
+    from omnigraph.write.load.tabular import Convert
 
 _ROWS_PER_UNIT = 500_000
 _BATCH = 65_536
@@ -71,15 +75,34 @@ def read_unit(unit: Unit, catalog: Catalog, world: World) -> Iterator[Batch]:
     elif unit.pieces is not None:
         kind = unit.input.type
         assert kind is not None
-        if unit.input.form == "lance":
-            reader = _fragment_reader(unit, world)
-            yield from read_arrow(reader, kind, catalog, source=unit.input.name, first_row=unit.first_row)
-            return
-        with readable(unit.input.data), _parquet(unit.input, world) as file:
-            reader = _row_group_reader(unit, file)
+        with row_source(unit, world) as (reader, _):
             yield from read_arrow(reader, kind, catalog, source=unit.input.name, first_row=unit.first_row)
     else:
         yield from read_input(unit.input, catalog, world)
+
+
+@contextmanager
+def row_source(unit: Unit, world: World) -> Iterator[tuple[pa.RecordBatchReader, Convert]]:
+    """A unit of rows as a stream of Arrow, and how its cells are read."""
+    each = unit.input
+    if each.form == "lance":
+        yield _fragment_reader(unit, world), cast_column
+    elif each.form == "table":
+        yield table_reader(each.data, each.name), cast_column
+    elif unit.pieces is not None:
+        with readable(each.data), _parquet(each, world) as file:
+            yield _row_group_reader(unit, file), cast_column
+    else:
+        assert each.type is not None
+        with readable(each.data), open_file(each.data, world) as stream:
+            yield open_table(each.data, each.type, stream)
+
+
+def read_block(unit: Unit, catalog: Catalog, stream: Readable, first_line: int) -> Iterator[Batch]:
+    """The typed rows of some lines."""
+    if unit.input.type is None:
+        return read_strict(stream, catalog, source=unit.input.name, first_line=first_line)
+    return read_json_lines(stream, unit.input.type, source=unit.input.name, first_line=first_line)
 
 
 def _units_of(each: Input, world: World, split_bytes: int) -> list[Unit]:
@@ -129,14 +152,8 @@ def _sendable(each: Input) -> Input:
 
 
 def _read_split(unit: Unit, split: Split, catalog: Catalog, world: World) -> Iterator[Batch]:
-    name, kind = unit.input.name, unit.input.type
-    options = resolved_options([split.file], world=world)
-    for block in read_blocks(split, options):
-        stream = io.BytesIO(block.data)
-        if kind is None:
-            yield from read_strict(stream, catalog, source=name, first_line=block.first_line)
-        else:
-            yield from read_json_lines(stream, kind, source=name, first_line=block.first_line)
+    for block in read_blocks(split, resolved_options([split.file], world=world)):
+        yield from read_block(unit, catalog, io.BytesIO(block.data), block.first_line)
 
 
 def _fragment_reader(unit: Unit, world: World) -> pa.RecordBatchReader:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Column = pa.Array[Any]
 
-Kind = Literal["fragment", "error", "read"]
+Kind = Literal["fragment", "error", "reject", "read"]
 RESULT = pa.schema([("unit", INT), ("kind", TEXT), ("table", TEXT), ("rows", LONG), ("body", BYTES)])
 # When an error is told, as the embedded loader does: reading first, then the ids of edges, then rules on values.
 READING, EDGE_IDS, VALUES = range(3)
@@ -65,7 +65,7 @@ class WriteJob:
 def write_batches(job: WriteJob, unit: int, batches: Iterable[Batch]) -> Iterator[pa.RecordBatch]:
     """Write a unit's rows. Yields rows of `RESULT`: the fragments, the first error of each rank, what was read."""
     world = job.world()
-    sinks: dict[str, _Sink] = {}
+    sinks: dict[str, Sink] = {}
     told: dict[tuple[int, str], OmniGraphError] = {}
     seen: dict[str, None] = {}
     read = 0
@@ -77,10 +77,10 @@ def write_batches(job: WriteJob, unit: int, batches: Iterable[Batch]) -> Iterato
             ids = _ids(batch, world, told)
             if ids is None:
                 continue
-            sink = sinks.setdefault(key, _Sink(job, unit, key))
+            sink = sinks.setdefault(key, Sink(job, unit, key))
             rows = whole_rows(batch, ids)
             _check_values(job.catalog, key, rows, told)
-            yield from sink.add(rows, minted=_is_minted(batch))
+            yield from sink.add(rows, minted=is_minted(batch))
     except OmniGraphError as error:
         told[READING, ""] = error
     else:
@@ -112,7 +112,8 @@ def _ids(batch: Batch, world: World, told: dict[tuple[int, str], OmniGraphError]
         return None
 
 
-def _is_minted(batch: Batch) -> bool:
+def is_minted(batch: Batch) -> bool:
+    """Whether no row of a batch came with an id, or a key that makes one."""
     return not batch.type.rules.key and batch.ids.null_count == len(batch)
 
 
@@ -123,7 +124,7 @@ def _check_values(catalog: Catalog, key: str, rows: pa.Table, told: dict[tuple[i
             told[VALUES, key] = violation
 
 
-class _Sink:
+class Sink:
     """The rows of one type on their way to files of a fixed number of rows."""
 
     def __init__(self, job: WriteJob, unit: int, key: str) -> None:
@@ -135,6 +136,7 @@ class _Sink:
         self._minted = True
 
     def add(self, rows: pa.Table, *, minted: bool) -> Iterator[pa.RecordBatch]:
+        """Take rows, and tell of the files that became full."""
         if minted != self._minted and self._waiting:
             yield from self.finish()
         self._minted = minted
@@ -148,6 +150,7 @@ class _Sink:
             yield from self.finish()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
+        """Write what still waits."""
         if self._waiting:
             rows, self._waiting = pa.concat_tables(self._waiting), []
             yield from self._write(rows)

@@ -13,12 +13,13 @@ from pyspark.sql import functions as f
 from omnigraph.errors import InvalidInput, OrphanEdge
 from omnigraph.language.schema.arrow import node_arrow_schema
 from omnigraph.language.schema.catalog import EdgeType, NodeType
+from omnigraph.language.schema.identity import composite_text
 from omnigraph.spark.pipeline.check import type_of
 from omnigraph.spark.pipeline.shape import Text
 from omnigraph.spark.table_scan import TableScan, read_scan, tasks_of
 from omnigraph.spark.tasks import one_task_each
 from omnigraph.spark.types import from_spark, spark_schema
-from omnigraph.write.load.identity import composite_text, key_texts
+from omnigraph.write.load.identity import key_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

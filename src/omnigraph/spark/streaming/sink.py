@@ -67,6 +67,7 @@ class StreamSink:
     errors: ErrorPolicy = FAIL
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
+        """Load one micro-batch; what Spark calls."""
         self.load(frame, batch)
 
     def load(self, frame: DataFrame, batch: int) -> Receipt:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from omnigraph.errors import InvalidInput
 from omnigraph.store.lance_errors import lance_errors
 from omnigraph.store.location import parse_location
+from omnigraph.write.load.casts import cast_column
 from omnigraph.write.load.framing import numbered_lines
 from omnigraph.write.load.json_objects import BadRecord, strict_object
 from omnigraph.write.load.ndjson import bad_record
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from omnigraph.world import World
     from omnigraph.write.load.batches import Batch, GraphType
     from omnigraph.write.load.framing import Readable
+    from omnigraph.write.load.tabular import Convert
 
 JSON_SUFFIXES = frozenset({".jsonl", ".ndjson", ".json"})
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
@@ -39,12 +41,15 @@ def read_file(found: Found, kind: GraphType, catalog: Catalog, world: World) -> 
             yield from read_json_lines(stream, kind, source=found.name)
             return
         with readable(found):
-            if suffix in _SEPARATORS:
-                reader = _open_csv(stream, _SEPARATORS[suffix], kind)
-                yield from read_arrow(reader, kind, catalog, source=found.name, convert=text_column)
-                return
-            reader = _open(suffix, found)(stream)
-            yield from read_arrow(reader, kind, catalog, source=found.name)
+            reader, convert = open_table(found, kind, stream)
+            yield from read_arrow(reader, kind, catalog, source=found.name, convert=convert)
+
+
+def open_table(found: Found, kind: GraphType, stream: BinaryIO) -> tuple[pa.RecordBatchReader, Convert]:
+    """An open file as a stream of Arrow, and how its cells are read."""
+    if found.suffix in _SEPARATORS:
+        return _open_csv(stream, _SEPARATORS[found.suffix], kind), text_column
+    return _open(found.suffix, found)(stream), cast_column
 
 
 def read_json_lines(stream: Readable, kind: GraphType, *, source: str, first_line: int = 1) -> Iterator[Batch]:

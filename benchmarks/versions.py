@@ -1,0 +1,215 @@
+"""What branches, merges and diffs cost in tables of different sizes, beside doltlite doing the same in the same run.
+
+    python benchmarks/versions.py                tables of 10^4, 10^5 and 10^6 rows
+    python benchmarks/versions.py --large        of 10^7 as well
+    python benchmarks/versions.py --rounds 9     more rounds than 5
+
+Each round makes a branch, writes one row on it (its first write), then changes 10 or 10,000 rows spread over the table,
+and one row on main, so that the merge is a real one; then it diffs the branch against main as it was, and merges it.
+The sizes take turns within a round. Times are lower quartiles in milliseconds; `ratio` is the largest table's by the
+smallest's; `noise` says how much higher the medians are, at worst. Indexes are built once, after the load; the rows of
+a diff are read.
+"""
+
+from __future__ import annotations
+
+try:
+    import doltlite  # before sqlite3, whose place it takes
+except ImportError:
+    doltlite = None
+
+import argparse
+import random
+import sqlite3
+import statistics
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+import omnigraph as og
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SCHEMA = "node Person { name: String @key  age: I32?  city: String? }"
+STEPS = ("branch create", "first write on it", "diff", "merge")
+
+
+class Times:
+    """How long each step took, by its name, the number of changed rows and the size of the table."""
+
+    def __init__(self) -> None:
+        self.taken: dict[tuple[str, int, int], list[float]] = {}
+
+    @contextmanager
+    def of(self, step: str, changed: int, rows: int) -> Iterator[None]:
+        """Time a step."""
+        start = time.perf_counter()
+        yield
+        self.taken.setdefault((step, changed, rows), []).append((time.perf_counter() - start) * 1_000)
+
+    def lower(self, step: str, changed: int, rows: int) -> float:
+        """The lower quartile."""
+        return statistics.quantiles(self.taken[step, changed, rows], n=4)[0]
+
+    def noise(self, step: str, changed: int, rows: int) -> float:
+        """How much higher the median is."""
+        return statistics.median(self.taken[step, changed, rows]) / self.lower(step, changed, rows) - 1
+
+
+class OmniGraph:
+    """The graph of this package."""
+
+    name = "omnigraph"
+
+    def __init__(self, folder: Path, rows: int) -> None:
+        self.rows = rows
+        self.graph = og.init(folder / f"graph-{rows}", schema=SCHEMA)
+        for start in range(0, rows, 1_000_000):
+            self.graph.load({"Person": _people(range(start, min(rows, start + 1_000_000)), 1)}, mode="append")
+        self.graph.ensure_indices()
+
+    def round(self, number: int, changed: list[int], times: Times) -> None:
+        """One branch from its beginning to its end."""
+        graph, branch, size = self.graph, f"b{number}", (len(changed), self.rows)
+        with times.of("branch create", *size):
+            graph.branches.create(branch)
+        with times.of("first write on it", *size):
+            graph.mutate(
+                "query q($n: String, $a: I32) { update Person set { age: $a } where name = $n }",
+                {"n": _name(changed[0]), "a": number},
+                branch=branch,
+            )
+        graph.load({"Person": _people(changed, 100 + number)}, branch=branch, mode="merge")
+        before = graph.commits()[0].id
+        graph.mutate(
+            "query q($n: String, $a: I32) { update Person set { age: $a } where name = $n }",
+            {"n": _name(_other_than(changed, self.rows)), "a": number},
+        )
+        with times.of("diff", *size):
+            (delta,) = graph.diff(before, branch)
+            assert delta.updated[1].num_rows == len(changed)
+        with times.of("merge", *size):
+            assert graph.merge(branch).kind == "merged"
+        graph.branches.delete(branch)
+
+
+class DoltLite:
+    """SQLite with the version control of Dolt."""
+
+    name = "doltlite"
+
+    def __init__(self, folder: Path, rows: int) -> None:
+        self.rows = rows
+        self.base = sqlite3.connect(folder / f"dolt-{rows}.db", isolation_level=None)
+        self.base.execute("create table person(name text primary key, age int, city text)")
+        self._in_one(
+            "insert into person values (?, ?, ?)", ((_name(each), 1, f"city {each % 100}") for each in range(rows))
+        )
+        self._commit()
+
+    def round(self, number: int, changed: list[int], times: Times) -> None:
+        """The same on it."""
+        branch, size = f"b{number}", (len(changed), self.rows)
+        with times.of("branch create", *size):
+            self._call(f"dolt_branch('{branch}')")
+        self._call(f"dolt_checkout('{branch}')")
+        with times.of("first write on it", *size):
+            self.base.execute("update person set age = ? where name = ?", (number, _name(changed[0])))
+            self._commit()
+        self._in_one("update person set age = ? where name = ?", ((100 + number, _name(each)) for each in changed))
+        self._commit()
+        self._call("dolt_checkout('main')")
+        self._call(f"dolt_branch('before{number}')")
+        other = _name(_other_than(changed, self.rows))
+        self.base.execute("update person set age = ? where name = ?", (number, other))
+        self._commit()
+        with times.of("diff", *size):
+            query = f"select * from dolt_diff_person('before{number}', '{branch}')"
+            assert len(self.base.execute(query).fetchall()) == len(changed)
+        with times.of("merge", *size):
+            self._call(f"dolt_merge('{branch}')")
+        for each in (branch, f"before{number}"):
+            self._call(f"dolt_branch('-D', '{each}')")
+
+    def _call(self, what: str) -> None:
+        self.base.execute(f"select {what}").fetchall()
+
+    def _commit(self) -> None:
+        self._call("dolt_commit('-A', '-m', 'x')")
+
+    def _in_one(self, statement: str, rows: Any) -> None:
+        self.base.execute("begin")
+        self.base.executemany(statement, rows)
+        self.base.execute("commit")
+
+
+def _name(number: int) -> str:
+    return f"p{number:08d}"
+
+
+def _other_than(changed: list[int], rows: int) -> int:
+    return next(each for each in range(rows // 2, rows) if each not in set(changed))
+
+
+def _people(numbers: Any, age: int) -> pa.Table:
+    return pa.table(
+        {
+            "name": [_name(each) for each in numbers],
+            "age": pa.array([age] * len(numbers), pa.int32()),
+            "city": [f"city {each % 100}" for each in numbers],
+        }
+    )
+
+
+def _measure(kind: Any, folder: Path, sizes: list[int], changes: list[int], rounds: int) -> Times:
+    times, chance = Times(), random.Random(1)
+    systems = [kind(folder, rows) for rows in sizes]
+    number = 1_000
+    for turn in range(-1, rounds):
+        for changed in changes:
+            for system in systems:
+                number += 1
+                chosen = chance.sample(range(system.rows), min(changed, system.rows // 2))
+                # The first round only warms up.
+                system.round(number, chosen, times if turn >= 0 else Times())
+    return times
+
+
+def _print(name: str, times: Times, sizes: list[int], changes: list[int]) -> None:
+    for changed in changes:
+        for step in STEPS:
+            kept = [min(changed, rows // 2) for rows in sizes]
+            shown = [times.lower(step, k, rows) for k, rows in zip(kept, sizes, strict=True)]
+            noise = max(times.noise(step, k, rows) for k, rows in zip(kept, sizes, strict=True))
+            cells = " | ".join(f"{each:,.1f}" for each in shown)
+            print(
+                f"| {name} | {step} | {changed:,} | {cells} | {shown[-1] / shown[0]:.2f} | +{noise:.0%} |", flush=True
+            )
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--large", action="store_true", help="a table of 10^7 rows, too")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--sizes", type=int, nargs="*", help="other sizes than 10^4, 10^5 and 10^6")
+    options = parser.parse_args()
+    sizes = options.sizes or [10_000, 100_000, 1_000_000, *([10_000_000] if options.large else [])]
+    changes = [10, 10_000]
+    print("| | step | rows changed | " + " | ".join(f"{each:,} rows" for each in sizes) + " | ratio | noise |")
+    print("|---" * (len(sizes) + 5) + "|")
+    systems: list[Any] = [OmniGraph, *([DoltLite] if doltlite is not None else [])]
+    with tempfile.TemporaryDirectory() as folder:
+        for kind in systems:
+            _print(kind.name, _measure(kind, Path(folder), sizes, changes, options.rounds), sizes, changes)
+    if doltlite is None:
+        print("\ndoltlite is not installed (pip install 'omnigraph[bench]'): left out.")
+
+
+if __name__ == "__main__":
+    main()

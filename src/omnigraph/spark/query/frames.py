@@ -1,0 +1,111 @@
+"""Nodes and edges of a snapshot as frames: read by tasks, with the columns that the query needs and no others.
+
+A variable `$v` is the columns `v.#key`, `v.id`, `v.<property>` and, where it is returned whole, `v`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as f
+
+from omnigraph.spark.query.asked import KEY
+from omnigraph.spark.table_scan import TableScan, read_scan, tasks_of
+from omnigraph.spark.tasks import one_task_each
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from omnigraph.language.query.checked import Variable
+    from omnigraph.language.schema.catalog import Catalog, Property
+    from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.store.filters import Filter
+    from omnigraph.store.location import Location
+
+FROM, TO = "#from", "#to"
+
+
+def column(name: str) -> Column:
+    """A column by a name that may have dots in it."""
+    return f.col(f"`{name}`")
+
+
+def key_of(type_name: str, id_column: str) -> Column:
+    """Type and id, which tell an entity from all others."""
+    return f.concat(f.lit(f"{type_name}:"), column(id_column))
+
+
+@dataclass(frozen=True)
+class Frames:
+    """The tables of one snapshot, for one query. `properties` and `wholes` are what it asks of its variables."""
+
+    session: SparkSession
+    location: Location
+    snapshot: Snapshot
+    catalog: Catalog
+    properties: Mapping[str, set[str]]
+    wholes: frozenset[str]
+
+    def of(self, variable: Variable, where: Filter | None) -> DataFrame:
+        """Every node or edge that a variable can be, under its names; an edge also has its ends."""
+        return reduce(lambda left, right: left.unionByName(right), self._of_types(variable, where))
+
+    def pairs(self, edge: str, direction: str) -> DataFrame:
+        """The different pairs of nodes that an edge connects, as it is followed."""
+        declared = self.catalog.edges[edge]
+        ends = self._read(declared.table_key, ("src", "dst"), None).select(
+            key_of(declared.source, "src").alias(FROM), key_of(declared.target, "dst").alias(TO)
+        )
+        return turned(ends, direction).distinct()
+
+    def _of_types(self, variable: Variable, where: Filter | None) -> Sequence[DataFrame]:
+        return [self._of_type(variable, name, where) for name in variable.types]
+
+    def _of_type(self, variable: Variable, type_name: str, where: Filter | None) -> DataFrame:
+        fixed = ("id", "src", "dst") if variable.kind == "edge" else ("id",)
+        shown = self._readable(variable) if variable.name in self.wholes else ()
+        asked = sorted(self.properties.get(variable.name, set()) - set(fixed))
+        table_key = f"{variable.kind}:{type_name}"
+        rows = self._read(table_key, tuple(dict.fromkeys((*fixed, *asked, *shown))), where)
+        columns = [key_of(type_name, "id").alias(f"{variable.name}.{KEY}")]
+        columns += [column(each).alias(f"{variable.name}.{each}") for each in (*fixed, *asked)]
+        if variable.name in self.wholes:
+            columns.append(_whole(variable, type_name, fixed, shown).alias(variable.name))
+        if variable.kind == "edge":
+            edge = self.catalog.edges[type_name]
+            columns += [key_of(edge.source, "src").alias(FROM), key_of(edge.target, "dst").alias(TO)]
+        return rows.select(*columns)
+
+    def _readable(self, variable: Variable) -> tuple[str, ...]:
+        return tuple(name for name, each in self._declared(variable).items() if each.type.scalar != "Blob")
+
+    def _declared(self, variable: Variable) -> Mapping[str, Property]:
+        if variable.kind == "edge":
+            return self.catalog.edges[variable.declared].properties
+        kinds = self.catalog.interfaces if variable.is_interface else self.catalog.nodes
+        return kinds[variable.declared].properties
+
+    def _read(self, table_key: str, columns: tuple[str, ...], where: Filter | None) -> DataFrame:
+        scan = TableScan(self.location, self.snapshot[table_key].pin, columns, where)
+        return one_task_each(self.session, tasks_of(scan), read_scan, scan.schema())
+
+
+def turned(ends: DataFrame, direction: str) -> DataFrame:
+    """Rows with two ends, followed out, in or both ways; both ways a loop is there once."""
+    if direction == "out":
+        return ends
+    others = [name for name in ends.columns if name not in (FROM, TO)]
+    back = ends.select(column(TO).alias(FROM), column(FROM).alias(TO), *(column(name) for name in others))
+    return back if direction == "in" else ends.unionByName(back.where(column(FROM) != column(TO)))
+
+
+def _whole(variable: Variable, type_name: str, fixed: Sequence[str], shown: Sequence[str]) -> Column:
+    """The entity as an object, with the fields that the embedded engine gives it, in their order."""
+    parts = [column(each) for each in fixed]
+    if variable.is_interface:
+        parts.append(f.lit(type_name).alias("type"))
+    return f.struct(*parts, *(column(each) for each in shown))

@@ -1,0 +1,121 @@
+"""A checked query on Spark. What Spark cannot do runs in this process, and its rows are handed over."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+import pyarrow as pa
+from sqlglot import exp
+
+from omnigraph.language.query.expressions import EntityValue, Expression, ParameterValue, PropertyValue
+from omnigraph.read.plan.build import Planner, visible
+from omnigraph.read.plan.estimates import Estimates
+from omnigraph.read.plan.needs import deciding
+from omnigraph.read.plan.pushdown import Pushdown
+from omnigraph.read.query import run_query
+from omnigraph.relational.expressions import SqlBuilder
+from omnigraph.relational.outcome import MATCHES, Bounds, Outcome
+from omnigraph.spark.query.asked import KEY, by_key, properties, refusal, wholes
+from omnigraph.spark.query.frames import Frames
+from omnigraph.spark.query.match import Matcher
+from omnigraph.spark.query.render import aggregated, rendered
+from omnigraph.spark.types import spark_schema, to_spark
+from omnigraph.world import REAL
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from omnigraph.language.query.checked import CheckedQuery, Pattern, Variable
+    from omnigraph.language.schema.catalog import Catalog
+    from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.read.options import ReadOptions
+    from omnigraph.store.tables import TableStore
+    from omnigraph.world import World
+
+
+def run_on_spark(
+    session: SparkSession,
+    snapshot: Snapshot,
+    tables: TableStore,
+    catalog: Catalog,
+    checked: CheckedQuery,
+    params: Mapping[str, object],
+    *,
+    options: ReadOptions,
+    now: dt.datetime | None = None,
+    world: World = REAL,
+) -> DataFrame:
+    """The result as a frame, pinned to the snapshot. Columns have the names that the embedded engine gives them."""
+    moment = now or dt.datetime.fromtimestamp(world.now_us() // 1_000 / 1_000, dt.UTC)
+    if refusal(checked) is not None:
+        result = run_query(snapshot, tables, catalog, checked, params, now=moment, options=options, world=world)
+        return handed_over(session, result.to_arrow())
+    keyed = by_key(checked)
+    frames = Frames(session, tables.location, snapshot, catalog, properties(keyed), frozenset(wholes(keyed)))
+    builder = SqlBuilder(params, moment, _leaf, aggregated)
+    planner = Planner(Estimates(snapshot, catalog), Pushdown(params, moment))
+    variables = {each.name: each for each in _everything(keyed.pattern)}
+    steps = planner.plan(keyed.pattern, {}, frozenset(each.name for each in visible(keyed.pattern)))
+    matches = Matcher(frames, builder, variables).run(steps)
+    return _outcome(session, keyed, builder, params, matches)
+
+
+def handed_over(session: SparkSession, rows: pa.Table) -> DataFrame:
+    """Rows of this process as a frame, in the types that Spark has for them."""
+    plain = pa.schema([each.with_nullable(True) for each in rows.schema])
+    batches = [to_spark(each, plain) for each in rows.cast(plain).to_batches()]
+    if not batches:
+        return session.createDataFrame([], spark_schema(plain))
+    return session.createDataFrame(pa.Table.from_batches(batches))
+
+
+def _everything(pattern: Pattern) -> list[Variable]:
+    inner = (*pattern.optionals, *pattern.negations)
+    return [*pattern.variables, *(each for one in inner for each in _everything(one))]
+
+
+def _leaf(expression: Expression) -> exp.Expr:
+    if isinstance(expression, EntityValue):
+        return exp.column(expression.variable, quoted=True)
+    assert isinstance(expression, PropertyValue), f"{type(expression).__name__} has no column"
+    return _of(expression.variable, expression.property)
+
+
+def _of(variable: str, name: str) -> exp.Expr:
+    return exp.column(f"{variable}.{name}", quoted=True)
+
+
+def _outcome(
+    session: SparkSession,
+    checked: CheckedQuery,
+    builder: SqlBuilder,
+    params: Mapping[str, object],
+    matches: DataFrame,
+) -> DataFrame:
+    ties = [_of(each.name, name) for each in deciding(checked) for name in ("id", KEY)]
+    outcome = Outcome(checked, replace(builder, leaf=_leaf), _identity, ties=ties)
+    query = outcome.query(Bounds(_bound(checked.limit, params), _bound(checked.offset, params) or 0))
+    # Braces of values would be taken for places of frames.
+    text = rendered(query.transform(_placed)).replace("{", "{{").replace("}", "}}")
+    text = text.replace(f"`{_PLACE}`", f"{{{MATCHES}}}")
+    return session.sql(text, **{MATCHES: matches}).toDF(*(each.name for each in checked.columns))
+
+
+_PLACE = "#the matches of this query"
+
+
+def _placed(node: exp.Expr) -> exp.Expr:
+    return exp.to_identifier(_PLACE, quoted=True) if isinstance(node, exp.Table) and node.name == MATCHES else node
+
+
+def _identity(entity: EntityValue) -> exp.Expr:
+    """What an entity is ordered by: its id, and its type when that leaves two equal."""
+    return exp.Anonymous(this="struct", expressions=[_of(entity.variable, "id"), _of(entity.variable, KEY)])
+
+
+def _bound(bound: int | ParameterValue | None, params: Mapping[str, object]) -> int | None:
+    return cast("int", params[bound.name]) if isinstance(bound, ParameterValue) else bound
