@@ -73,7 +73,7 @@ def differences(spark: SparkSession, seed: int, folder: Path, queries: int) -> l
     return found
 
 
-@pytest.mark.parametrize("seed", [3])
+@pytest.mark.parametrize("seed", [3, 4, 5])
 def test_generated_queries_give_the_same_on_spark(spark: SparkSession, seed: int, tmp_path: Path) -> None:
     assert differences(spark, seed, tmp_path, queries=8) == []
 
