@@ -33,6 +33,7 @@ CODES = {
     "ConstraintViolation": "constraint",
     "Contention": "contention",
     "CorruptStamp": "corrupt_stamp",
+    "EmbeddingFailed": "embedding_failed",
     "ExpectedVersionMismatch": "expected_version_mismatch",
     "FormatTooNew": "format_too_new",
     "FormatTooOld": "format_too_old",

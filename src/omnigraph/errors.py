@@ -55,6 +55,7 @@
     │   ├── QueryCancelled
     │   ├── QueryTooLarge            more memory than the query may use
     │   └── HopCapReached            an unbounded traversal that would have to go on
+    ├── EmbeddingFailed              no vector for a text
     ├── SparkUnavailable             no Spark, or no Java that it runs on
     └── StoreError                   the disk or the object store
         ├── StorePermissionDenied
@@ -702,6 +703,16 @@ class HopCapReached(QueryStopped):
         )
         self.edge = edge
         self.cap = cap
+
+
+class EmbeddingFailed(OmniGraphError):
+    """The embedding provider is not set up, did not answer, or gave something that is no vector of the right length."""
+
+    code = "embedding_failed"
+
+    def __init__(self, message: str, *, provider: str) -> None:
+        super().__init__(message)
+        self.provider = provider
 
 
 class SparkUnavailable(OmniGraphError):

@@ -18,6 +18,7 @@ from omnigraph.manifest.layout import MAIN
 from omnigraph.manifest.publisher import ANY_HEAD
 from omnigraph.manifest.tags import list_tags, read_tag
 from omnigraph.manifest.time_travel import snapshot_at, snapshot_at_version, snapshot_named
+from omnigraph.read.blob import Blob, open_blob
 from omnigraph.read.export import export_records
 from omnigraph.read.export_tables import export_tables
 from omnigraph.read.options import DEFAULT_OPTIONS, ReadOptions
@@ -523,6 +524,20 @@ class Graph:
         """One node or edge as it is on a branch, or as it was in a snapshot, commit or tag; None if it is not there."""
         state = self._snapshot(snapshot, branch)
         return entity_at(self._manifest.stores.tables, state, type_name, entity_id)
+
+    def blob(
+        self,
+        type_name: str,
+        entity_id: str,
+        property_name: str,
+        *,
+        branch: str = MAIN,
+        snapshot: Snapshot | str | None = None,
+    ) -> Blob:
+        """A blob of a node or edge, to be read whole or in parts; `NotFound` if there is none."""
+        state = self._snapshot(snapshot, branch)
+        catalog = self._schemas.of(state.schema).catalog
+        return open_blob(state, self._manifest.stores.tables, catalog, type_name, entity_id, property_name)
 
     def history(self, type_name: str, entity_id: str, *, branch: str = MAIN) -> EntityHistory:
         """Everything that a node or edge has been on a branch, with the commits that made it so, the newest first."""

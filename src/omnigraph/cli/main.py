@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from omnigraph.cli.blob import blob
 from omnigraph.cli.branch import branch
 from omnigraph.cli.changes import changes
 from omnigraph.cli.commit import commit
@@ -49,6 +50,7 @@ CHAPTERS: dict[str, dict[str, typer.Typer | Callable[..., None]]] = {
         "mutate": mutate,
         "snapshot": snapshot,
         "export": export,
+        "blob": blob,
     },
     "Branches and history": {
         "branch": branch,

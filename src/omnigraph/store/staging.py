@@ -90,14 +90,14 @@ def stage_overwrite(table: Table, rows: pa.Table | pa.RecordBatchReader) -> Stag
 
 def stage_upsert(table: Table, rows: pa.Table) -> Staged:
     """Replace rows whose id is there, add the others. Ids must not repeat within `rows`."""
-    _refuse_repeated_ids(table, rows)
+    refuse_repeated_ids(table, rows)
     builder = table.dataset.merge_insert(ID).when_matched_update_all().when_not_matched_insert_all()
     return _merge(table, "upsert", builder, rows)
 
 
 def stage_insert(table: Table, rows: pa.Table) -> Staged:
     """Add rows whose ids must all be new; one that is there already is an `InvalidInput`, and nothing is staged."""
-    _refuse_repeated_ids(table, rows)
+    refuse_repeated_ids(table, rows)
     builder = table.dataset.merge_insert(ID).when_matched_fail().when_not_matched_insert_all()
     return _merge(table, "insert", builder, rows)
 
@@ -123,8 +123,8 @@ def stage_delete_ids(table: Table, ids: Sequence[str]) -> Staged | None:
 
 def stage_change(table: Table, upserts: pa.Table, deletes: Sequence[str]) -> Staged:
     """Upsert some rows and remove others as one transaction. A row cannot be in both."""
-    _refuse_repeated_ids(table, upserts)
-    _refuse_removed_ids(table, upserts, deletes)
+    refuse_repeated_ids(table, upserts)
+    refuse_removed_ids(table, upserts, deletes)
     builder = table.dataset.merge_insert(ID).when_matched_update_all().when_not_matched_insert_all()
     if deletes:
         builder = builder.when_not_matched_by_source_delete(render(one_of(ID, deletes)))
@@ -291,7 +291,8 @@ def _delete_from_fragments(table: Table, predicate: str) -> tuple[list[FragmentM
     return touched, emptied, gone
 
 
-def _refuse_repeated_ids(table: Table, rows: pa.Table) -> None:
+def refuse_repeated_ids(table: Table, rows: pa.Table) -> None:
+    """Raise when an id is in the rows twice."""
     counts = rows.column(ID).value_counts()
     repeated = (
         [each["values"].as_py() for each in counts if each["counts"].as_py() > 1][:3]
@@ -302,7 +303,8 @@ def _refuse_repeated_ids(table: Table, rows: pa.Table) -> None:
         raise InvalidInput(f"rows for {table.path} repeat the id {repeated[0]!r}")
 
 
-def _refuse_removed_ids(table: Table, rows: pa.Table, removed: Sequence[str]) -> None:
+def refuse_removed_ids(table: Table, rows: pa.Table, removed: Sequence[str]) -> None:
+    """Raise when an id is both written and removed."""
     both = set(removed).intersection(rows.column(ID).to_pylist()) if removed else set()
     if both:
         raise InvalidInput(f"a change to {table.path} both writes and removes the id {min(both)!r}")

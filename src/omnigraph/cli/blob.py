@@ -1,0 +1,97 @@
+"""`omnigraph blob`: the bytes of one blob, and what is known of it."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from omnigraph.cli.arguments import Branch, Json, UriOption, refuse_together
+from omnigraph.cli.options import Command, Group
+from omnigraph.cli.output import say, say_json
+from omnigraph.cli.scopes import addressed
+from omnigraph.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from omnigraph.read.blob import Blob
+
+blob = typer.Typer(cls=Group, no_args_is_help=True, help="Read the blobs of nodes and edges.")
+Entity = Annotated[Literal["node", "edge"], typer.Argument(metavar="ENTITY", help="node or edge.")]
+Type = Annotated[str, typer.Argument(metavar="TYPE", help="Its type.")]
+Id = Annotated[str, typer.Argument(metavar="ID", help="Its id.")]
+PropertyName = Annotated[str, typer.Argument(metavar="PROPERTY", help="The property that is a Blob.")]
+SnapshotId = Annotated[str | None, typer.Option("--snapshot", metavar="ID", help="Read the graph as of this commit.")]
+
+
+@blob.command("get", cls=Command)
+def get(
+    entity: Entity,
+    type_name: Type,
+    entity_id: Id,
+    property_name: PropertyName,
+    uri: UriOption = None,
+    branch: Branch = None,
+    snapshot: SnapshotId = None,
+    offset: Annotated[int, typer.Option("--offset", metavar="N", help="Begin at this byte.")] = 0,
+    length: Annotated[int | None, typer.Option("--length", metavar="N", help="At most so many bytes.")] = None,
+    out: Annotated[str | None, typer.Option("--out", metavar="PATH", help="Write to a file.")] = None,
+) -> None:
+    """Print the bytes of a blob, or a part of them."""
+    if offset < 0 or (length is not None and length <= 0):
+        raise InvalidInput("a part of a blob begins at 0 or later and is at least 1 byte long.")
+    found, _ = _open(entity, type_name, entity_id, property_name, uri, branch, snapshot)
+    pieces = found.chunks(offset, length)
+    if out is None:
+        for piece in pieces:
+            sys.stdout.buffer.write(piece)
+        sys.stdout.buffer.flush()
+        return
+    first = next(pieces, b"")
+    with Path(out).open("wb") as file:
+        file.write(first)
+        file.writelines(pieces)
+
+
+@blob.command("stat", cls=Command)
+def stat(
+    entity: Entity,
+    type_name: Type,
+    entity_id: Id,
+    property_name: PropertyName,
+    uri: UriOption = None,
+    branch: Branch = None,
+    snapshot: SnapshotId = None,
+    json: Json = False,
+) -> None:
+    """Tell how a blob is kept, how large it is, and its tag, which changes when it does."""
+    from omnigraph.cli.wire import present
+
+    found, target = _open(entity, type_name, entity_id, property_name, uri, branch, snapshot)
+    selector = {"entity": entity, "type": type_name, "id": entity_id, "property": property_name}
+    told = present(kind=found.kind, size=found.size, etag=found.etag, uri=found.uri)
+    if json:
+        say_json({"selector": selector, **told, "target": target})
+        return
+    for name, value in told.items():
+        say(f"{name}: {value}")
+
+
+def _open(
+    entity: str,
+    type_name: str,
+    entity_id: str,
+    property_name: str,
+    uri: str | None,
+    branch: str | None,
+    snapshot: str | None,
+) -> tuple["Blob", dict[str, Any]]:
+    from omnigraph.cli.wire import present
+
+    refuse_together(branch=branch, snapshot=snapshot)
+    graph = addressed(uri).open(read_only=True)
+    if type_name not in (graph.catalog.nodes if entity == "node" else graph.catalog.edges):
+        raise InvalidInput(f"the graph has no {entity} type {type_name!r}.")
+    state = graph.snapshot(branch=branch or "main", commit_id=snapshot)
+    found = graph.blob(type_name, entity_id, property_name, snapshot=state)
+    where = None if snapshot is not None else branch or "main"
+    return found, present(branch=where, snapshot=snapshot, resolved_snapshot=state.commit_id)

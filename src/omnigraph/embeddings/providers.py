@@ -1,0 +1,128 @@
+"""Who makes vectors of texts: two kinds of services, any Python function, and a made-up one for tests.
+
+A provider is a value: it can be compared, printed without its key, and sent to another process.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from omnigraph.embeddings.mock import mock_vector
+from omnigraph.embeddings.requests import USUAL, Patience, post
+from omnigraph.errors import EmbeddingFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from omnigraph.world import World
+
+    Vectors = Sequence[Sequence[float]]
+
+# A text is looked for, or is there to be found; some models make different vectors of the two.
+Purpose = Literal["query", "document"]
+_TASKS = {"query": "RETRIEVAL_QUERY", "document": "RETRIEVAL_DOCUMENT"}
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What a provider is asked for: vectors of these texts, with so many dimensions."""
+
+    texts: tuple[str, ...]
+    dimensions: int
+    purpose: Purpose
+    world: World
+
+
+class Provider(Protocol):
+    """Makes vectors of texts, in their order."""
+
+    @property
+    def model(self) -> str:
+        """The model, as `@embed(…, model="…")` would name it."""
+
+    def embed(self, ask: Ask) -> Vectors:
+        """One vector for each text. What is wrong with them is found out by whoever asks."""
+
+
+@dataclass(frozen=True)
+class OpenAICompatible:
+    """A service that speaks as OpenAI's does: OpenAI itself, OpenRouter, vLLM, Ollama and many others."""
+
+    base_url: str
+    model: str
+    api_key: str | None = field(default=None, repr=False)
+    patience: Patience = USUAL
+
+    def embed(self, ask: Ask) -> Vectors:
+        """One request for all of the texts."""
+        headers = {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key}"}
+        body = {"model": self.model, "input": list(ask.texts), "dimensions": ask.dimensions}
+        url = f"{self.base_url.rstrip('/')}/embeddings"
+        answer = post(url, body, headers, self.patience, ask.world, name=self.base_url)
+        return _read(lambda: [each["embedding"] for each in sorted(answer["data"], key=_index)], self.base_url)
+
+
+@dataclass(frozen=True)
+class Gemini:
+    """Google's service."""
+
+    api_key: str = field(repr=False)
+    model: str = "gemini-embedding-2"
+    base_url: str = "https://generativelanguage.googleapis.com/v1beta"
+    patience: Patience = USUAL
+
+    def embed(self, ask: Ask) -> Vectors:
+        """One request: for one text, or for a batch of them."""
+        requests = [self._request(text, ask) for text in ask.texts]
+        if len(requests) == 1:
+            answer = self._post("embedContent", requests[0], ask.world)
+            return _read(lambda: [answer["embedding"]["values"]], self.base_url)
+        answer = self._post("batchEmbedContents", {"requests": requests}, ask.world)
+        return _read(lambda: [each["values"] for each in answer["embeddings"]], self.base_url)
+
+    def _request(self, text: str, ask: Ask) -> dict[str, object]:
+        return {
+            "model": f"models/{self.model}",
+            "content": {"parts": [{"text": text}]},
+            "taskType": _TASKS[ask.purpose],
+            "outputDimensionality": ask.dimensions,
+        }
+
+    def _post(self, verb: str, body: object, world: World) -> Any:
+        url = f"{self.base_url.rstrip('/')}/models/{self.model}:{verb}"
+        return post(url, body, {"x-goog-api-key": self.api_key}, self.patience, world, name=self.base_url)
+
+
+@dataclass(frozen=True)
+class Calling:
+    """Any function from a list of texts to a list of vectors, such as a model in this process."""
+
+    function: Callable[[list[str]], Vectors]
+    model: str = "function"
+
+    def embed(self, ask: Ask) -> Vectors:
+        """Call it."""
+        return self.function(list(ask.texts))
+
+
+@dataclass(frozen=True)
+class Mock:
+    """The same text gives the same vector on every machine and in every release; it means nothing."""
+
+    model: str = "mock"
+
+    def embed(self, ask: Ask) -> Vectors:
+        """Made up from the text's bytes."""
+        return [mock_vector(text, ask.dimensions) for text in ask.texts]
+
+
+def _index(each: dict[str, Any]) -> int:
+    return int(each.get("index", 0))
+
+
+def _read(extract: Callable[[], Vectors], name: str) -> Vectors:
+    try:
+        return extract()
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise EmbeddingFailed(f"{name} gave an answer of another shape ({error!r}).", provider=name) from error

@@ -1,0 +1,85 @@
+"""One HTTP request to a provider, made again while that can help and there is time."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import urllib3
+
+from omnigraph.errors import EmbeddingFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from omnigraph.world import World
+
+_AGAIN = frozenset({429, *range(500, 600)})
+_SHOWN = 300
+# Connections are kept from request to request; a process that was forked or sent its work makes its own.
+_pool = urllib3.PoolManager(retries=False)
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to try: seconds for one request and for all (0: no end), and the first pause, which then doubles."""
+
+    attempts: int = 4
+    backoff: float = 0.2
+    timeout: float = 30.0
+    deadline: float = 60.0
+
+
+USUAL = Patience()
+
+
+def post(url: str, body: object, headers: Mapping[str, str], patience: Patience, world: World, *, name: str) -> Any:
+    """The answer as JSON. A time-out, a broken connection, 429 and 5xx are tried again; anything else is an error."""
+    began = world.monotonic()
+    told = ""
+    for attempt in range(max(1, patience.attempts)):
+        left = _time_left(patience, world.monotonic() - began)
+        if left <= 0:
+            raise EmbeddingFailed(f"{name} did not answer within {patience.deadline:g} s{told}.", provider=name)
+        status, text = _once(url, body, headers, min(patience.timeout, left))
+        if status is not None and status not in _AGAIN:
+            return _answer(status, text, name)
+        told = f": {f'status {status}, ' if status is not None else ''}{text[:_SHOWN]}"
+        if attempt + 1 < patience.attempts:
+            world.sleep(min(patience.backoff * 2**attempt, left))
+    raise EmbeddingFailed(f"{name} failed {patience.attempts} times{told}. Try again later.", provider=name)
+
+
+def _time_left(patience: Patience, spent: float) -> float:
+    return patience.deadline - spent if patience.deadline else float("inf")
+
+
+def _once(url: str, body: object, headers: Mapping[str, str], timeout: float) -> tuple[int | None, str]:
+    try:
+        answer = _pool.request(
+            "POST",
+            url,
+            body=json.dumps(body).encode(),
+            headers={"Content-Type": "application/json", **headers},
+            timeout=timeout,
+            redirect=False,
+        )
+    except urllib3.exceptions.HTTPError as error:
+        return None, f"{type(error).__name__}: {error}"
+    return int(answer.status), answer.data.decode("utf-8", "replace")
+
+
+def _answer(status: int, text: str, name: str) -> Any:
+    if status != 200:
+        raise EmbeddingFailed(
+            f"{name} refused the request with status {status}: {text[:_SHOWN]}. "
+            "Check the model, the key and the address.",
+            provider=name,
+        )
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise EmbeddingFailed(
+            f"{name} answered with something that is not JSON: {text[:_SHOWN]}", provider=name
+        ) from error

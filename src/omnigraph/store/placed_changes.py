@@ -1,0 +1,101 @@
+"""Staging a change of a few rows from where they lie, instead of joining them with the table.
+
+Lance's own merge looks at every row of the table to find a few. With an index on the id their places are known at once,
+and the rest is what that merge writes, too: the new rows as a piece of their own, in which rows that were there keep
+their stable ids, and a note in the old pieces that they are gone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from lance import LanceOperation, Transaction
+from lance.fragment import RowIdSequence, write_fragments
+
+from omnigraph.store.filters import one_of, render
+from omnigraph.store.lance_errors import lance_errors
+from omnigraph.store.staging import Staged, refuse_removed_ids, refuse_repeated_ids
+from omnigraph.store.tables import ID
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lance import FragmentMetadata
+
+    from omnigraph.store.tables import Table
+
+ROW_ID, ROW_ADDRESS = "_rowid", "_rowaddr"
+# More rows than this are found quicker by reading all ids.
+FEW_ROWS = 2_000
+_NO_IDS = pa.array([], pa.string())
+
+
+def stage_placed(table: Table, puts: pa.Table | None, deletes: Sequence[str]) -> Staged:
+    """Replace rows whose id is there, add the others, and remove some, as one transaction. For a few rows."""
+    wanted = _NO_IDS if puts is None else _array(puts.column(ID))
+    if puts is not None:
+        refuse_repeated_ids(table, puts)
+        refuse_removed_ids(table, puts, deletes)
+    places = table.read([ID, ROW_ID, ROW_ADDRESS], one_of(ID, [*map(str, wanted.to_pylist()), *deletes]))
+    with lance_errors(f"staging a change to {table.path}"):
+        shrunk, emptied = _without(table, places)
+        if puts is None:
+            operation: Any = LanceOperation.Delete(shrunk, emptied, render(one_of(ID, deletes), table.schema))
+            return Staged(table, "delete", Transaction(table.version, operation), deleted=places.num_rows)
+        replaced = pc.index_in(wanted, value_set=_array(places.column(ID)))
+        operation = LanceOperation.Update(
+            removed_fragment_ids=emptied,
+            updated_fragments=shrunk,
+            new_fragments=[_piece(table, puts, replaced, places)],
+            # Every value may be another, so no index covers the new piece before it is built again.
+            fields_for_preserving_frag_bitmap=[each.id() for each in table.dataset.lance_schema.fields()],
+            update_mode="rewrite_rows",
+        )
+    updated = len(replaced) - replaced.null_count
+    return Staged(
+        table,
+        "change" if deletes else "upsert",
+        Transaction(table.version, operation),
+        inserted=replaced.null_count,
+        updated=updated,
+        deleted=places.num_rows - updated,
+    )
+
+
+def _piece(table: Table, puts: pa.Table, replaced: pa.Array[Any], places: pa.Table) -> FragmentMetadata:
+    """The new rows, those that were there first and with the ids that Lance knows them by."""
+    order = pc.sort_indices(replaced, null_placement="at_end")
+    (piece,) = write_fragments(
+        puts.take(order),
+        table.dataset,
+        schema=puts.schema,
+        max_rows_per_file=max(puts.num_rows, 1),
+        allow_external_blob_outside_bases=True,
+    )
+    known = replaced.take(order).drop_null()
+    if len(known):
+        row_ids = _array(places.column(ROW_ID).take(known))
+        piece.row_id_meta = RowIdSequence(row_ids).to_inline_metadata()
+    return piece
+
+
+def _without(table: Table, places: pa.Table) -> tuple[list[FragmentMetadata], list[int]]:
+    """The pieces without the rows at these places, and those of which nothing is left."""
+    addresses = np.sort(places.column(ROW_ADDRESS).to_numpy())
+    shrunk: list[FragmentMetadata] = []
+    emptied: list[int] = []
+    for number in np.unique(addresses >> np.uint64(32)).tolist():
+        mine = addresses[addresses >> np.uint64(32) == number]
+        left = table.dataset.get_fragment(number).delete(f"_rowaddr IN ({', '.join(map(str, mine.tolist()))})")
+        if left is None:
+            emptied.append(number)
+        else:
+            shrunk.append(left)
+    return shrunk, emptied
+
+
+def _array(column: pa.ChunkedArray[Any] | pa.Array[Any]) -> pa.Array[Any]:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
