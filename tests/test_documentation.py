@@ -39,7 +39,7 @@ def _needs_spark(page: Path) -> bool:
 
 
 WITH_PYTHON = [
-    pytest.param(page, id=page.name, marks=[pytest.mark.spark] if _needs_spark(page) else [])
+    pytest.param(page, id=page.name, marks=[pytest.mark.spark, pytest.mark.slow] if _needs_spark(page) else [])
     for page in PAGES
     if _python(page)
 ]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, overload
 
+from omnigraph.embeddings.settings import from_environment
 from omnigraph.errors import CommitRejected, InvalidInput
 from omnigraph.language.query import bind_params
 from omnigraph.language.query.checked import CheckedMutation
@@ -27,8 +28,10 @@ from omnigraph.schema_contract import Schemas, blueprint
 from omnigraph.spark.installed import require_spark
 from omnigraph.store.compaction import DEFAULT_FOLD
 from omnigraph.store.location import parse_location
+from omnigraph.upkeep.cleanup import DEFAULT_GRACE, Cleanup, CleanupReport
 from omnigraph.upkeep.indices import IndexBuild, IndexReport
 from omnigraph.upkeep.optimize import Optimize, OptimizeReport
+from omnigraph.upkeep.repair import Repair, RepairReport
 from omnigraph.versions.baseline import Baseline, take_baseline
 from omnigraph.versions.changes import PAGE_CHANGES, ChangeFeed, changes_of, wanted
 from omnigraph.versions.diff import GraphDiff
@@ -38,6 +41,7 @@ from omnigraph.versions.merge.reconcile import Settings
 from omnigraph.versions.revert import Revert, Reverted
 from omnigraph.world import REAL, World
 from omnigraph.write.commit import Operation, commit
+from omnigraph.write.load.embedding import vectors_may_be_missing, with_vectors
 from omnigraph.write.load.engine import runs_on_spark
 from omnigraph.write.load.error_policy import FAIL
 from omnigraph.write.load.load import read_load
@@ -53,10 +57,11 @@ from omnigraph.write.schema.apply import Applied, SchemaApply
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
+    from omnigraph.embeddings.embeddings import Embeddings
     from omnigraph.language.query.checked import CheckedQuery
-    from omnigraph.language.schema.catalog import Catalog
+    from omnigraph.language.schema.catalog import Catalog, Property
     from omnigraph.language.schema.evolution import MigrationPlan
     from omnigraph.manifest.branches import Branch
     from omnigraph.manifest.rows import GraphCommit
@@ -140,6 +145,8 @@ class Graph:
         self._schemas = Schemas(manifest)
         self._queries = KeptQueries()
         self.actor = actor
+        # Who makes vectors of texts; None is the provider that the environment names.
+        self.embeddings: Embeddings | None = None
         self.branches = Branches(manifest)
         self.tags = Tags(self)
         self._feeds: dict[str, ChangeFeed] = {}
@@ -176,6 +183,7 @@ class Graph:
 
         return Analytics(self._manifest, self._catalog, self.actor)
 
+    @overload
     def query(
         self,
         source: str,
@@ -185,10 +193,48 @@ class Graph:
         snapshot: Snapshot | str | None = None,
         name: str | None = None,
         options: ReadOptions = DEFAULT_OPTIONS,
-    ) -> Result:
-        """Run a query over one state of the graph: a branch as it is now, a snapshot, or a commit by its id."""
+        engine: Literal["local"] = "local",
+    ) -> Result: ...
+
+    @overload
+    def query(
+        self,
+        source: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str = MAIN,
+        snapshot: Snapshot | str | None = None,
+        name: str | None = None,
+        options: ReadOptions = DEFAULT_OPTIONS,
+        engine: Literal["spark"],
+        spark: SparkSession | None = None,
+    ) -> DataFrame: ...
+
+    def query(
+        self,
+        source: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str = MAIN,
+        snapshot: Snapshot | str | None = None,
+        name: str | None = None,
+        options: ReadOptions = DEFAULT_OPTIONS,
+        engine: Literal["local", "spark"] = "local",
+        spark: SparkSession | None = None,
+    ) -> Result | DataFrame:
+        """Run a query over one state of the graph: a branch as it is now, a snapshot, or a commit by its id.
+
+        With `engine="spark"` the result is a Spark DataFrame over that state: the query runs when the frame does.
+        """
         reading = self._reading(source, name, params, snapshot, branch)
-        return run_query(*reading, options=options, world=self._manifest.world)
+        options, world = self._with_embeddings(options), self._manifest.world
+        if engine == "local":
+            return run_query(*reading, options=options, world=world)
+        require_spark("a query with engine='spark'")
+        from omnigraph.spark.query.run import run_on_spark
+        from omnigraph.spark.session import spark_session
+
+        return run_on_spark(spark_session(session=spark, world=world), *reading, options=options, world=world)
 
     def explain(
         self,
@@ -202,7 +248,7 @@ class Graph:
     ) -> Explanation:
         """How a query would run: its operators in order, estimates, indexes and traversal modes. Reads no rows."""
         reading = self._reading(source, name, params, snapshot, branch)
-        return explain_query(*reading, options=options, world=self._manifest.world)
+        return explain_query(*reading, options=self._with_embeddings(options), world=self._manifest.world)
 
     def analyze(
         self,
@@ -216,7 +262,7 @@ class Graph:
     ) -> tuple[Result, Explanation]:
         """Run a query, and tell how it ran: rows and time of each operator, and the ways it went."""
         reading = self._reading(source, name, params, snapshot, branch)
-        return analyze_query(*reading, options=options, world=self._manifest.world)
+        return analyze_query(*reading, options=self._with_embeddings(options), world=self._manifest.world)
 
     def mutate(
         self,
@@ -290,6 +336,7 @@ class Graph:
         spark: SparkSession | None = None,
         master: str | None = None,
         on_error: ErrorPolicy | Literal["fail"] = "fail",
+        embed: bool = False,
     ) -> Loaded:
         """Load nodes and edges as one commit: all of them, or none.
 
@@ -298,13 +345,16 @@ class Graph:
         new), `merge` (rows replace those of the same id) or `overwrite` (of the types in the source). `from_`: make the
         branch from this one if it is not there. `engine`: `auto` takes Spark for its own frames, for more than 64 MiB
         of files and for a quarantine; `spark` and `master` say which one. `on_error`: `"fail"`, or `og.quarantine(…)`.
+        `embed`: make the vectors that are missing from the texts that `@embed` names; not on Spark yet.
         """
 
         def attempt(schema: str | None) -> Loaded:
             catalog = self._schemas.of(schema).catalog
-            plan = plan_load(source, catalog, self._manifest.world)
+            readable = vectors_may_be_missing(catalog) if embed else catalog
+            plan = plan_load(source, readable, self._manifest.world)
             policy = FAIL if on_error == "fail" else on_error
             if runs_on_spark(plan, engine, policy, strict=strict):
+                _refuse_embedding(embed=embed)
                 self._make_branch(branch, from_)
                 require_spark("this load")
                 from omnigraph.spark.load import load_plan
@@ -321,11 +371,14 @@ class Graph:
                     spark=spark,
                     master=master,
                     strict=strict,
+                    schema=schema,
                 )
                 return Loaded(done.commit, summary, repeated=done.repeated)
-            load = Load(
-                catalog, read_load(catalog, plan, self._manifest.world, strict=strict), mode, self._manifest.world
-            )
+            world = self._manifest.world
+            rows = read_load(readable, plan, world, strict=strict)
+            if embed:
+                rows = with_vectors(rows, catalog, self._embeddings(), world)
+            load = Load(catalog, rows, mode, world)
             self._make_branch(branch, from_)
             return self._commit_load(load, schema, branch, actor, idempotency_key)
 
@@ -465,6 +518,31 @@ class Graph:
             execute = execute_on_spark()
         return Optimize(self._manifest, self._catalog, branch, actor=self.actor, execute=execute).run()
 
+    def cleanup(
+        self,
+        *,
+        keep: int | None = 10,
+        older_than: dt.timedelta | None = None,
+        grace: dt.timedelta = DEFAULT_GRACE,
+        dry_run: bool = False,
+    ) -> CleanupReport:
+        """Delete table versions that no branch's newest `keep` commits need, and files that nothing needs.
+
+        Tagged commits stay, and the states that branches began with or last merged. With `older_than`, commits younger
+        than that stay as well; with `keep=None` it decides alone. What was the newest state within `grace` stays for
+        readers that hold it. `dry_run` only tells what would go. A commit whose state is gone stays in the history;
+        reading it is `VersionReclaimed`.
+        """
+        return Cleanup(self._manifest, keep, older_than, grace, dry_run=dry_run).run()
+
+    def repair(self, *, confirm: bool = False, force: bool = False) -> RepairReport:
+        """Look for tables that another program has moved, and with `confirm` take their newest versions into the graph.
+
+        Changes that only rearranged files are taken by `confirm` alone; those that may have changed rows need `force`
+        as well, because nothing has validated them.
+        """
+        return Repair(self._manifest, confirm=confirm, force=force, actor=self.actor).run()
+
     def plan_schema(self, schema: str | Path, *, allow_data_loss: bool = False) -> MigrationPlan:
         """The steps from the graph's schema to another one; print it, or take its `to_json()`. Nothing is changed.
 
@@ -580,6 +658,18 @@ class Graph:
             sweep(self._manifest)
         self._manifest.fresh_line(MAIN)
 
+    def _embeddings(self) -> Embeddings:
+        return self.embeddings if self.embeddings is not None else from_environment(self._manifest.world)
+
+    def _with_embeddings(self, options: ReadOptions) -> ReadOptions:
+        return options if options.embed is not None else replace(options, embed=self._embedded)
+
+    def _embedded(self, text: str, declared: Property) -> Sequence[float]:
+        """The vector of a text that is looked for."""
+        found = self._embeddings().of_property([text], declared, purpose="query", world=self._manifest.world)
+        vector: list[float] = found[0].tolist()
+        return vector
+
     def _require_one_schema(self, source: str, target: str) -> None:
         theirs, ours = (self._schemas.of(self.snapshot(branch=each).schema).hash for each in (source, target))
         if theirs != ours:
@@ -640,6 +730,14 @@ class Graph:
     def __repr__(self) -> str:
         mode = ", read-only" if self.read_only else ""
         return f"<Graph {self.uri}{mode}>"
+
+
+def _refuse_embedding(*, embed: bool) -> None:
+    if embed:
+        raise InvalidInput(
+            "vectors are not made during a load on Spark: embed the records first with `omnigraph embed`, or load them "
+            "with engine='local'."
+        )
 
 
 class Branches:

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from job import STORE_SETTINGS, Job, Outcome
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
@@ -22,39 +24,6 @@ if TYPE_CHECKING:
 TESTS = Path(__file__).parent.parent
 PATIENCE_SECONDS = 120
 READY = 3
-STORE_SETTINGS = (
-    "AWS_ENDPOINT_URL_S3",
-    "AWS_ACCESS_KEY_ID",
-    "AWS_SECRET_ACCESS_KEY",
-    "AWS_REGION",
-    "AWS_ALLOW_HTTP",
-)
-
-
-@dataclass(frozen=True)
-class Job:
-    """What a child is told."""
-
-    work: str
-    arguments: tuple[Any, ...]
-    failpoints: str
-    environment: dict[str, str]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a job ended: with a value, with an error of ours, or by being killed."""
-
-    value: Any = None
-    error: Exception | None = None
-    killed: bool = False
-
-    @property
-    def succeeded(self) -> bool:
-        return self.error is None and not self.killed
-
-    def __str__(self) -> str:
-        return "killed" if self.killed else f"{type(self.error).__name__}: {self.error}" if self.error else "done"
 
 
 @dataclass

@@ -97,7 +97,8 @@ def test_the_engines_agree(spark: SparkSession, rows: list[dict[str, Any]], mode
 
 
 @pytest.mark.slow
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.timeout(1_500)
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(rows=_INPUTS, mode=st.sampled_from(["append", "merge", "overwrite"]), on_empty=st.booleans())
 def test_the_engines_agree_on_many_inputs(
     spark: SparkSession, rows: list[dict[str, Any]], mode: str, on_empty: bool

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from pyarrow import orc, parquet
+from typer.testing import CliRunner
 
 import omnigraph as og
+from omnigraph.cli.main import app
 from omnigraph.errors import OrphanEdge, PipelineError
 from omnigraph.spark.pipeline.pipeline import Pipeline
 
@@ -121,7 +123,6 @@ def test_a_pipeline_loads_maps_looks_up_and_publishes_once(
 
     again = nightly.run(graph, session=spark)
     assert (again.repeated, again.summary, len(graph.commits())) == (True, None, len(graph.commits()))
-    assert nightly.plan(graph, session=spark).done
     assert spark.catalog.listTables() == []
 
 
@@ -165,6 +166,50 @@ edges: {Knows: {source: pairs, columns: [], from: {lookup: {email: a}}, to: init
     with pytest.raises(OrphanEdge, match="3 Knows edges have no Person at 'from': no email is 'ada'; 'grace'"):
         Pipeline.from_text(text, folder=tmp_path).run(graph, session=spark)
     assert len(graph.commits()) == commits
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_command_runs_plans_and_tells_as_json(graph: og.Graph, spark: SparkSession, tmp_path: Path) -> None:
+    file = str(tmp_path / "nightly.yaml")
+
+    def ran(*words: str) -> Any:
+        result = CliRunner().invoke(app, ["pipeline", *words, "--store", graph.uri], prog_name="omnigraph")
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    assert ran("validate", file) == f"{file} is valid\n"
+    plan = json.loads(ran("plan", file, "--run-id", "other", "--json"))
+    assert (plan["run_id"], plan["done"], plan["branch"], len(plan["types"])) == ("other", False, "nightly", 4)
+    done = json.loads(ran("run", file, "--json", "--quiet"))
+    assert (done["repeated"], done["branch"], done["merge"]) == (
+        False,
+        "nightly",
+        {"into": "main", "outcome": "fast_forward"},
+    )
+    assert done["summary"]["nodes"] == {"Badge": 2, "Person": 3}
+    assert json.loads(ran("plan", file, "--json"))["done"]
+    assert ran("run", file, "--quiet").startswith("run first was done before: commit ")
+    assert "loaded 8 entities across 2 node types and 2 edge types on branch nightly with merge\n" in ran(
+        "run", file, "--run-id", "second", "--quiet"
+    )
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_bad_rows_are_set_aside_up_to_a_limit(graph: og.Graph, spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in" / "more.jsonl").write_text('{"name": "Good", "age": 1}\n{"age": 2}\n')
+    text = """\
+mode: append
+errors: {quarantine: 1, path: rejects}
+sources: {more: {format: json, path: in/more.jsonl}}
+nodes: {Person: {source: more, columns: {name: name, age: cast(age as int)}}}
+"""
+    done = Pipeline.from_text(text, folder=tmp_path).run(graph, session=spark)
+    assert done.summary is not None
+    assert done.summary.rejected == 1
+    assert done.summary.nodes == {"Person": 1}
+    assert (tmp_path / "rejects").exists()
 
 
 @pytest.mark.spark

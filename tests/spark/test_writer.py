@@ -50,12 +50,21 @@ def test_a_frame_is_written_as_one_commit(graph: og.Graph, spark: SparkSession, 
     )
     write(changed.selectExpr("name", "cast(age as bigint) as age"), graph, mode="merge")
     assert people(graph)[0] == ("Ada", 37)
+    assert not list((tmp_path / "graph.omni" / "__spark_writes").glob("*/*"))
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_frame_replaces_a_type_and_a_refused_one_changes_nothing(graph: og.Graph, spark: SparkSession) -> None:
+    new = spark.createDataFrame([("Ada", 1)], "name string, age long")
     with pytest.raises(PySparkException, match="is there already"):
         write(new, graph)
-    graph.mutate("query d() { delete Knows where src = 'Ada' }".replace("'", '"'))
-    write(new.limit(1), graph, "overwrite")
-    assert len(people(graph)) == 1
-    assert [each.name for each in (tmp_path / "graph.omni" / "__spark_writes").glob("*/*")] == []
+    with pytest.raises(PySparkException, match="option mode is append or merge, not 'overwrite'"):
+        write(new, graph, mode="overwrite")
+    assert people(graph) == [("Ada", 36), ("Bob", None)]
+    graph.mutate('query d() { delete Knows where src = "Ada" }')
+    write(new, graph, "overwrite")
+    assert people(graph) == [("Ada", 1)]
 
 
 @pytest.mark.spark

@@ -44,11 +44,14 @@ def load(
     master: Annotated[
         str | None, typer.Option("--master", metavar="URL", help="The Spark master, such as local[4] or spark://host.")
     ] = None,
+    embed: Annotated[
+        bool, typer.Option("--embed", help="Make the vectors that are missing from the texts that @embed names.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Load nodes and edges as one commit: all of them, or none."""
     target = addressed(uri)
-    how = {"engine": engine, "master": master, "idempotency_key": idempotency_key}
+    how = {"engine": engine, "master": master, "idempotency_key": idempotency_key, "embed": embed}
     told = _loaded(target, data, mode, branch, from_, strict=True, json=json, **how)
     if json:
         say_json({name: value for name, value in told.items() if name != "actor_id"})

@@ -14,6 +14,7 @@ from omnigraph.cli.commit import commit
 from omnigraph.cli.completion import PROGRAM, VARIABLE, completion, prepare_completion
 from omnigraph.cli.diff import diff
 from omnigraph.cli.doctor import doctor
+from omnigraph.cli.embed import embed
 from omnigraph.cli.export import export
 from omnigraph.cli.failures import FAILED, hide_tracebacks, report
 from omnigraph.cli.indices import ensure_indices
@@ -45,6 +46,7 @@ CHAPTERS: dict[str, dict[str, typer.Typer | Callable[..., None]]] = {
     "Data": {
         "load": load,
         "ingest": ingest,
+        "embed": embed,
         "pipeline": pipeline,
         "query": query,
         "mutate": mutate,

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from omnigraph.embeddings.embeddings import Embeddings
     from omnigraph.world import World
@@ -47,7 +47,7 @@ class Specification:
 
 @dataclass(frozen=True)
 class Selection:
-    """Which records are meant: of these types (all when empty), with all of these values (type or None, field, value)."""
+    """Which records are meant: of these types (none: all), with all of these values (type or None, field, value)."""
 
     types: tuple[str, ...] = ()
     values: tuple[tuple[str | None, str, str], ...] = ()

@@ -74,7 +74,7 @@ class ManifestState:
 
     def at(self, branch: str, commit: GraphCommit) -> Snapshot:
         """The snapshot that a commit published."""
-        version = self._visible_since(commit)
+        version = self.visible_since(commit)
         tables = {}
         for key in sorted(self.versions):
             seen = [each for each in self.versions[key].values() if each.since <= version]
@@ -85,7 +85,7 @@ class ManifestState:
 
     def _schema_at(self, version: int) -> str | None:
         """The schema as of a manifest version: what the last change made of it, or what the first one found."""
-        changes = [each for each in self.schema_commits if self._visible_since(each) <= version]
+        changes = [each for each in self.schema_commits if self.visible_since(each) <= version]
         if changes and changes[-1].schema is not None:
             return changes[-1].schema.after
         first = self.schema_commits[0].schema if self.schema_commits else None
@@ -93,7 +93,7 @@ class ManifestState:
 
     def object_ids_after(self, commit: GraphCommit) -> list[str]:
         """The rows that a commit's own snapshot does not have: versions, tombstones and commits that came later."""
-        limit = self._visible_since(commit)
+        limit = self.visible_since(commit)
         versions = (
             TableVersion(key, each.version, None, 0, "").object_id
             for key, published in self.versions.items()
@@ -106,18 +106,18 @@ class ManifestState:
             for each in dead.values()
             if each.since > limit
         )
-        commits = (each.id for each in self.commits.values() if self._visible_since(each) > limit)
+        commits = (each.id for each in self.commits.values() if self.visible_since(each) > limit)
         return [*versions, *tombstones, *commits]
 
     def commit_at(self, version: int) -> GraphCommit | None:
         """The newest commit that a manifest version shows."""
-        shown = (each for each in self.commits.values() if self._visible_since(each) <= version)
+        shown = (each for each in self.commits.values() if self.visible_since(each) <= version)
         return max(shown, key=_rank, default=None)
 
     def table_history(self, table_key: str) -> list[tuple[GraphCommit, TableEntry]]:
         """Every published state of a table with the commit that published it, the newest first."""
-        commits = sorted(self.commits.values(), key=self._visible_since)
-        since = [self._visible_since(each) for each in commits]
+        commits = sorted(self.commits.values(), key=self.visible_since)
+        since = [self.visible_since(each) for each in commits]
         published = sorted(self.versions.get(table_key, {}).values(), key=lambda each: each.since, reverse=True)
         return [
             (commits[at], self._entry(table_key, each))
@@ -189,7 +189,7 @@ class ManifestState:
         if self.head is None or _rank(commit) > _rank(self.head):
             self.head = commit
 
-    def _visible_since(self, commit: GraphCommit) -> int:
+    def visible_since(self, commit: GraphCommit) -> int:
         """The manifest version at which a commit's rows appeared.
 
         A commit says which version it expected to become. It is off when Lance slid the publish over a metadata commit;

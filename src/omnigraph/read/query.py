@@ -175,7 +175,7 @@ def prepare(
     scope = Scope(read, {each.name: each for each in visible(checked.pattern)}, Searches(read))
     planner = Planner(Estimates(snapshot, catalog), Pushdown(params, moment))
     # Sizes only guide the choices of a plan: one of the same snapshot serves again.
-    key = (checked, repr(params), moment if checked.uses_now else None, snapshot.branch, snapshot.manifest_version)
+    key = (checked, read.values_key, moment if checked.uses_now else None, snapshot.branch, snapshot.manifest_version)
     steps = read.cache.get(
         "plan", key, lambda: planner.plan(checked.pattern, {}, needed_variables(checked)), lambda _: 10_000
     )

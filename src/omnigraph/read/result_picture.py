@@ -28,8 +28,8 @@ def picture(graph: ResultGraph) -> str | None:
     places, colours = _places(graph), _colours(graph)
     parts = [
         (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}"'
-            ' font-family="sans-serif" font-size="11" fill="currentColor" stroke="none">'
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}"'
+            f' height="{_HEIGHT}" font-family="sans-serif" font-size="11" fill="currentColor" stroke="none">'
         ),
         (
             '<defs><marker id="og-arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7"'

@@ -18,7 +18,7 @@ from omnigraph.spark.bulk.operation import BulkLoad
 from omnigraph.spark.bulk.reading import Reading
 from omnigraph.spark.bulk.rejects import counts_of
 from omnigraph.spark.session import spark_session
-from omnigraph.write.commit import Operation, Receipt, commit
+from omnigraph.write.commit import ANY_SCHEMA, AnySchema, Operation, Receipt, commit
 from omnigraph.write.load.error_policy import FAIL, ErrorPolicy
 from omnigraph.write.load.load import LoadSummary, Mode
 from omnigraph.write.load.sources import Input, LoadPlan, named_type
@@ -74,8 +74,12 @@ def load_plan(
     spark: SparkSession | None = None,
     master: str | None = None,
     strict: bool = True,
+    schema: str | AnySchema | None = ANY_SCHEMA,
 ) -> tuple[Receipt, LoadSummary]:
-    """Load whatever `plan_load` has understood. A key that was used before returns its commit and reads nothing."""
+    """Load whatever `plan_load` has understood. A key that was used before returns its commit and reads nothing.
+
+    `schema` names the one that the catalog is of: when the branch has another by then, that is `SchemaChanged`.
+    """
     if not strict:
         raise InvalidInput("the permissive grammar is read in one process: use engine='local', or strict records.")
     world = manifest.world
@@ -89,6 +93,7 @@ def load_plan(
         actor=actor,
         repeatable=load.is_repeatable,
         idempotency_key=idempotency_key,
+        schema=schema,
     )
     receipt = commit(manifest, operation)
     assert receipt is not None, "a load always makes a commit"

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 ROW_ID, ROW_ADDRESS = "_rowid", "_rowaddr"
 # More rows than this are found quicker by reading all ids.
-FEW_ROWS = 2_000
+FEW_ROWS = 20_000
+_AT_ONCE = 2_000
 _NO_IDS = pa.array([], pa.string())
 
 
@@ -39,13 +40,16 @@ def stage_placed(table: Table, puts: pa.Table | None, deletes: Sequence[str]) ->
     if puts is not None:
         refuse_repeated_ids(table, puts)
         refuse_removed_ids(table, puts, deletes)
-    places = table.read([ID, ROW_ID, ROW_ADDRESS], one_of(ID, [*map(str, wanted.to_pylist()), *deletes]))
+    places = _places(table, [*map(str, wanted.to_pylist()), *deletes])
     with lance_errors(f"staging a change to {table.path}"):
         shrunk, emptied = _without(table, places)
         if puts is None:
             operation: Any = LanceOperation.Delete(shrunk, emptied, render(one_of(ID, deletes), table.schema))
             return Staged(table, "delete", Transaction(table.version, operation), deleted=places.num_rows)
         replaced = pc.index_in(wanted, value_set=_array(places.column(ID)))
+        if not places.num_rows:
+            operation = LanceOperation.Append([_piece(table, puts, replaced, places)])
+            return Staged(table, "append", Transaction(table.version, operation), inserted=puts.num_rows)
         operation = LanceOperation.Update(
             removed_fragment_ids=emptied,
             updated_fragments=shrunk,
@@ -63,6 +67,14 @@ def stage_placed(table: Table, puts: pa.Table | None, deletes: Sequence[str]) ->
         updated=updated,
         deleted=places.num_rows - updated,
     )
+
+
+def _places(table: Table, ids: Sequence[str]) -> pa.Table:
+    found = [
+        table.read([ID, ROW_ID, ROW_ADDRESS], one_of(ID, ids[start : start + _AT_ONCE]))
+        for start in range(0, len(ids), _AT_ONCE)
+    ]
+    return pa.concat_tables(found)
 
 
 def _piece(table: Table, puts: pa.Table, replaced: pa.Array[Any], places: pa.Table) -> FragmentMetadata:

@@ -172,6 +172,23 @@ def find_transaction(table: Table, uuid: str, *, after: int) -> int | None:
     return None
 
 
+def operation_name(table: Table, version: int) -> str | None:
+    """What kind of change made a version: `Append`, `Rewrite`, …; None when that cannot be told any more."""
+    try:
+        transaction = table.dataset.read_transaction(version)
+    except TypeError:
+        return "Rewrite"  # pylance cannot convert the compaction of an indexed table, and only that
+    except (OSError, ValueError) as error:
+        if classify(error) is Trouble.NOT_FOUND:
+            return None
+        raise translate(error, f"reading the transaction of version {version} of {table.path}") from error
+    if transaction is None:
+        return None
+    name = type(transaction.operation).__name__
+    # Operations without a class of their own are those that reserve room and change no row.
+    return "ReserveFragments" if name == "BaseOperation" else name
+
+
 def create_table(
     uri: str, schema: pa.Schema, rows: Sequence[pa.Table] | None, storage_options: dict[str, str] | None
 ) -> LanceDataset:

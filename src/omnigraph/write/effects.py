@@ -6,7 +6,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import CommitConflict, CommitOutcomeUnknown, CommitRejected, OmniGraphError
+from omnigraph.errors import CommitConflict, CommitOutcomeUnknown, CommitRejected, OmniGraphError, ReadSetChanged
 from omnigraph.failpoints import reach
 from omnigraph.manifest.branches import fork_table
 from omnigraph.manifest.layout import physical_branch, table_path
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from omnigraph.write.recovery.sidecar import DroppedTable
     from omnigraph.write.tickets import Ticket
     from omnigraph.write.view import View
-    from omnigraph.write.write_set import TableWrite, WriteSet
+    from omnigraph.write.write_set import Adoption, TableWrite, WriteSet
 
 log = logging.getLogger(__name__)
 
@@ -51,15 +51,18 @@ class Effects:
         self._line = line
         self._branch = physical_branch(operation.branch)
         # What the operation was computed from, and must still be so when it is published.
-        self._based_on = {**view.reads, **{each.entry.table_key: each.entry.version for each in self._writes}}
+        entries = [each.entry for each in (*self._writes, *write_set.adopted)]
+        self._based_on = {**view.reads, **{each.table_key: each.version for each in entries}}
         self._staged: dict[str, Staged] = {}
         self._new: list[tuple[str, StagedTable]] = []
         self._landed: dict[str, Committed] = {}
+        self._adopted: list[NewVersion] = []
 
     def is_empty(self) -> bool:
         """Whether no table is changed, added or dropped, and the schema stays."""
         changes = self._write_set
-        return not (self._writes or changes.added or changes.dropped or changes.schema is not None)
+        moves = self._writes or changes.adopted or changes.added or changes.dropped
+        return not (moves or changes.schema is not None)
 
     def lines(self) -> list[Line]:
         """The tables it moves or was computed from, on its branch."""
@@ -67,7 +70,7 @@ class Effects:
 
     def only_read(self) -> tuple[str, ...]:
         """The tables it was computed from and does not move."""
-        return tuple(sorted(self._based_on.keys() - {each.entry.table_key for each in self._writes}))
+        return tuple(sorted(self._based_on.keys() - {each.table_key for each in self.pins()}))
 
     def moved(self, line: ManifestLine) -> list[str]:
         """The tables it was computed from that have moved since; all of them when the branch is another by now."""
@@ -125,10 +128,13 @@ class Effects:
 
     def pins(self) -> tuple[TablePin, ...]:
         """What the sidecar says of the tables, as far as it is known."""
-        return tuple(self._pin(each) for each in self._writes)
+        adopted = (self._adopted_pin(each) for each in self._write_set.adopted)
+        return tuple(sorted((*map(self._pin, self._writes), *adopted), key=lambda each: each.table_key))
 
     def land(self, ticket: Ticket) -> None:
         """Commit every table, in sorted order."""
+        for each in self._write_set.adopted:
+            self._adopt(each)
         for write in self._writes:
             key = write.entry.table_key
             ticket.keep_alive()
@@ -168,6 +174,7 @@ class Effects:
             created_at=planned.created_at,
             versions=[
                 *(self._new_version(each) for each in self._writes),
+                *self._adopted,
                 *new_tables(sidecar),
             ],
             drops=[each.table_key for each in sidecar.dropped],
@@ -211,6 +218,19 @@ class Effects:
             return write.then(table)
         fold = self.manifest.fold
         return None if fold is None or self.operation.kind not in _FOLDING else stage_fold(table, fold)
+
+    def _adopt(self, adoption: Adoption) -> None:
+        """Nothing moves: it is only made sure that the table still is where it was found."""
+        entry = adoption.entry
+        newest = self.manifest.stores.tables.open_newest(entry.path, entry.branch)
+        if newest.version != adoption.version:
+            raise ReadSetChanged(self.operation.branch, [entry.table_key])
+        self._adopted.append(NewVersion(entry.table_key, newest.version, newest.count_rows(), entry.branch))
+
+    def _adopted_pin(self, adoption: Adoption) -> TablePin:
+        entry = adoption.entry
+        place = self.manifest.stores.tables.location.child(entry.path)
+        return TablePin(entry.table_key, place, entry.version, adoption.version, table_branch=self._branch)
 
     def _fork_and_stage(self, write: TableWrite, ticket: Ticket) -> None:
         """A branch's first write to a table: its own line of the table is made now that the sidecar stands."""

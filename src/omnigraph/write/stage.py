@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import KeyConflict
+from omnigraph.store.placed_changes import FEW_ROWS, stage_placed
 from omnigraph.store.staging import (
     Staged,
     stage_append,
@@ -52,16 +53,21 @@ def _staging(view: View, change: TableChanges) -> Stage | None:
         return None
     if change.overwrite:
         return partial(_overwrite, rows=change.puts)
+    puts = change.puts if change.puts is not None and change.puts.num_rows else None
+    few = len(change.deletes) + (0 if puts is None else puts.num_rows) <= FEW_ROWS
+    if few and puts is not None and not (change.only_new or change.new_ids):
+        return partial(stage_placed, puts=puts, deletes=sorted(change.deletes))
     there = _committed_ids(view, change)
     _refuse_taken(change, there)
-    deletes = [each for each in there.to_pylist() if each in change.deletes]
-    puts = change.puts if change.puts is not None and change.puts.num_rows else None
+    deletes = [str(each) for each in there.to_pylist() if each in change.deletes]
     if puts is None:
         return partial(_delete, ids=deletes) if deletes else None
-    if deletes:
-        return partial(stage_change, upserts=puts, deletes=deletes)
     # Nobody else's row can come between: the commit protocol lands a write on the version it was computed from.
-    return partial(stage_upsert, rows=puts) if len(there) else partial(stage_append, rows=puts)
+    if not len(there):
+        return partial(stage_append, rows=puts)
+    if few:
+        return partial(stage_placed, puts=puts, deletes=deletes)
+    return partial(stage_change, upserts=puts, deletes=deletes) if deletes else partial(stage_upsert, rows=puts)
 
 
 def _committed_ids(view: View, change: TableChanges) -> pa.Array[Any]:
@@ -85,6 +91,8 @@ def _overwrite(table: Table, rows: pa.Table | None) -> Staged:
 
 
 def _delete(table: Table, ids: Sequence[str]) -> Staged:
+    if len(ids) <= FEW_ROWS:
+        return stage_placed(table, None, ids)
     staged = stage_delete_ids(table, ids)
     assert staged is not None, "the ids were committed in a table of the same content"
     return staged

@@ -29,6 +29,14 @@ class TableWrite:
 
 
 @dataclass(frozen=True)
+class Adoption:
+    """A version of a table that another program has made, and that the graph takes as it is."""
+
+    entry: TableEntry
+    version: int
+
+
+@dataclass(frozen=True)
 class NewTable:
     """A table that comes into the graph. `dead` is the version it was last dropped at; `rows` may be called twice."""
 
@@ -54,3 +62,4 @@ class WriteSet:
     added: Sequence[NewTable] = ()
     dropped: Sequence[DroppedTable] = ()
     schema: SchemaWrite | None = None
+    adopted: Sequence[Adoption] = ()

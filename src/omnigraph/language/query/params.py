@@ -11,7 +11,7 @@ import struct
 from datetime import date, datetime
 from difflib import get_close_matches
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from omnigraph.errors import Diagnostic, QueryError
 from omnigraph.language.query.checked import CheckedQuery, Parameter
@@ -129,10 +129,23 @@ def _vector(value: object, to: PropertyType) -> list[float]:
     items = _items(value, to)
     if len(items) != to.dimensions:
         raise _Refused("P4", f"{to} expects {to.dimensions} dimensions, got {len(items)}")
+    if _are_plain(items):
+        return cast("list[float]", items)
     try:
         return [_float(each, PropertyType("F32")) for each in items]
     except _Refused as refused:
         raise _Refused("P4", f"vector elements must be numeric: {refused}") from None
+
+
+def _are_plain(items: list[object]) -> bool:
+    """Whether all are floats that fit into 32 bits, as most vectors are: found out at once, not one by one."""
+    if not all(type(each) is float for each in items):
+        return False
+    try:
+        struct.pack(f"<{len(items)}f", *items)
+    except OverflowError:
+        return False
+    return math.isfinite(sum(cast("list[float]", items)))
 
 
 def _integer(value: object, to: PropertyType, mode: Mode) -> int:

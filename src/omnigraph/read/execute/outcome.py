@@ -24,6 +24,7 @@ from omnigraph.language.query.expressions import (
 )
 from omnigraph.language.query.types import STRING
 from omnigraph.read.execute.bound import TYPE_NAME
+from omnigraph.read.execute.few import FEW, is_picked, picked
 from omnigraph.read.execute.numbers import is_distinct
 from omnigraph.read.execute.rows import Rows, joined
 from omnigraph.read.execute.scope import WEIGHT
@@ -77,7 +78,23 @@ class Maker:
         )
         if alone:
             rows = self._best(rows)
+        if rows.count <= FEW and is_picked(self.checked) and rows.weight is None:
+            return self._picked(rows)
         return self._selected({MATCHES: self._table(rows)}, weighted_rows=rows.weight is not None, alone=alone)
+
+    def _picked(self, rows: Rows) -> pa.Table:
+        return picked(
+            self.checked,
+            self._table(rows),
+            self._name,
+            self._identifying,
+            self._tie_values(),
+            self._ranking(),
+            self.bounds(),
+        )
+
+    def _name(self, expression: Expression) -> str:
+        return _fusion_name(expression) if isinstance(expression, Rrf) else self.scope.name(expression)
 
     def _best(self, rows: Rows) -> Rows:
         """When the greatest counts are asked for, the rows that can be among them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from omnigraph.read.execute.bound import Bound
@@ -54,6 +55,11 @@ class Read:
     replanned: list[tuple[Step, ...]] = field(default_factory=list)
     _tables: dict[str, TableRows] = field(default_factory=dict)
 
+    @cached_property
+    def values_key(self) -> str:
+        """The values of the request, for what is kept under them."""
+        return repr(self.params)
+
     def table(self, table_key: str) -> TableRows:
         """A table of the snapshot."""
         if table_key not in self._tables:
@@ -76,7 +82,7 @@ class Read:
         most: int | None = None,
     ) -> pa.Table:
         """The rows of a query in SQL. Its text is kept under the key and the values of the request."""
-        whole = (key, repr(self.params), self.now if self.uses_now else None)
+        whole = (key, self.values_key, self.now if self.uses_now else None)
         text = self.cache.get("sql", whole, lambda: query().sql("duckdb"), lambda made: 4 * len(made) + 1_000)
         return self.engine.run(text, tables, most=most)
 

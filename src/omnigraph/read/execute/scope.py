@@ -63,7 +63,7 @@ class Scope:
 
     def column(self, expression: Expression) -> exp.Expr:
         """The column that holds a leaf."""
-        return exp.column(self._name(expression), quoted=True)
+        return exp.column(self.name(expression), quoted=True)
 
     def table(self, expressions: Iterable[Expression], rows: Rows) -> pa.Table:
         """The columns that the expressions need, one row for each match."""
@@ -77,7 +77,7 @@ class Scope:
             if isinstance(leaf, EntityValue):
                 columns[leaf.variable] = _nullable(rows.keys[leaf.variable])
             elif isinstance(leaf, Search):
-                columns[self._name(leaf)] = self.searched(leaf, rows)
+                columns[self.name(leaf)] = self.searched(leaf, rows)
         if len(columns) > 1:
             del columns[_NO_COLUMN]
         return pa.table(columns)
@@ -123,7 +123,8 @@ class Scope:
         asked = {"asked": self.table(expressions, rows)}
         return self.read.select(key, lambda: exp.select(*columns).from_("asked"), asked)
 
-    def _name(self, expression: Expression) -> str:
+    def name(self, expression: Expression) -> str:
+        """What the column of a leaf is called."""
         match expression:
             case PropertyValue(variable, name):
                 return f"{variable}.{name}"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from omnigraph.spark.bulk.columns import BYTES, INT
+from omnigraph.spark.bulk.grouping import grouped_rows
 from omnigraph.spark.bulk.hashing import tuple_numbers
 from omnigraph.spark.bulk.staged import PieceFile
 from omnigraph.spark.bulk.suspects import read_source
@@ -48,14 +50,15 @@ def look(session: SparkSession, sources: Sequence[Source], looks: Sequence[Look]
     wanted = list(looks)
     asked = [each for each in sources if any(_concerns(each, one) for one in wanted)]
 
-    def work(source: Source) -> Iterator[pa.RecordBatch]:
-        for number, one in enumerate(wanted):
+    def work(group: list[Source]) -> Iterator[pa.RecordBatch]:
+        for source, (number, one) in product(group, enumerate(wanted)):
             if _concerns(source, one):
                 for rows in _matching(source, one):
                     yield pa.record_batch([[number], [_packed(rows)]], schema=_FOUND)
 
+    groups = grouped_rows(session, asked, lambda each: each.size)
     with errors_of_tasks():
-        told: Any = one_task_each(session, asked, work, _FOUND).toArrow()
+        told: Any = one_task_each(session, groups, work, _FOUND).toArrow()
     return [_gathered(told, number, one) for number, one in enumerate(wanted)]
 
 

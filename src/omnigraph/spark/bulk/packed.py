@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.spark.bulk.columns import BYTES, INT
+from omnigraph.spark.bulk.grouping import FEW_ROWS, cores_of
 from omnigraph.spark.bulk.sizes import sizes_of
 from omnigraph.spark.tasks import one_task_each
 from omnigraph.spark.types import spark_schema
@@ -33,8 +34,8 @@ Collected = dict[tuple[int, int], "Numbers"]
 
 def parts_for(numbers: int, session: SparkSession) -> int:
     """How many parts keep memory bounded and all cores busy: a power of two."""
-    least = int(session.conf.get("spark.sql.shuffle.partitions", "8") or 8)
-    wanted = max(min(least, 1 + numbers // 50_000), -(-numbers // sizes_of(session).numbers_per_part), 1)
+    least = min(cores_of(session), 1 + numbers // FEW_ROWS)
+    wanted = max(least, -(-numbers // sizes_of(session).numbers_per_part))
     return min(MOST_PARTS, 1 << (wanted - 1).bit_length())
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omnigraph.spark.bulk.staged import PieceFile, piece_files
-from omnigraph.spark.table_scan import TableScan, tasks_of
+from omnigraph.spark.table_scan import ROWS_PER_TASK, TableScan, tasks_of
 from omnigraph.store.tables import ID
 from omnigraph.write.constraints.rules import EdgeCount, Endpoint, Unique, count_rule, endpoint_rules, unique_rules
 
@@ -61,6 +61,11 @@ class Source:
     table_key: str
     rows: PieceFile | TableScan
     emissions: tuple[Emission, ...]
+
+    @property
+    def size(self) -> int:
+        """About how many rows it has."""
+        return self.rows.rows if isinstance(self.rows, PieceFile) else ROWS_PER_TASK
 
     @property
     def columns(self) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from omnigraph.spark.bulk.chunks import chunks_of, table_chunks
+from omnigraph.spark.bulk.grouping import grouped
 from omnigraph.spark.bulk.input_errors import FrameUnit, Told, told_errors, told_rejects
 from omnigraph.spark.bulk.sifting import write_sifted
 from omnigraph.spark.bulk.sizes import sizes_of
@@ -78,14 +79,16 @@ class Reading:
         catalog, limit = self.catalog, self.policy.limit
         units = plan_units(self.session, inputs, self.world, split_bytes=job.sizes.split_bytes)
 
-        def work(numbered: tuple[int, Unit]) -> Iterator[pa.RecordBatch]:
-            number, unit = numbered
-            if limit:
-                return write_sifted(job, number, chunks_of(unit, catalog, job.world()), limit)
-            return write_batches(job, number, read_unit(unit, catalog, job.world()))
+        def work(group: list[tuple[int, Unit]]) -> Iterator[pa.RecordBatch]:
+            for number, unit in group:
+                if limit:
+                    yield from write_sifted(job, number, chunks_of(unit, catalog, job.world()), limit)
+                else:
+                    yield from write_batches(job, number, read_unit(unit, catalog, job.world()))
 
+        groups = grouped(enumerate(units), lambda each: each[1].size, job.sizes.split_bytes)
         with errors_of_tasks():
-            told: Any = one_task_each(self.session, list(enumerate(units)), work, RESULT).toArrow()
+            told: Any = one_task_each(self.session, groups, work, RESULT).toArrow()
         return units, told.to_pylist()
 
     def _frame(self, job: WriteJob, each: Input) -> tuple[list[FrameUnit], Results]:

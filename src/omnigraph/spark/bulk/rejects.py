@@ -55,13 +55,13 @@ class Reject:
 
 def reject_of(error: OmniGraphError, place: Place, value: str) -> Reject:
     """What is kept of a row that an error is about."""
-    known = isinstance(error, InvalidRecord | ConstraintViolation)
+    known = error if isinstance(error, InvalidRecord | ConstraintViolation) else None
     return Reject(
         place.source,
         place.unit,
         place.number,
-        error.type_name if known else None,
-        error.property_name if known else None,
+        known.type_name if known else None,
+        known.property_name if known else None,
         error.rule if isinstance(error, InvalidRecord | ValueViolation) else error.code,
         value,
         error.message,

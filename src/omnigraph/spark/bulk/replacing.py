@@ -15,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.spark.bulk.columns import BYTES, INT, LONG, TEXT
+from omnigraph.spark.bulk.grouping import grouped_rows
 from omnigraph.spark.bulk.hashing import numbers_of, second_numbers_of
 from omnigraph.spark.bulk.packed import PACKET, Collected, collected, packets, parts_for
 from omnigraph.spark.bulk.staged import PieceFile, StagedTable, bring_files, piece_files
 from omnigraph.spark.fragments import write_rows
-from omnigraph.spark.table_scan import TableScan, tasks_of
+from omnigraph.spark.table_scan import ROWS_PER_TASK, TableScan, tasks_of
 from omnigraph.spark.tasks import errors_of_tasks, one_task_each
 from omnigraph.spark.types import spark_schema
 from omnigraph.store.staged_fragments import stage_replacement, with_row_ids, without_rows
@@ -78,11 +79,12 @@ def stage_merge(table: Table, session: SparkSession, replacements: Replacements)
     location, pin = replacements.staged.location, table.pin
     items = sorted(replacements.gone.items())
 
-    def work(item: tuple[int, bytes]) -> Iterator[pa.RecordBatch]:
-        yield _shrink(location, pin, *item)
+    def work(group: list[tuple[int, bytes]]) -> Iterator[pa.RecordBatch]:
+        yield from (_shrink(location, pin, *item) for item in group)
 
+    groups = grouped_rows(session, items, lambda each: len(each[1]) // 4)
     with errors_of_tasks():
-        told: Any = one_task_each(session, items, work, _SHRUNK).toArrow()
+        told: Any = one_task_each(session, groups, work, _SHRUNK).toArrow()
     from lance import FragmentMetadata
 
     rows = told.to_pylist()
@@ -98,14 +100,16 @@ def stage_merge(table: Table, session: SparkSession, replacements: Replacements)
 def _matched(session: SparkSession, sources: list[PieceFile | TableScan], parts: int) -> DataFrame:
     """Packets of matched pairs: by piece the row and its row id, by committed fragment the offset."""
 
-    def emit(source: PieceFile | TableScan) -> Iterator[pa.RecordBatch]:
-        for role, rows in _ids_of(source):
-            yield from packets(0, role, rows, parts)
+    def emit(group: list[PieceFile | TableScan]) -> Iterator[pa.RecordBatch]:
+        for source in group:
+            for role, rows in _ids_of(source):
+                yield from packets(0, role, rows, parts)
 
     def join(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from _join(collected(batches))
 
-    sent = one_task_each(session, sources, emit, PACKET)
+    groups = grouped_rows(session, sources, lambda each: each.rows if isinstance(each, PieceFile) else ROWS_PER_TASK)
+    sent = one_task_each(session, groups, emit, PACKET)
     return sent.repartitionById(parts, "part").mapInArrow(join, spark_schema(PACKET))
 
 

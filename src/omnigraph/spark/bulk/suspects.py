@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.spark.bulk.columns import BYTES, INT
+from omnigraph.spark.bulk.grouping import grouped_rows
 from omnigraph.spark.bulk.hashing import joined, numbers_of, tuple_numbers
 from omnigraph.spark.bulk.packed import packets, parts_for, shuffled
 from omnigraph.spark.bulk.questions import ASKED, GONE, KEPT, PUT, THERE, IdSpace, Moves, Source
@@ -58,9 +59,10 @@ def find_suspects(session: SparkSession, questions: Questions) -> Suspects:
         return Suspects({})
     parts, spaces = parts_for(questions.numbers, session), questions.spaces
 
-    def emit(source: Source) -> Iterator[pa.RecordBatch]:
-        for emission, rows in emitted(source):
-            yield from packets(emission.space, emission.role, rows, parts)
+    def emit(group: list[Source]) -> Iterator[pa.RecordBatch]:
+        for source in group:
+            for emission, rows in emitted(source):
+                yield from packets(emission.space, emission.role, rows, parts)
 
     def evaluate(found: Collected) -> Iterator[pa.RecordBatch]:
         for number, space in enumerate(spaces):
@@ -69,8 +71,9 @@ def find_suspects(session: SparkSession, questions: Questions) -> Suspects:
                     few = np.unique(suspects)[:MOST_PER_PART].tobytes()
                     yield pa.record_batch([[number], [kind], [few]], schema=SUSPECTS)
 
+    groups = grouped_rows(session, questions.sources, lambda each: each.size)
     with errors_of_tasks():
-        told: Any = shuffled(session, questions.sources, emit, evaluate, SUSPECTS, parts=parts).toArrow()
+        told: Any = shuffled(session, groups, emit, evaluate, SUSPECTS, parts=parts).toArrow()
     return Suspects(_gathered(told))
 
 

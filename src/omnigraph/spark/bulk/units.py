@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from omnigraph.write.load.tabular import Convert
 
 _ROWS_PER_UNIT = 500_000
+_WHOLE_TASK = 1 << 40
 _BATCH = 65_536
 _PARQUET = (".parquet", ".pq")
 # What an executor is told of the driver's environment: how to reach object stores.
@@ -52,6 +53,13 @@ class Unit:
     split: Split | None = None
     pieces: tuple[int, ...] | None = None
     first_row: int = 1
+
+    @property
+    def size(self) -> int:
+        """Bytes, as far as they are known. Pieces are a task's worth by themselves."""
+        if self.split is not None:
+            return self.split.end - self.split.start
+        return _WHOLE_TASK if self.pieces is not None else self.input.size or _WHOLE_TASK
 
 
 def plan_units(session: SparkSession, inputs: Sequence[Input], world: World, *, split_bytes: int) -> list[Unit]:

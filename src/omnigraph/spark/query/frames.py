@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql import functions as f
 
 from omnigraph.spark.query.asked import KEY
@@ -91,7 +92,9 @@ class Frames:
 
     def _read(self, table_key: str, columns: tuple[str, ...], where: Filter | None) -> DataFrame:
         scan = TableScan(self.location, self.snapshot[table_key].pin, columns, where)
-        return one_task_each(self.session, tasks_of(scan), read_scan, scan.schema())
+        # In a missing entity every field is missing: Spark keeps to the letter of what may be null.
+        schema = pa.schema([each.with_nullable(True) for each in scan.schema()])
+        return one_task_each(self.session, tasks_of(scan), read_scan, schema)
 
 
 def turned(ends: DataFrame, direction: str) -> DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from omnigraph.write.recovery.recover import recover
+from omnigraph.write.recovery.schema_leftovers import settle_leftovers
 from omnigraph.write.tickets import list_sidecars, recover_if_over
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ def sweep(manifest: GraphManifest) -> dict[str, Decision]:
     writing over an operation that nobody has looked at.
     """
     objects, world = manifest.stores.objects, manifest.world
+    settle_leftovers(manifest)
     done = {}
     for found in list_sidecars(objects):
         decision = recover_if_over(objects, found, world, lambda ticket: recover(manifest, ticket))

@@ -1,0 +1,78 @@
+"""Results of a few rows that are only picked and ordered, never computed: quicker here than by way of DuckDB."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from omnigraph.language.query.expressions import (
+    Bm25,
+    ColumnValue,
+    EntityValue,
+    Expression,
+    Nearest,
+    PropertyValue,
+    Rrf,
+)
+from omnigraph.relational.row_filter import one_array
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from omnigraph.language.query.checked import CheckedQuery
+    from omnigraph.relational.outcome import Bounds
+
+FEW = 1_000
+_PICKED = PropertyValue | EntityValue | Nearest | Bm25 | Rrf
+
+
+def is_picked(checked: CheckedQuery) -> bool:
+    """Whether a result has nothing to compute: no groups, and only properties, entities and rankings."""
+    if checked.aggregated or checked.distinct:
+        return False
+    values = [*(each.value for each in checked.columns), *(source(checked, each.value) for each in checked.order)]
+    return all(isinstance(each, _PICKED) for each in values)
+
+
+def source(checked: CheckedQuery, value: Expression) -> Expression:
+    """What an alias stands for."""
+    return checked.columns[value.index].value if isinstance(value, ColumnValue) else value
+
+
+def picked(
+    checked: CheckedQuery,
+    table: pa.Table,
+    name_of: Callable[[Expression], str],
+    identifying: Callable[[str], Sequence[Expression]],
+    ties: Sequence[Expression],
+    required: Sequence[Expression],
+    bounds: Bounds,
+) -> pa.Table:
+    """The rows of the result from the columns of the matches, with the order that DuckDB would give them."""
+    rows = list(range(table.num_rows))
+    for each in required:
+        values = table.column(name_of(each)).to_pylist()
+        rows = [row for row in rows if values[row] is not None]
+    keys: list[tuple[Expression, bool]] = []
+    for each in checked.order:
+        value = source(checked, each.value)
+        parts = identifying(value.variable) if isinstance(value, EntityValue) else [value]
+        keys += [(part, each.descending) for part in parts or [value]]
+    if checked.order:
+        keys += [(each, False) for each in ties]
+    for value, descending in reversed(keys):
+        ranks = [_rank(each) for each in table.column(name_of(value)).to_pylist()]
+        rows.sort(key=ranks.__getitem__, reverse=descending)
+    end = None if bounds.limit is None else bounds.offset + bounds.limit
+    wanted: Any = pa.array(rows[bounds.offset : end], pa.int64())
+    columns = [one_array(table.column(name_of(each.value))).take(wanted) for each in checked.columns]
+    return pa.table(columns, names=[f"c{number}" for number in range(len(columns))])
+
+
+def _rank(value: Any) -> tuple[int, Any]:
+    """Null before everything, NaN after everything."""
+    if value is None:
+        return (0, 0)
+    return (2, 0) if isinstance(value, float) and math.isnan(value) else (1, value)

@@ -1,0 +1,84 @@
+"""A few rows changed where they lie: the same as Lance's own merge, and found through indexes afterwards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import lance
+import pyarrow as pa
+import pytest
+
+from omnigraph.errors import InvalidInput
+from omnigraph.store.filters import equal, one_of
+from omnigraph.store.location import parse_location
+from omnigraph.store.placed_changes import stage_placed
+from omnigraph.store.staging import commit_staged, stage_change
+from omnigraph.store.tables import TableStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from omnigraph.store.tables import Table
+
+ROW_FACTS = ["id", "v", "_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
+
+
+def _rows(**values: int) -> pa.Table:
+    return pa.table({"id": pa.array(values, pa.string()), "v": pa.array(values.values(), pa.int64())})
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    """Thirty rows in three pieces, with indexes."""
+    made = lance.write_dataset(
+        _rows(**{f"r{each:02d}": each for each in range(30)}), tmp_path / "t", enable_stable_row_ids=True,
+        data_storage_version="2.2", max_rows_per_file=10,
+    )  # fmt: skip
+    made.create_scalar_index("id", "BTREE")
+    made.create_scalar_index("v", "BTREE")
+    return TableStore(parse_location(tmp_path)).open_newest("t")
+
+
+def _facts(table: Table) -> list[dict[str, Any]]:
+    return sorted(table.read(ROW_FACTS).to_pylist(), key=lambda row: str(row["id"]))
+
+
+def test_rows_become_what_a_merge_would_make_of_them(table: Table, tmp_path: Path) -> None:
+    puts = _rows(new1=-1, r25=-2, r01=-3, new2=-4, r02=-5)
+    staged = stage_placed(table, puts, ["r03", "r20", "not there"])
+    assert (staged.inserted, staged.updated, staged.deleted) == (2, 3, 2)
+    by_merge = stage_change(table, puts, ["r03", "r20"])
+    facts = _facts(commit_staged(staged).table)
+    merged = lance.LanceDataset.commit(table.dataset, by_merge.transaction, detached=True, max_retries=5)
+    expected = sorted(merged.to_table(columns=ROW_FACTS[:2]).to_pylist(), key=lambda row: str(row["id"]))
+    assert [{name: row[name] for name in ROW_FACTS[:2]} for row in facts] == expected
+    held = {row["id"]: row for row in facts}
+    assert (held["r25"]["_rowid"], held["r25"]["_row_created_at_version"]) == (25, 1)
+    assert held["r25"]["_row_last_updated_at_version"] == held["new1"]["_row_created_at_version"] == 4
+    assert len({row["_rowid"] for row in facts}) == len(facts) == 30
+
+
+def test_indexes_tell_the_new_values(table: Table) -> None:
+    changed = commit_staged(stage_placed(table, _rows(r05=500, r06=600), [])).table
+    assert changed.read(["id"], equal("v", 500)).column("id").to_pylist() == ["r05"]
+    assert changed.read(["id"], equal("v", 5)).num_rows == 0
+    again = commit_staged(stage_placed(changed, _rows(r05=501), ["r06"])).table
+    assert again.read(["v"], one_of("id", ["r05", "r06"])).column("v").to_pylist() == [501]
+    again.dataset.validate()
+
+
+def test_new_rows_alone_are_an_append_and_removals_alone_a_delete(table: Table) -> None:
+    appended = stage_placed(table, _rows(new=1), [])
+    assert (appended.change, type(appended.transaction.operation).__name__) == ("append", "Append")
+    removed = stage_placed(table, None, [f"r{each:02d}" for each in range(10)])
+    assert (removed.change, removed.deleted) == ("delete", 10)
+    assert removed.transaction.operation.deleted_fragment_ids == [0]
+    assert commit_staged(removed).table.count_rows() == 20
+
+
+def test_rows_are_named_once(table: Table) -> None:
+    twice = pa.concat_tables([_rows(r01=1), _rows(r01=2)])
+    with pytest.raises(InvalidInput, match="repeat the id 'r01'"):
+        stage_placed(table, twice, [])
+    with pytest.raises(InvalidInput, match="both writes and removes"):
+        stage_placed(table, _rows(r01=1), ["r01"])
