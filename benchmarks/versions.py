@@ -153,7 +153,8 @@ def _name(number: int) -> str:
 
 
 def _other_than(changed: list[int], rows: int) -> int:
-    return next(each for each in range(rows // 2, rows) if each not in set(changed))
+    taken = set(changed)
+    return next(each for each in range(rows) if each not in taken)
 
 
 def _people(numbers: Any, age: int) -> pa.Table:
@@ -166,30 +167,26 @@ def _people(numbers: Any, age: int) -> pa.Table:
     )
 
 
-def _measure(kind: Any, folder: Path, sizes: list[int], changes: list[int], rounds: int) -> Times:
+def _measure(kind: Any, folder: Path, sizes: list[int], changed: int, rounds: int) -> Times:
     times, chance = Times(), random.Random(1)
-    systems = [kind(folder, rows) for rows in sizes]
-    number = 1_000
+    place = folder / f"{kind.name}-{changed}"
+    place.mkdir()
+    systems = [kind(place, rows) for rows in sizes]
     for turn in range(-1, rounds):
-        for changed in changes:
-            for system in systems:
-                number += 1
-                chosen = chance.sample(range(system.rows), min(changed, system.rows // 2))
-                # The first round only warms up.
-                system.round(number, chosen, times if turn >= 0 else Times())
+        for at, system in enumerate(systems):
+            chosen = chance.sample(range(system.rows), min(changed, system.rows - 1))
+            # The first round only warms up.
+            system.round(1_000 + turn * len(systems) + at, chosen, times if turn >= 0 else Times())
     return times
 
 
-def _print(name: str, times: Times, sizes: list[int], changes: list[int]) -> None:
-    for changed in changes:
-        for step in STEPS:
-            kept = [min(changed, rows // 2) for rows in sizes]
-            shown = [times.lower(step, k, rows) for k, rows in zip(kept, sizes, strict=True)]
-            noise = max(times.noise(step, k, rows) for k, rows in zip(kept, sizes, strict=True))
-            cells = " | ".join(f"{each:,.1f}" for each in shown)
-            print(
-                f"| {name} | {step} | {changed:,} | {cells} | {shown[-1] / shown[0]:.2f} | +{noise:.0%} |", flush=True
-            )
+def _print(name: str, times: Times, sizes: list[int], changed: int) -> None:
+    for step in STEPS:
+        kept = [(min(changed, rows - 1), rows) for rows in sizes]
+        shown = [times.lower(step, *each) for each in kept]
+        noise = max(times.noise(step, *each) for each in kept)
+        cells = " | ".join(f"{each:,.1f}" for each in shown)
+        print(f"| {name} | {step} | {changed:,} | {cells} | {shown[-1] / shown[0]:.2f} | +{noise:.0%} |", flush=True)
 
 
 def main() -> None:
@@ -205,8 +202,9 @@ def main() -> None:
     print("|---" * (len(sizes) + 5) + "|")
     systems: list[Any] = [OmniGraph, *([DoltLite] if doltlite is not None else [])]
     with tempfile.TemporaryDirectory() as folder:
-        for kind in systems:
-            _print(kind.name, _measure(kind, Path(folder), sizes, changes, options.rounds), sizes, changes)
+        for changed in changes:
+            for kind in systems:
+                _print(kind.name, _measure(kind, Path(folder), sizes, changed, options.rounds), sizes, changed)
     if doltlite is None:
         print("\ndoltlite is not installed (pip install 'omnigraph[bench]'): left out.")
 

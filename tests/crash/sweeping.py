@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import omnigraph as og
 from crash import workloads
-from crash.workloads import OPERATIONS, Seen, seen, unsettled
+from crash.workloads import EVERY, Seen, seen, unsettled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +54,7 @@ class Scene:
         graph = og.open(self.uri)
         found = [seen(graph)]
         for number, name in enumerate(workload):
-            OPERATIONS[name](graph, number)
+            EVERY[name](graph, number)
             found.append(seen(graph))
         return found
 

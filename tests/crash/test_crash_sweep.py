@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.crash
 
-BOUNDED = [("insert_in_three_tables",), ("first_write_to_a_branch",), ("delete", "create_branch")]
+BOUNDED = [
+    ("insert_in_three_tables",),
+    ("first_write_to_a_branch",),
+    ("delete", "create_branch"),
+    ("merge",),
+    ("revert", "tag"),
+]
 TRIPLES = 30
 
 

@@ -107,6 +107,19 @@ def test_every_change_with_every_fault(
     assert Scene(tmp_path, schema, branch).sweep(zygote, failpoint) == []
 
 
+def test_answers_that_are_lost_are_looked_up(tmp_path: Path, zygote: Zygote) -> None:
+    scene = Scene(tmp_path, AFTER)
+    for nth in (1, 3, 4):
+        scene.reset()
+        lost = f"table.committed=lost@{nth}"
+        child = zygote.start(schema_changes.change, scene.uri, AFTER, failpoints=lost)
+        assert child.reports() == "done", lost
+        assert child.outcome().succeeded
+        graph = og.open(scene.uri)
+        assert seen(graph) == scene.after
+        assert unsettled(graph) == []
+
+
 def test_a_writer_in_another_process_goes_over_to_the_new_schema(tmp_path: Path, zygote: Zygote) -> None:
     """No row of the old shape lands after the change, and none that was acknowledged is lost."""
     uri = str(tmp_path / "graph.omni")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 import omnigraph as og
@@ -9,6 +10,7 @@ from crash.zygote_process import report
 from omnigraph.errors import OmniGraphError
 from omnigraph.failpoints import InjectedFaultError
 from omnigraph.manifest.layout import physical_branch
+from omnigraph.store.compaction import FoldPolicy
 from omnigraph.write.recovery.sidecar import PREFIX
 
 if TYPE_CHECKING:
@@ -80,6 +82,20 @@ def merge(graph: og.Graph, number: int) -> None:
     graph.merge("side")
 
 
+def merge_from_main(graph: og.Graph, number: int) -> None:
+    graph.merge("main", into="side")
+
+
+def revert(graph: og.Graph, number: int) -> None:
+    """The load that everything began with is in the way of itself; the newest commit never is."""
+    newest = next(each for each in graph.commits() if each.parent is not None)
+    graph.revert(newest.id, resolve="theirs", dry_run=newest.schema is not None)
+
+
+def tag(graph: og.Graph, number: int) -> None:
+    graph.tags.create(f"tag-{number}")
+
+
 def ensure_indices(graph: og.Graph, number: int) -> None:
     graph.ensure_indices()
 
@@ -88,9 +104,38 @@ OPERATIONS: dict[str, Callable[[og.Graph, int], None]] = {
     each.__name__: each
     for each in (
         insert, insert_in_three_tables, update, delete, load, overwrite, create_branch, first_write_to_a_branch, merge,
-        ensure_indices,
+        merge_from_main, revert, tag, ensure_indices,
     )
 }  # fmt: skip
+
+
+def insert_and_fold(graph: og.Graph, number: int) -> None:
+    """A write that joins the small pieces of its table within its commit."""
+    graph._manifest.fold = FoldPolicy(pieces=2)
+    graph.mutate("query q($n: String) { insert Person { name: $n } }", {"n": f"fold-{number}"})
+
+
+def optimize(graph: og.Graph, number: int) -> None:
+    graph.optimize()
+
+
+def optimize_a_branch(graph: og.Graph, number: int) -> None:
+    graph.optimize(branch="side")
+
+
+def cleanup(graph: og.Graph, number: int) -> None:
+    graph.cleanup(keep=1, grace=dt.timedelta(0))
+
+
+def repair(graph: og.Graph, number: int) -> None:
+    graph.repair(confirm=True)
+
+
+# They change nothing that a reader sees; the sweep pairs them with some of the others.
+UPKEEP: dict[str, Callable[[og.Graph, int], None]] = {
+    each.__name__: each for each in (insert_and_fold, optimize, optimize_a_branch, cleanup, repair)
+}
+EVERY = {**OPERATIONS, **UPKEEP}
 
 
 def run(uri: str, workload: Sequence[str]) -> None:
@@ -98,11 +143,16 @@ def run(uri: str, workload: Sequence[str]) -> None:
     graph = og.open(uri)
     for number, name in enumerate(workload):
         try:
-            OPERATIONS[name](graph, number)
+            EVERY[name](graph, number)
         except (OmniGraphError, InjectedFaultError) as error:
             report(f"{name} failed: {type(error).__name__}")
             return
         report(name)
+
+
+def force_repair(uri: str) -> None:
+    """Take whatever other programs have done to the tables."""
+    og.open(uri).repair(confirm=True, force=True)
 
 
 def keep_inserting(uri: str, times: int) -> int:

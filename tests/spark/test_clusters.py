@@ -27,13 +27,13 @@ g = og.init(folder + "/graph.omni", schema="node P { name: String @key  n: I64? 
 text = '''
 mode: append
 sources:
-  rows: {format: table, table: "range(6)"}
+  rows: {format: json, path: rows.jsonl}
 transforms:
-  named: select cast(id as string) as name, id as n from (select id from range(6))
-  pairs: select name as a, cast((n + 1) % 6 as string) as b, n from named
+  named: select cast(id as string) as name, id as n from rows lateral view explode(sequence(0L, 5L)) as id
+  pairs: select name as a, cast((n + 1) % 6 as string) as b from named
 nodes: {P: {source: named}}
 edges: {E: {source: pairs, columns: [], from: a, to: {lookup: {name: b}}}}
-'''.replace('  rows: {format: table, table: "range(6)"}', '  rows: {format: json, path: rows.jsonl}')
+'''
 open(folder + "/rows.jsonl", "w").write('{"x": 1}\\n')
 done = og.Pipeline.from_text(text, folder=folder).run(g, session=spark)
 print(done.summary.nodes, done.summary.edges)
@@ -43,7 +43,8 @@ print([round(row["rank"], 6) for row in ranks.collect()] == [0.166667] * 6)
 print(len(g.export(folder + "/out", format="parquet", engine="spark", spark=spark)))
 og.stream_into(g.uri, "P", name="batches")(spark.createDataFrame([("new", 1)], "name string, n long"), 0)
 og.register_spark(spark)
-spark.createDataFrame([("newer", 2)], "name string, n long").write.format("omnigraph").option("type", "P").mode("append").save(g.uri)
+newer = spark.createDataFrame([("newer", 2)], "name string, n long")
+newer.write.format("omnigraph").option("type", "P").mode("append").save(g.uri)
 print(spark.read.format("omnigraph").option("type", "P").load(g.uri).count())
 if master:
     stop_session(spark)
@@ -66,7 +67,7 @@ def told(folder: Path, master: str, **environment: str) -> tuple[list[str], str]
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_everything_works_through_a_server(server: str, tmp_path: Path) -> None:  # noqa: F811 - the fixture
+def test_everything_works_through_a_server(server: str, tmp_path: Path) -> None:
     assert told(tmp_path, "", SPARK_REMOTE=server, PATH="/nowhere", JAVA_HOME="/nowhere") == (TOLD, "")
 
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import omnigraph as og
 from omnigraph.cli.main import app
-from omnigraph.errors import OrphanEdge, PipelineError
+from omnigraph.errors import InvalidInput, OrphanEdge, PipelineError
 from omnigraph.spark.pipeline.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -201,15 +201,17 @@ def test_bad_rows_are_set_aside_up_to_a_limit(graph: og.Graph, spark: SparkSessi
     (tmp_path / "in" / "more.jsonl").write_text('{"name": "Good", "age": 1}\n{"age": 2}\n')
     text = """\
 mode: append
-errors: {quarantine: 1, path: rejects}
+errors: {quarantine: 2, path: rejects}
 sources: {more: {format: json, path: in/more.jsonl}}
 nodes: {Person: {source: more, columns: {name: name, age: cast(age as int)}}}
+edges: {Knows: {source: more, where: age = 1, columns: [], from: name, to: {lookup: {email: "'nobody@x'"}}}}
 """
     done = Pipeline.from_text(text, folder=tmp_path).run(graph, session=spark)
     assert done.summary is not None
-    assert done.summary.rejected == 1
-    assert done.summary.nodes == {"Person": 1}
-    assert (tmp_path / "rejects").exists()
+    assert (done.summary.nodes, sum(done.summary.rejected.values())) == ({"Person": 1}, 2)
+    assert parquet.read_table(tmp_path / "rejects").num_rows == 2
+    with pytest.raises(InvalidInput):
+        Pipeline.from_text(text.replace("quarantine: 2", "quarantine: 1"), folder=tmp_path).run(graph, session=spark)
 
 
 @pytest.mark.spark
@@ -228,6 +230,7 @@ mode: merge
 sources:
   a: {format: orc, path: in/x.orc}
   b: {format: omnigraph, path: other.omni, type: Person}
+  f: {format: omnigraph, path: other.omni, query: "query q() { match { $p: Person } return { $p.name as asked } }"}
   c: {format: lance, path: in/x.lance}
   d: {format: table, table: held}
   e: {format: csv, path: in/people.csv, schema: "name string, email string, age int, born date"}
@@ -235,6 +238,7 @@ nodes:
   Person:
     - {source: a}
     - {source: b, columns: [name]}
+    - {source: f, columns: {name: upper(asked)}}
     - {source: c}
     - {source: d}
     - {source: e, columns: {name: upper(name)}}
@@ -244,7 +248,17 @@ nodes:
     finally:
         spark.catalog.dropTempView("held")
     names = rows(graph, "match { $p: Person } return { $p.name } order { $p.name asc }")
-    assert [each for (each,) in names] == ["ADA", "Edsger", "GRACE", "KID", "from graph", "lance", "orc", "table"]
+    assert [each for (each,) in names] == [
+        "ADA",
+        "Edsger",
+        "FROM GRAPH",
+        "GRACE",
+        "KID",
+        "from graph",
+        "lance",
+        "orc",
+        "table",
+    ]
 
 
 @pytest.mark.spark

@@ -108,6 +108,10 @@ errors: {path: rejects}
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        (
+            "mode: merge\nsources: {a: {format: omnigraph, path: x.omni}}\nnodes: {P: {source: a}}",
+            "<pipeline>:2:14: error[P004]: source a reads a graph: it needs a type or a query",
+        ),
         ("", "<pipeline>:1:1: error[P001]: the file is empty"),
         (
             "mode: [",

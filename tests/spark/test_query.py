@@ -46,7 +46,7 @@ def comparable(value: Any) -> Any:
     if isinstance(value, Decimal):
         return int(value)
     if isinstance(value, float):
-        return value if math.isnan(value) else float(f"{value:.9g}")
+        return value if math.isnan(value) else float(f"{value:.12g}")
     if isinstance(value, dt.datetime):
         return value.astimezone(dt.UTC) if value.tzinfo else value.replace(tzinfo=dt.UTC)
     return value

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
+import omnigraph as og
 from omnigraph import errors
+from omnigraph.store.counting import counting
+from write.mutation.conftest import Social
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from omnigraph.versions.merge.conflicts import Conflict
-    from write.mutation.conftest import Social
 
 
 def test_two_sides_that_changed_different_properties_of_one_entity_merge(forked: Social) -> None:
@@ -146,6 +151,101 @@ def test_histories_that_cross(forked: Social) -> None:
     forked.do('update Person set { city: "Rome" } where name = "Carol"')
     forked.graph.merge("feature")
     assert (forked.people()["Carol"]["age"], forked.people()["Carol"]["city"]) == (42, "Rome")
+
+
+def test_what_was_undone_after_histories_crossed_does_not_come_back(forked: Social) -> None:
+    """Each branch has merged the other once; then one of them removes what the other's old state brought."""
+    forked.do('insert Person { name: "X" }', "feature")
+    forked.do('insert Person { name: "Y" }')
+    forked.graph.branches.create("feature-then", from_="feature")
+    forked.graph.branches.create("main-then")
+    forked.graph.merge("feature-then")
+    forked.graph.merge("main-then", into="feature")
+    assert len(forked.graph._manifest.merge_bases("feature", "main").tips) == 2
+    forked.do('delete Person where name = "X"')
+    forked.do('delete Person where name = "Y"')
+    forked.do('insert Person { name: "Z" }', "feature")
+    forked.graph.merge("feature")
+    assert not {"X", "Y"} & set(forked.people())
+    assert "Z" in forked.people()
+
+
+def test_what_crossed_histories_settled_differently_is_a_conflict(forked: Social) -> None:
+    forked.do('update Person set { age: 31 } where name = "Alice"', "feature")
+    forked.do('update Person set { age: 32 } where name = "Alice"')
+    forked.graph.branches.create("feature-then", from_="feature")
+    forked.graph.branches.create("main-then")
+    forked.graph.merge("feature-then", resolve="ours")
+    forked.graph.merge("main-then", into="feature", resolve="ours")
+    with pytest.raises(errors.MergeConflicts, match="crossed") as refusal:
+        forked.graph.merge("feature")
+    assert [(each.kind, each.row_id) for each in refusal.value.conflicts] == [("DivergentUpdate", "Alice")]
+    forked.graph.merge("feature", resolve="theirs")
+    assert forked.people()["Alice"]["age"] == 31
+
+
+def test_a_fast_forward_into_a_branch_that_has_children_leaves_them_alone(forked: Social) -> None:
+    forked.do('insert Person { name: "F" }', "feature")
+    forked.graph.branches.create("child", from_="feature")
+    forked.graph.branches.create("work", from_="feature")
+    forked.do('insert Person { name: "W" }', "work")
+    before = forked.people("child")
+    assert forked.graph.merge("work", into="feature").kind == "fast_forward"
+    assert "W" in forked.people("feature")
+    assert forked.people("child") == before
+    forked.do('insert Person { name: "C" }', "child")
+    forked.graph.merge("child", into="feature")
+    assert {"W", "C"} <= set(forked.people("feature"))
+
+
+def test_an_edge_that_both_sides_added_between_the_same_nodes(tmp_path: Path) -> None:
+    """With a key they are one edge; without, two."""
+    keyed = "edge Knows: Person -> Person { since: I32?  @key(src, dst) }"
+    for number, (edge, count) in enumerate(((keyed, 1), ("edge Knows: Person -> Person", 2))):
+        social = Social(og.init(tmp_path / str(number), schema=f"node Person {{ name: String @key }} {edge}"))
+        social.do('insert Person { name: "a" } insert Person { name: "b" }')
+        social.graph.branches.create("feature")
+        for branch in ("feature", "main"):
+            social.do('insert Knows { from: "a", to: "b" }', branch)
+        social.graph.merge("feature")
+        assert len(social.ends("edge:Knows")) == count
+
+
+def test_a_merge_that_failed_stands_in_nobodys_way(forked: Social) -> None:
+    _disagree(forked)
+    for _ in range(2):
+        with pytest.raises(errors.MergeConflicts):
+            forked.graph.merge("feature")
+    forked.do('insert Person { name: "next" }')
+    forked.do('insert Person { name: "next" }', "feature")
+    assert forked.graph._manifest.stores.objects.list_names("__recovery") == []
+    forked.graph.merge("feature", resolve="ours")
+
+
+def test_a_ten_row_merge_costs_the_same_in_tables_of_any_size(tmp_path: Path) -> None:
+    """Opens, scans, commits and control objects are those of the change; removals are read per piece touched."""
+    costs = []
+    for rows in (10_000, 250_000):
+        graph = og.init(tmp_path / str(rows), schema="node Person { name: String @key  age: I32? }")
+        names = [f"p{each:06d}" for each in range(rows)]
+        graph.load({"Person": pa.table({"name": names, "age": pa.array([1] * rows, pa.int32())})}, mode="append")
+        graph.branches.create("feature")
+        chosen = names[:: rows // 10]
+        graph.load({"Person": [{"name": each, "age": 2} for each in chosen]}, branch="feature")
+        graph.mutate('query q() { insert Person { name: "other" } }')
+        with counting() as counts:
+            assert graph.merge("feature").puts == {"node:Person": 10}
+        kept = [each for each in counts.requests if "_deletions" not in each]
+        costs.append((counts.table_opens, counts.table_scans, counts.table_commits, len(kept)))
+    assert costs[0] == costs[1]
+
+
+def test_a_merge_reads_only_the_tables_that_changed(forked: Social) -> None:
+    forked.do('insert Person { name: "Eve" }', "feature")
+    edges = forked.graph.snapshot()["edge:Knows"].path
+    with counting() as counts:
+        forked.graph.merge("feature")
+    assert not [each for each in counts.requests if edges in each]
 
 
 def test_the_source_can_be_deleted_with_the_merge(forked: Social) -> None:

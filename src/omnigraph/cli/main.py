@@ -32,6 +32,7 @@ from omnigraph.cli.revert import revert
 from omnigraph.cli.schema import schema
 from omnigraph.cli.snapshot import snapshot
 from omnigraph.cli.tag import tag
+from omnigraph.cli.upkeep import cleanup, optimize, repair
 from omnigraph.cli.version import version
 from omnigraph.errors import OmniGraphError
 from omnigraph.world import REAL
@@ -63,7 +64,14 @@ CHAPTERS: dict[str, dict[str, typer.Typer | Callable[..., None]]] = {
         "revert": revert,
     },
     "Schema": {"init": init, "schema": schema, "lint": lint},
-    "Upkeep": {"ensure-indices": ensure_indices, "doctor": doctor, "recovery": recovery},
+    "Upkeep": {
+        "optimize": optimize,
+        "ensure-indices": ensure_indices,
+        "cleanup": cleanup,
+        "repair": repair,
+        "doctor": doctor,
+        "recovery": recovery,
+    },
     "This program": {"profile": profile, "completion": completion, "version": version},
 }
 HIDDEN = {"ingest"}

@@ -44,15 +44,16 @@ class EmbeddingStep:
 
 def _filled(rows: pa.Table, declared: Property, embeddings: Embeddings, world: World) -> pa.ChunkedArray[Any]:
     vectors, texts = rows.column(declared.name), rows.column(declared.embed_source or "")
-    missing: Any = pc.and_(pc.is_null(vectors), pc.fill_null(pc.greater(pc.utf8_length(texts), 0), False))
+    lengths: Any = pc.utf8_length(texts)
+    missing: Any = pc.and_(pc.is_null(vectors), pc.greater(lengths, pa.scalar(0, lengths.type)).fill_null(False))
     places = np.flatnonzero(missing.to_numpy())
     if not len(places):
         return vectors
-    wanted: list[Any] = texts.take(pa.array(places)).to_pylist()
+    wanted: list[Any] = texts.take(places).to_pylist()
     made = embeddings.of_property(wanted, declared, world=world)
     kind: Any = arrow_type(declared.type)
     new = pa.FixedSizeListArray.from_arrays(pa.array(made.reshape(-1), pa.float32()), type=kind)
     order = np.full(rows.num_rows, -1)
     order[places] = np.arange(len(places))
-    choice = pa.array(np.where(order < 0, np.arange(rows.num_rows), rows.num_rows + order))
+    choice = np.where(order < 0, np.arange(rows.num_rows), rows.num_rows + order)
     return pa.chunked_array([*vectors.cast(kind).chunks, new], kind).take(choice)

@@ -67,7 +67,8 @@ class Embeddings:
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         if (lengths <= _SHORTEST).any():
             raise self._failure("gave a vector of length 0")
-        return (vectors / lengths).astype(np.float32)
+        proper: NDArray[np.float32] = (vectors / lengths).astype(np.float32)
+        return proper
 
     def _row(self, vector: Sequence[float], dimensions: int) -> NDArray[np.float64]:
         try:

@@ -152,10 +152,10 @@ def _main(stores: Stores) -> Table:
     return stores.tables.open_newest(MANIFEST)
 
 
-def claim_branches(stores: Stores, purpose: str, world: World, *, seconds: float = CLAIM_SECONDS) -> Lease:
+def claim_branches(stores: Stores, purpose: str, world: World) -> Lease:
     """One branch or tag is made or removed at a time; what a dead process left half-made is removed first."""
     lease = acquire(
-        stores.objects, BRANCH_CLAIM, purpose=purpose, seconds=seconds, wait=CLAIM_WAIT_SECONDS, world=world
+        stores.objects, BRANCH_CLAIM, purpose=purpose, seconds=CLAIM_SECONDS, wait=CLAIM_WAIT_SECONDS, world=world
     )
     if lease.claim.unfinished is None:
         return lease

@@ -115,6 +115,12 @@ class Lease:
         found = read_claim(self._objects, self._path)
         return found is not None and found[0].owner == self.claim.owner
 
+    def renew(self, seconds: float) -> None:
+        """Hold it for so long from now on; `ObjectChanged` or `ObjectNotFound` when somebody else has it."""
+        renewed = replace(self.claim, expires_at=self._world.now_us() + int(seconds * 1_000_000))
+        self._tag = self._objects.replace(self._path, renewed.encode(), self._tag)
+        self.claim = renewed
+
     def mark_unfinished(self, what: str | None) -> None:
         """Note, durably, what is half-made from now on; None when nothing is any more."""
         marked = replace(self.claim, unfinished=what)

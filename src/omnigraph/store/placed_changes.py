@@ -17,6 +17,7 @@ from lance.fragment import RowIdSequence, write_fragments
 
 from omnigraph.store.filters import one_of, render
 from omnigraph.store.lance_errors import lance_errors
+from omnigraph.store.staged_fragments import without_rows
 from omnigraph.store.staging import Staged, refuse_removed_ids, refuse_repeated_ids
 from omnigraph.store.tables import ID
 
@@ -79,15 +80,15 @@ def _places(table: Table, ids: Sequence[str]) -> pa.Table:
 
 def _piece(table: Table, puts: pa.Table, replaced: pa.Array[Any], places: pa.Table) -> FragmentMetadata:
     """The new rows, those that were there first and with the ids that Lance knows them by."""
-    order = pc.sort_indices(replaced, null_placement="at_end")
+    order = np.argsort(replaced.fill_null(places.num_rows).to_numpy(), kind="stable")
     (piece,) = write_fragments(
-        puts.take(order),
+        puts.take(pa.array(order)),
         table.dataset,
         schema=puts.schema,
         max_rows_per_file=max(puts.num_rows, 1),
         allow_external_blob_outside_bases=True,
     )
-    known = replaced.take(order).drop_null()
+    known = replaced.take(pa.array(order)).drop_null()
     if len(known):
         row_ids = _array(places.column(ROW_ID).take(known))
         piece.row_id_meta = RowIdSequence(row_ids).to_inline_metadata()
@@ -100,8 +101,8 @@ def _without(table: Table, places: pa.Table) -> tuple[list[FragmentMetadata], li
     shrunk: list[FragmentMetadata] = []
     emptied: list[int] = []
     for number in np.unique(addresses >> np.uint64(32)).tolist():
-        mine = addresses[addresses >> np.uint64(32) == number]
-        left = table.dataset.get_fragment(number).delete(f"_rowaddr IN ({', '.join(map(str, mine.tolist()))})")
+        offsets = addresses[addresses >> np.uint64(32) == number] & np.uint64(0xFFFFFFFF)
+        left = without_rows(table.dataset.get_fragment(number), offsets.astype(np.uint32))
         if left is None:
             emptied.append(number)
         else:

@@ -172,21 +172,32 @@ def find_transaction(table: Table, uuid: str, *, after: int) -> int | None:
     return None
 
 
-def operation_name(table: Table, version: int) -> str | None:
-    """What kind of change made a version: `Append`, `Rewrite`, …; None when that cannot be told any more."""
+@dataclass(frozen=True)
+class Made:
+    """How a version was made: `Append`, `Rewrite`, …, or `unknown`; `restored` is the version that a restore took."""
+
+    version: int
+    operation: str
+    restored: int | None = None
+
+
+def how_made(table: Table, version: int) -> Made:
+    """What kind of change made a version, as far as it can still be told."""
     try:
         transaction = table.dataset.read_transaction(version)
     except TypeError:
-        return "Rewrite"  # pylance cannot convert the compaction of an indexed table, and only that
+        return Made(version, "Rewrite")  # pylance cannot convert the compaction of an indexed table, and only that
     except (OSError, ValueError) as error:
         if classify(error) is Trouble.NOT_FOUND:
-            return None
+            return Made(version, "unknown")
         raise translate(error, f"reading the transaction of version {version} of {table.path}") from error
     if transaction is None:
-        return None
+        return Made(version, "unknown")
     name = type(transaction.operation).__name__
+    if name == "Restore":
+        return Made(version, name, int(transaction.operation.version))
     # Operations without a class of their own are those that reserve room and change no row.
-    return "ReserveFragments" if name == "BaseOperation" else name
+    return Made(version, "ReserveFragments" if name == "BaseOperation" else name)
 
 
 def create_table(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from omnigraph.errors import CommitRejected, InvalidInput, OmniGraphError, ReadSetChanged
 from omnigraph.manifest.layout import physical_branch
-from omnigraph.store.staging import operation_name
+from omnigraph.store.staging import how_made
 from omnigraph.write.commit import Operation, commit
 from omnigraph.write.tickets import list_sidecars
 from omnigraph.write.write_set import Adoption, WriteSet
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.manifest.rows import GraphCommit
     from omnigraph.manifest.snapshot import TableEntry
+    from omnigraph.store.staging import Made
     from omnigraph.write.view import View
 
 Classification = Literal["no_drift", "verified_maintenance", "suspicious", "unverifiable", "lost_versions"]
@@ -122,12 +123,12 @@ class Repair:
             if table.version == entry.version or self._is_being_written(entry):
                 return told
             told = replace(told, head_version=table.version)
-            names = [operation_name(table, each) for each in range(entry.version + 1, table.version + 1)]
+            made = [how_made(table, each) for each in range(entry.version + 1, table.version + 1)]
         except OmniGraphError as error:
             action: Action = "refused" if self._confirm else "preview"
             return replace(told, classification="unverifiable", action=action, error=str(error))
-        classification = _classify(entry.version, table.version, names)
-        operations = tuple(each or "unknown" for each in names)
+        operations = tuple(each.operation for each in _in_effect(made, entry.version))
+        classification = _classify(entry.version, table.version, operations)
         return replace(told, classification=classification, action=self._action(classification), operations=operations)
 
     def _action(self, classification: Classification) -> Action:
@@ -144,9 +145,23 @@ class Repair:
         return not self._confirm and any(line in each.sidecar.lines for each in found)
 
 
-def _classify(published: int, head: int, names: Sequence[str | None]) -> Classification:
+def _in_effect(made: Sequence[Made], published: int) -> list[Made]:
+    """The changes that the newest version shows: what a restore took back is not among them.
+
+    An operation of ours that met the foreign commits has left its own change and the restore that undid it.
+    """
+    left: list[Made] = []
+    for each in made:
+        if each.restored is not None and each.restored >= published:
+            left = [one for one in left if one.version <= each.restored]
+        else:
+            left.append(each)
+    return left
+
+
+def _classify(published: int, head: int, operations: Sequence[str]) -> Classification:
     if head < published:
         return "lost_versions"
-    if None in names:
+    if "unknown" in operations:
         return "unverifiable"
-    return "verified_maintenance" if set(names) <= _HARMLESS else "suspicious"
+    return "verified_maintenance" if set(operations) <= _HARMLESS else "suspicious"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import omnigraph as og
+from omnigraph import failpoints
 from omnigraph.errors import (
     CommitRejected,
     NotFound,
@@ -15,8 +17,11 @@ from omnigraph.errors import (
     SchemaContractDrift,
     UniqueViolation,
 )
-from omnigraph.manifest.layout import SCHEMA_FILES
+from omnigraph.manifest.layout import BRANCH_CLAIM, SCHEMA_FILES
 from omnigraph.manifest.schema_files import STAGING
+from omnigraph.store.lease import read_claim
+from omnigraph.world import REAL
+from omnigraph.write.recovery.heartbeat import Heartbeat
 from omnigraph.write.recovery.sidecar import PREFIX
 
 if TYPE_CHECKING:
@@ -269,6 +274,24 @@ def test_what_would_rewrite_or_drop_a_table_waits_for_other_branches(graph: og.G
     assert graph.apply_schema(desired).applied
 
 
+def test_the_claim_that_keeps_branches_from_being_made_is_renewed_for_as_long_as_it_takes(
+    graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("omnigraph.write.recovery.sidecar.LEASE_US", 200_000)
+    monkeypatch.setattr("omnigraph.write.schema.apply._heartbeat", Heartbeat())
+    failpoints.arm("schema.staged=delay:0.8")
+    change = threading.Thread(target=graph.apply_schema, args=(with_person("node Person { name: String @key }"),))
+    change.start()
+    ends = set()
+    while change.is_alive():
+        found = read_claim(graph._manifest.stores.objects, BRANCH_CLAIM)
+        ends |= set() if found is None else {found[0].expires_at}
+        REAL.sleep(0.02)
+    failpoints.arm("")
+    assert len(ends) > 2
+    graph.branches.create("later")
+
+
 def test_a_branch_made_from_an_old_commit_keeps_its_schema(graph: og.Graph) -> None:
     before = graph.commits()[0].id
     graph.apply_schema(with_person("node Person { name: String @key }"))
@@ -281,6 +304,19 @@ def test_a_branch_made_from_an_old_commit_keeps_its_schema(graph: og.Graph) -> N
         graph.merge("past")
     assert graph.apply_schema(f"node Person {{ name: String @key  n: I32? }}\n{CITY}\n{LIVES}").applied
     assert ("old", 1) in rows(graph, "Person", "name", "age", branch="past")
+
+
+def test_on_a_disk_and_in_a_bucket(graph_uri: str) -> None:
+    graph = og.init(graph_uri, schema=SCHEMA)
+    graph.load([{"type": "Person", "data": {"name": "ada", "age": 30}}, {"type": "City", "data": {"name": "Rome"}}])
+    before = graph.commits()[0].id
+    desired = 'node Human @rename_from("Person") { name: String @key  age: I64? }\nnode Tag { label: String @key }'
+    graph.apply_schema(desired)
+    again = og.open(graph_uri)
+    again.mutate('query q() { insert Tag { label: "t" } insert Human { name: "bo" } }')
+    assert rows(again, "Human", "name", "age") == [("ada", 30), ("bo", None)]
+    assert rows(again, "Person", "name", "nick", snapshot=before) == [("ada", None)]
+    assert again.schema == desired
 
 
 # -- files -------------------------------------------------------------------------------------------------------------

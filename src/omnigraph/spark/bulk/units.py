@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lance
@@ -113,7 +114,8 @@ def read_block(unit: Unit, catalog: Catalog, stream: Readable, first_line: int) 
     return read_json_lines(stream, unit.input.type, source=unit.input.name, first_line=first_line)
 
 
-def _units_of(each: Input, world: World, split_bytes: int) -> list[Unit]:
+def _units_of(given: Input, world: World, split_bytes: int) -> list[Unit]:
+    each = _absolute(given)
     if each.form in ("graph file", "file") and each.data.suffix in JSON_SUFFIXES:
         file = SourceFile(each.data.where, each.data.size)
         return [Unit(each, split=split) for split in plan_splits([file], split_bytes=split_bytes)]
@@ -123,6 +125,15 @@ def _units_of(each: Input, world: World, split_bytes: int) -> list[Unit]:
         fragments = _lance(each, world).get_fragments()
         return _cut(each, [(fragment.fragment_id, fragment.count_rows()) for fragment in fragments])
     return [Unit(_sendable(each))]
+
+
+def _absolute(each: Input) -> Input:
+    """The input with a path that means the same in another process; messages keep the name it was given by."""
+    if each.form in ("graph file", "file") and not is_remote(each.data.where):
+        return replace(each, data=replace(each.data, where=str(Path(each.data.where).absolute())))
+    if each.form == "lance" and not is_remote(each.data):
+        return replace(each, data=str(Path(each.data).absolute()))
+    return each
 
 
 def _cut(each: Input, sizes: Sequence[tuple[int, int]]) -> list[Unit]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from omnigraph.errors import InvalidInput, OrphanEdge
+from omnigraph.errors import OrphanEdge
 from omnigraph.language.schema.arrow import node_arrow_schema
 from omnigraph.language.schema.catalog import EdgeType, NodeType
 from omnigraph.language.schema.identity import composite_text
@@ -186,20 +186,19 @@ def _spark_type(kind: NodeType, name: str) -> Any:
 
 def _with_ids(rows: DataFrame, kind: NodeType, names: list[str]) -> DataFrame:
     """id and some properties of rows that are on their way in: the id that the row will have."""
-    typed = {name: f.col(f"`{name}`").cast(_spark_type(kind, name)) for name in {*kind.rules.key, *names}}
-    missing = [name for name in typed if name not in rows.columns]
-    if missing:
-        raise InvalidInput(f"{kind.name} is looked up by {', '.join(names)}, and its mapping has no {missing[0]}.")
+    given = {name: f.col(f"`{name}`") for name in rows.columns}
+    # A property that the mapping leaves out becomes null, and null is found by nobody.
+    typed = {name: given.get(name, f.lit(None)).cast(_spark_type(kind, name)) for name in {*kind.rules.key, *names}}
     chosen = [typed[name].alias(name) for name in names]
     if not kind.rules.key:
         return rows.select("id", *chosen)
     if len(kind.rules.key) == 1 and kind.properties[kind.rules.key[0]].type.scalar == "String":
         return rows.select(typed[kind.rules.key[0]].alias("id"), *chosen)
     keys = [typed[name].alias(f"key {name}") for name in kind.rules.key]
-    given = reduce(lambda one, other: one & other, (typed[name].isNotNull() for name in kind.rules.key))
+    keyed = reduce(lambda one, other: one & other, (typed[name].isNotNull() for name in kind.rules.key))
     schema = node_arrow_schema(kind)
     kept = pa.schema([schema.field("id"), *(schema.field(name) for name in names)])
-    return rows.where(given).select(*keys, *chosen).mapInArrow(_identifier(kind, kept), spark_schema(kept))
+    return rows.where(keyed).select(*keys, *chosen).mapInArrow(_identifier(kind, kept), spark_schema(kept))
 
 
 def _identifier(kind: NodeType, kept: pa.Schema) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

@@ -101,6 +101,8 @@ class _Parser:
             held.required("table")
         options = {str(key): value.value for key, value in held.each("options", self.option)}
         settings = {key: value for key in ("type", "branch", "snapshot", "query") if (value := held.text(key))}
+        if form == "omnigraph" and ("type" in settings) == ("query" in settings):
+            self.findings.add(held.node, "P004", f"source {name} reads a graph: it needs a type or a query")
         if settings and form != "omnigraph":
             self.findings.add(held.node, "P002", f"{', '.join(settings)} mean something to format omnigraph only")
         return Source(name, form, paths, held.text("table"), held.text("schema"), options, settings)

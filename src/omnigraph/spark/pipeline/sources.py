@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import PySparkException
 
 from omnigraph.errors import OmniGraphError
-from omnigraph.spark.datasource import read_type
+from omnigraph.spark.datasource import read_type, register_spark
 from omnigraph.spark.pipeline.bucket_files import read_bucket_files
 from omnigraph.spark.source_files import find_files
+from omnigraph.spark.source_options import NAME
 from omnigraph.spark.table_scan import TableScan, read_scan, tasks_of
 from omnigraph.spark.tasks import one_task_each
 from omnigraph.store.location import OBJECT_STORES, parse_location
@@ -104,7 +105,11 @@ class Workspace:
     def _graph(self, source: Source) -> DataFrame:
         wanted: Any = {key: value.value for key, value in source.settings.items() if key in ("branch", "snapshot")}
         where = self.located(source.paths[0].value)
-        return read_type(self.session, where, str(source.settings.get("type", "")), **wanted)
+        if "query" not in source.settings:
+            return read_type(self.session, where, str(source.settings["type"]), **wanted)
+        register_spark(self.session)
+        asked = {"query": source.settings["query"].value, **wanted}
+        return self.session.read.format(NAME).options(**asked).load(where)
 
 
 @contextmanager

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import fnmatch
-import glob
 import io
+import os
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
@@ -16,6 +15,7 @@ from obstore.exceptions import BaseError
 from omnigraph.errors import InvalidInput, StoreUnavailable
 from omnigraph.store.location import OBJECT_STORES, Location, parse_location
 from omnigraph.store.remote_objects import RemoteObjects, open_remote_objects
+from omnigraph.write.load.finding import found_at
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from omnigraph.world import World
 
 PACKED: dict[str, Literal["gzip", "zstd", "bz2"]] = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
-_WILD = frozenset("*?[")
 
 
 @dataclass(frozen=True)
@@ -52,11 +51,16 @@ def is_remote(where: str) -> bool:
 
 
 def find_files(where: str, world: World) -> list[Found]:
-    """The files that a path, a glob, a directory or the URI of one stands for, sorted. None at all is an error."""
-    found = _find_remote(where, world) if is_remote(where) else _find_local(where.removeprefix("file://"))
+    """The files that a path, a pattern, a directory or the URI of one stands for, sorted. None at all is an error.
+
+    Files of a relative path are named relative to where we are, as the user would.
+    """
+    given = where if "://" in where else str(Path(where).expanduser())
+    found = found_at(given, world)
     if not found:
         raise InvalidInput(f"there is nothing to load at {where}: check the path.")
-    return sorted(found, key=lambda each: each.where)
+    is_relative = "://" not in where and not Path(given).is_absolute()
+    return [Found(os.path.relpath(uri) if is_relative else uri, size) for uri, size in found]
 
 
 def open_file(found: Found, world: World) -> BinaryIO:
@@ -72,52 +76,11 @@ def is_lance(where: str) -> bool:
     return where.rstrip("/").endswith(".lance") or (not is_remote(where) and (Path(where) / "_versions").is_dir())
 
 
-def _find_local(where: str) -> list[Found]:
-    path = Path(where).expanduser()
-    if path.is_dir():
-        return [_local(each) for each in path.rglob("*") if each.is_file() and _counts(each.relative_to(path))]
-    if path.exists() or not _WILD & set(where):
-        return [_local(path)] if path.exists() else []
-    matches = (Path(each) for each in glob.glob(str(path), recursive=True))  # noqa: PTH207
-    return [_local(each) for each in matches if each.is_file()]
-
-
-def _local(path: Path) -> Found:
-    # Absolute, since a Spark task has a working directory of its own.
-    return Found(str(path.absolute()), path.stat().st_size, str(path))
-
-
-def _counts(path: Path | PurePosixPath) -> bool:
-    """Names with a dot or an underscore in front are notes that writers leave beside the data."""
-    return not any(part.startswith((".", "_")) for part in path.parts)
-
-
 def _open_local(found: Found) -> BinaryIO:
     try:
         return Path(found.where).open("rb")
     except OSError as error:
         raise InvalidInput(f"{found.name} cannot be read: {error.strerror or error}.") from error
-
-
-def _find_remote(where: str, world: World) -> list[Found]:
-    fixed, wild = _without_wildcards(where)
-    location = parse_location(fixed, world)
-    objects = open_remote_objects(location, world)
-    if not wild and location.root:
-        parent, name = _parent(location, world)
-        if parent.is_object(name):
-            return [Found(where, obstore.head(parent.store, name)["size"])]
-    found = [(PurePosixPath(each.path), each.size) for each in objects.list("")]
-    kept = [(path, size) for path, size in found if _counts(path) and (not wild or fnmatch.fnmatch(str(path), wild))]
-    return [Found(f"{fixed.rstrip('/')}/{path}", size) for path, size in kept]
-
-
-def _without_wildcards(where: str) -> tuple[str, str]:
-    """The directory before the first wildcard, and the pattern below it."""
-    scheme, _, path = where.partition("://")
-    parts = path.split("/")
-    first = next((index for index, part in enumerate(parts) if _WILD & set(part)), len(parts))
-    return f"{scheme}://{'/'.join(parts[:first])}", "/".join(parts[first:])
 
 
 def _parent(location: Location, world: World) -> tuple[RemoteObjects, str]:

@@ -7,6 +7,7 @@ their first effect, and begin again under the new one.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,12 +15,13 @@ from typing import TYPE_CHECKING
 from omnigraph.errors import CommitRejected
 from omnigraph.language.schema.contract import schema_files
 from omnigraph.language.schema.evolution import MigrationPlan, plan_evolution
-from omnigraph.manifest.branches import claim_branches
+from omnigraph.manifest.branches import CLAIM_SECONDS, claim_branches
 from omnigraph.manifest.layout import MAIN, SCHEMA_IR, SCHEMA_SOURCE, SCHEMA_STATE
 from omnigraph.manifest.schema_files import keep_text
 from omnigraph.store.staging import stage_overwrite
 from omnigraph.write.commit import NewTable, Operation, SchemaWrite, TableWrite, WriteSet, commit
 from omnigraph.write.constraints.rules import type_of
+from omnigraph.write.recovery.heartbeat import Heartbeat
 from omnigraph.write.recovery.sidecar import DroppedTable, PlannedSchema
 from omnigraph.write.recovery.sweep import sweep
 from omnigraph.write.schema.checks import require_rules_to_hold
@@ -28,6 +30,8 @@ from omnigraph.write.schema.other_branches import blocked, branches_in_step, pur
 from omnigraph.write.view import View
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pyarrow as pa
 
     from omnigraph.language.schema.catalog import Catalog
@@ -41,8 +45,7 @@ if TYPE_CHECKING:
     from omnigraph.store.tables import Table
     from omnigraph.write.commit import Receipt
 
-# A change that rewrites large tables holds the claim for longer than making a branch does.
-CLAIM_SECONDS = 3_600.0
+_heartbeat = Heartbeat()
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ class SchemaApply:
         if self.manifest.read_only:
             raise CommitRejected("the graph was opened read-only: open it for writing to change its schema.")
         stores, world = self.manifest.stores, self.manifest.world
-        with claim_branches(stores, "changing the schema", world, seconds=CLAIM_SECONDS) as claim:
+        with claim_branches(stores, "changing the schema", world) as claim, _kept(claim):
             sweep(self.manifest)
             refusal = blocked(self.manifest, plan)
             if refusal is not None:
@@ -184,6 +187,27 @@ class SchemaApply:
             now = self.manifest.snapshot(name)
             if now != before:
                 self._check(plan, View(now, self.manifest.stores.tables))
+
+
+@dataclass(frozen=True)
+class _Claim:
+    """A claim that is renewed for as long as the change takes: large tables take longer than a claim lasts."""
+
+    lease: Lease
+
+    def keep_alive(self) -> None:
+        """Hold it from now on for as long as a new one."""
+        self.lease.renew(CLAIM_SECONDS)
+
+
+@contextmanager
+def _kept(lease: Lease) -> Iterator[None]:
+    claim = _Claim(lease)
+    _heartbeat.begin(claim)
+    try:
+        yield
+    finally:
+        _heartbeat.end(claim)
 
 
 def _overwrite(rows: partial[pa.RecordBatchReader], table: Table) -> Staged:
