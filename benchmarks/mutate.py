@@ -3,6 +3,7 @@
     python benchmarks/mutate.py                  on the disk, at depths 10 and 1,000
     python benchmarks/mutate.py --deep           at depth 10,000 as well (takes a while)
     python benchmarks/mutate.py --s3             on an S3 server that it starts, counting requests through a proxy
+    python benchmarks/mutate.py --depths 10 100 1000 10000   one-row inserts and updates after so many others [--s3]
 
 The floor does the same work without the protocol: it stages and commits the same rows to tables of the same content,
 and publishes them, with no sidecar, no queue and no look at what others do. Commits of both are timed in turn. Times
@@ -51,6 +52,8 @@ node City { name: String @key }
 edge LivesIn: Person -> City
 """
 ROUNDS = 40
+# Whole cycles of joining small pieces, so that each measurement has its share of them.
+DEPTH_ROUNDS = 64
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,9 @@ def main() -> None:
     with ExitStack() as stack:
         proxy = _server(stack) if options.s3 else None
         where = _places(stack, s3=options.s3)
+        if options.depths:
+            _flatness(next(where), options.depths, proxy, "S3" if options.s3 else "disk")
+            return
         depths = [10, 1_000, 10_000] if options.deep else [10, 200] if options.s3 else [10, 1_000]
         print(f"| {'S3' if options.s3 else 'disk'}: commit | depth | floor ms | commit ms | ratio | noise | requests |")
         print("|---|---|---|---|---|---|---|")
@@ -190,6 +196,32 @@ def _mutations(uri: str, proxy: CountingProxy | None) -> None:
         print(f"| {name} | {timings.milliseconds:.1f} | +{timings.noise:.0%} | {timings.typical_requests or '-'} |")
 
 
+def _flatness(uri: str, depths: Sequence[int], proxy: CountingProxy | None, place: str) -> None:
+    """Inserts and updates of one row after so many others, each of which has moved the same table."""
+    graph = og.init(uri, schema=TYPES)
+    insert = "query q($n: String) { insert Person { name: $n } }"
+    update = 'query q($a: I32) { update Person set { age: $a } where name = "p0" }'
+    number = 0
+    print(f"| {place}: mutations before | mutation | ms | noise | mean ms | requests | mean requests |")
+    print("|---|---|---|---|---|---|---|")
+    for depth in sorted(depths):
+        while number < depth:
+            graph.mutate(insert, {"n": f"p{number}"})
+            number += 1
+        for name, query in (("insert", insert), ("update", update)):
+            timings = Timings()
+            for _ in range(DEPTH_ROUNDS):
+                given = {"n": f"p{number}"} if query is insert else {"a": number}
+                _time(timings, lambda q=query, p=given: graph.mutate(q, p), proxy)
+                number += 1
+            mean = statistics.mean(timings.requests) if timings.requests else 0.0
+            print(
+                f"| {depth:,} | {name} | {timings.milliseconds:.1f} | +{timings.noise:.0%} "
+                f"| {statistics.mean(timings.seconds) * 1_000:.1f} | {timings.typical_requests or '-'} | {mean:.1f} |",
+                flush=True,
+            )
+
+
 def _report(case: Case, depth: int, bare: Timings, whole: Timings) -> None:
     ratio = whole.milliseconds / bare.milliseconds
     requests = f"{whole.typical_requests} (floor {bare.typical_requests})" if whole.requests else "-"
@@ -241,6 +273,7 @@ def _places(stack: ExitStack, *, s3: bool) -> Iterator[str]:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--s3", action="store_true", help="on an S3 server, counting requests")
+    parser.add_argument("--depths", type=int, nargs="+", help="only one-row mutations, after so many others")
     parser.add_argument("--deep", action="store_true", help="at depth 10,000 as well")
     return parser.parse_args()
 

@@ -169,6 +169,7 @@ def test_cliques_that_hardly_touch_are_the_communities_of_networkx(tmp_path: Pat
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_nodes_of_several_types_are_told_apart(graph: og.Graph, spark: SparkSession) -> None:
     analytics = graph.analytics.on(spark)
     rows = analytics.degrees(["LivesIn"]).where("degree > 0").orderBy("type").collect()

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from typer.testing import CliRunner
 
 import omnigraph as og
+from omnigraph.cli.main import app
 from omnigraph.errors import InvalidInput
 from omnigraph.read.export import export_records
 from omnigraph.spark.export import export_files
@@ -72,6 +74,15 @@ def test_an_export_keeps_to_its_state_and_to_a_place_of_its_own(
     assert b"new" not in (tmp_path / "out" / "nodes" / "Thing.00000.jsonl").read_bytes()
     with pytest.raises(InvalidInput, match="out is not empty"):
         graph.export(tmp_path / "out", engine="spark", spark=spark)
+
+
+@pytest.mark.spark
+def test_the_command_exports_with_many_tasks(graph: og.Graph, spark: SparkSession, tmp_path: Path) -> None:
+    words = ["export", graph.uri, "--type", "Empty", "--engine", "spark", "--format", "csv"]
+    ran = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "out")], prog_name="omnigraph")
+    assert (ran.exit_code, ran.stdout) == (0, f"{tmp_path}/out/nodes/Empty.00000.csv\n")
+    refused = CliRunner().invoke(app, words, prog_name="omnigraph")
+    assert (refused.exit_code, "say where with --out" in refused.stderr) == (2, True)
 
 
 @pytest.mark.spark

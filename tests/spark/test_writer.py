@@ -45,23 +45,25 @@ def test_a_frame_is_written_as_one_commit(graph: og.Graph, spark: SparkSession, 
     write(new, graph, key="once")
     assert people(graph) == [("Ada", 36), ("Bob", None), ("Cy", 1), ("Di", 2)]
     assert len(graph.commits()) == commits + 1
-    changed = (
-        spark.read.format("omnigraph").option("type", "Person").load(graph.uri).selectExpr("name", "age + 1 as age")
-    )
-    write(changed.selectExpr("name", "cast(age as bigint) as age"), graph, mode="merge")
-    assert people(graph)[0] == ("Ada", 37)
     assert not list((tmp_path / "graph.omni" / "__spark_writes").glob("*/*"))
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_frame_replaces_a_type_and_a_refused_one_changes_nothing(graph: og.Graph, spark: SparkSession) -> None:
+def test_a_frame_is_merged_or_replaces_a_type_and_a_refused_one_changes_nothing(
+    graph: og.Graph, spark: SparkSession
+) -> None:
     new = spark.createDataFrame([("Ada", 1)], "name string, age long")
     with pytest.raises(PySparkException, match="is there already"):
         write(new, graph)
     with pytest.raises(PySparkException, match="option mode is append or merge, not 'overwrite'"):
         write(new, graph, mode="overwrite")
     assert people(graph) == [("Ada", 36), ("Bob", None)]
+    changed = (
+        spark.read.format("omnigraph").option("type", "Person").load(graph.uri).selectExpr("name", "age + 1 as age")
+    )
+    write(changed.selectExpr("name", "cast(age as bigint) as age"), graph, mode="merge")
+    assert people(graph)[0] == ("Ada", 37)
     graph.mutate('query d() { delete Knows where src = "Ada" }')
     write(new, graph, "overwrite")
     assert people(graph) == [("Ada", 1)]

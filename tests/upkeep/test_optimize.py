@@ -8,16 +8,21 @@ import lance
 import pytest
 
 import omnigraph as og
-from omnigraph import failpoints
+from omnigraph import errors, failpoints
 from omnigraph.store.counting import counting
 from omnigraph.store.index_coverage import MOST_SEGMENTS
+from omnigraph.store.staging import stage_upsert
+from omnigraph.write.commit import Operation, commit
+from omnigraph.write.write_set import TableWrite, WriteSet
 from upkeep.library import SCHEMA, answers, doc, library, plain, put, slugs, table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from omnigraph.store.tables import Table
+    from omnigraph.write.commit import Receipt
+    from omnigraph.write.view import View
 
 WORDS = [*(f"word{each}" for each in range(16)), "changed", "renewed"]
 
@@ -164,6 +169,28 @@ def test_a_write_in_the_middle_is_kept_and_optimized_too(tmp_path: Path) -> None
     assert [each.table_key for each in report.tables if each.committed] == ["node:Doc"]
     assert len(slugs(graph)) == 11
     assert len(table(graph).fragment_ids()) == 1
+
+
+def test_an_update_is_not_refused_because_its_table_was_tidied_meanwhile(tmp_path: Path) -> None:
+    graph = library(tmp_path)
+    other = og.open(graph.uri)
+    looks: list[int] = []
+
+    def rewrite_first(meanwhile: Callable[[], object]) -> Receipt | None:
+        def prepare(view: View) -> WriteSet:
+            looks.append(view.snapshot["node:Doc"].version)
+            if len(looks) == 1:
+                meanwhile()
+            return WriteSet([TableWrite(view.entry("node:Doc"), lambda on: stage_upsert(on, on.read().slice(0, 1)))])
+
+        return commit(graph._manifest, Operation("Mutation", prepare, repeatable=False))
+
+    assert rewrite_first(other.optimize) is not None
+    assert len(looks) == 2
+    looks.clear()
+    with pytest.raises(errors.ReadSetChanged):
+        rewrite_first(lambda: put(other, doc(10)))
+    assert len(slugs(graph)) == 11
 
 
 def test_a_branch_is_optimized_for_itself(tmp_path: Path) -> None:

@@ -26,6 +26,10 @@ def export(
     form: Annotated[
         Literal["jsonl", "parquet", "csv"], typer.Option("--format", help="Graph records, or a file per type.")
     ] = "jsonl",
+    engine: Annotated[
+        Literal["local", "spark"],
+        typer.Option("--engine", help="spark writes many files below --out, a new directory or prefix, by many tasks."),
+    ] = "local",
     jsonl: Annotated[bool, typer.Option("--jsonl", hidden=True, help="Has no effect: this is the default.")] = False,
 ) -> None:
     """Print the graph as JSONL records, or write files. Loaded into an empty graph, they make the same graph."""
@@ -34,6 +38,8 @@ def export(
         note("warning: --jsonl has no effect: export prints JSONL")
     if out is None and form != "jsonl":
         current().fail(f"--format {form} makes several files: say where with --out.")
+    if out is None and engine == "spark":
+        current().fail("--engine spark makes several files: say where with --out.")
     target = addressed(uri)
     if out is None:
         for piece in _records(target, branch or "main", at, types):
@@ -41,7 +47,7 @@ def export(
         return
     graph = target.open(read_only=True)
     with working(f"exporting {target.uri}"):
-        written = graph.export(out, branch=branch or "main", commit_id=at, format=form, types=types)
+        written = graph.export(out, branch=branch or "main", commit_id=at, format=form, types=types, engine=engine)
     for path in written:
         say(str(path))
 

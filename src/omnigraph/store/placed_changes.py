@@ -80,15 +80,16 @@ def _places(table: Table, ids: Sequence[str]) -> pa.Table:
 
 def _piece(table: Table, puts: pa.Table, replaced: pa.Array[Any], places: pa.Table) -> FragmentMetadata:
     """The new rows, those that were there first and with the ids that Lance knows them by."""
-    order = np.argsort(replaced.fill_null(places.num_rows).to_numpy(), kind="stable")
+    known_first = np.argsort(replaced.fill_null(places.num_rows).to_numpy(), kind="stable")
+    order: pa.Array[Any] = pa.array(known_first, pa.int64())
     (piece,) = write_fragments(
-        puts.take(pa.array(order)),
+        puts.take(order),
         table.dataset,
         schema=puts.schema,
         max_rows_per_file=max(puts.num_rows, 1),
         allow_external_blob_outside_bases=True,
     )
-    known = replaced.take(pa.array(order)).drop_null()
+    known = replaced.take(order).drop_null()
     if len(known):
         row_ids = _array(places.column(ROW_ID).take(known))
         piece.row_id_meta = RowIdSequence(row_ids).to_inline_metadata()

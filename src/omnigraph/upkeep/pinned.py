@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.manifest.lineage import Lineage
     from omnigraph.manifest.rows import GraphCommit
+    from omnigraph.manifest.snapshot import TableEntry
     from omnigraph.manifest.state import ManifestState
 
 # A table on one of its branches: its path, and the branch; None is its main line.
@@ -68,11 +69,16 @@ def _pin_states(state: ManifestState, commits: Iterable[GraphCommit], pinned: Pi
     for key in state.versions:
         history = state.table_history(key)[::-1]
         shown = [state.visible_since(commit) for commit, _ in history]
-        newest = list(accumulate((entry for _, entry in history), lambda a, b: a if a.version > b.version else b))
+        entries = [entry for _, entry in history]
+        newest: list[TableEntry] = list(accumulate(entries, lambda one, next_: max(one, next_, key=_version)))
         for moment in moments:
             at = bisect_right(shown, moment)
             if at:
                 pinned[newest[at - 1].path, newest[at - 1].branch].add(newest[at - 1].version)
+
+
+def _version(entry: TableEntry) -> int:
+    return entry.version
 
 
 def _meeting_points(manifest: GraphManifest, branches: list[str]) -> set[str]:

@@ -83,14 +83,13 @@ class Repair:
         """Look, and do what is asked."""
         commits: list[GraphCommit] = []
         for branch in [each.name for each in self._manifest.branches()]:
-            made = self._adopt(branch) if self._confirm else self._look(branch)
-            commits += [made] if made is not None else []
+            if not self._confirm:
+                self._found[branch] = self._tables(branch, list(self._manifest.snapshot(branch)))
+            elif (made := self._adopt(branch)) is not None:
+                commits.append(made)
         tables = tuple(each for found in self._found.values() for each in found)
         version = self._manifest.fresh_line().state.manifest_version
         return RepairReport(self._confirm, self._force, version, tables, tuple(commits))
-
-    def _look(self, branch: str) -> None:
-        self._found[branch] = self._tables(branch, list(self._manifest.snapshot(branch)))
 
     def _adopt(self, branch: str) -> GraphCommit | None:
         """Operations in the way are waited for or recovered first; then the tables are looked at again."""

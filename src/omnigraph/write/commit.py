@@ -255,7 +255,7 @@ def _prepare_again(
 ) -> Effects | PrepareAgain | None:
     """Compute the operation from the state that is there now; None when that leaves nothing to do."""
     operation = effects.operation
-    if not operation.repeatable:
+    if not operation.repeatable and not effects.only_tidied(line, moved):
         raise ReadSetChanged(operation.branch, moved)
     view = View(line.snapshot(), effects.manifest.stores.tables)
     write_set = operation.prepare(view)

@@ -14,7 +14,7 @@ from omnigraph.manifest.publisher import NewVersion, PublishRequest
 from omnigraph.manifest.schema_files import stage_files
 from omnigraph.store.compaction import stage_fold
 from omnigraph.store.new_tables import commit_new_table, stage_new_table
-from omnigraph.store.staging import Committed, commit_staged
+from omnigraph.store.staging import Committed, commit_staged, how_made
 from omnigraph.write.recovery.schema import change_of, new_tables
 from omnigraph.write.recovery.sidecar import AddedTable, PlannedCommit, Sidecar, TablePin
 from omnigraph.write.tickets import new_ticket_id
@@ -22,6 +22,7 @@ from omnigraph.write.tickets import new_ticket_id
 if TYPE_CHECKING:
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.manifest.line import ManifestLine
+    from omnigraph.manifest.snapshot import TableEntry
     from omnigraph.store.new_tables import StagedTable
     from omnigraph.store.staging import Staged
     from omnigraph.store.tables import Table
@@ -36,6 +37,9 @@ log = logging.getLogger(__name__)
 
 # Writers whose many small changes would leave many small pieces.
 _FOLDING = frozenset({"Mutation", "Load", "BranchMerge"})
+# Changes of a table that leave its rows as they are.
+TIDYING = frozenset({"Rewrite", "CreateIndex", "ReserveFragments"})
+_MOST_LOOKED_AT = 8
 
 
 class Effects:
@@ -51,7 +55,7 @@ class Effects:
         self._line = line
         self._branch = physical_branch(operation.branch)
         # What the operation was computed from, and must still be so when it is published.
-        entries = [each.entry for each in (*self._writes, *write_set.adopted)]
+        entries = [*(each.entry for each in self._writes), *(each.entry for each in write_set.adopted)]
         self._based_on = {**view.reads, **{each.table_key: each.version for each in entries}}
         self._staged: dict[str, Staged] = {}
         self._new: list[tuple[str, StagedTable]] = []
@@ -77,6 +81,20 @@ class Effects:
         if line is not self._line:
             return sorted(self._based_on)
         return sorted(key for key, version in self._based_on.items() if line.state.current_version(key) != version)
+
+    def only_tidied(self, line: ManifestLine, moved: list[str]) -> bool:
+        """Whether the tables that moved have the very same rows: upkeep has only rearranged or indexed them."""
+        if line is not self._line:
+            return False
+        snapshot = line.snapshot()
+        return all(key in snapshot.tables and self._is_tidied(snapshot[key]) for key in moved)
+
+    def _is_tidied(self, now: TableEntry) -> bool:
+        before = self._based_on[now.table_key]
+        if now.branch != self._branch or now.version - before > _MOST_LOOKED_AT:
+            return False
+        table = self.manifest.stores.tables.open(now.pin)
+        return all(how_made(table, each).operation in TIDYING for each in range(before + 1, now.version + 1))
 
     def fits(self, ticket: Ticket) -> bool:
         """Whether a ticket keeps others from all that this operation moves or was computed from."""

@@ -22,12 +22,13 @@ def keep_writing(uri: str, name: str, times: int) -> int:
     graph._manifest.fold = FoldPolicy(pieces=3)
     for number in range(times):
         graph.mutate(ADD, {"n": f"{name}-{number}"})
-        for _ in range(20):
+        for attempt in range(100):
             try:
                 graph.mutate(SET, {"n": f"{name}-{number}", "a": number})
                 break
             except ReadSetChanged:
-                continue
+                # The other writer was first; two that retry in step would meet again.
+                REAL.sleep(REAL.random_bits(10) / 1_024 * 0.01 * attempt)
         else:
             raise AssertionError("an update never got through")
     return times

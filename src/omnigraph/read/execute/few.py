@@ -56,10 +56,10 @@ def picked(
         values = table.column(name_of(each)).to_pylist()
         rows = [row for row in rows if values[row] is not None]
     keys: list[tuple[Expression, bool]] = []
-    for each in checked.order:
-        value = source(checked, each.value)
+    for key in checked.order:
+        value = source(checked, key.value)
         parts = identifying(value.variable) if isinstance(value, EntityValue) else [value]
-        keys += [(part, each.descending) for part in parts or [value]]
+        keys += [(part, key.descending) for part in parts or [value]]
     if checked.order:
         keys += [(each, False) for each in ties]
     for value, descending in reversed(keys):
@@ -67,7 +67,7 @@ def picked(
         rows.sort(key=ranks.__getitem__, reverse=descending)
     end = None if bounds.limit is None else bounds.offset + bounds.limit
     wanted: Any = pa.array(rows[bounds.offset : end], pa.int64())
-    columns = [one_array(table.column(name_of(each.value))).take(wanted) for each in checked.columns]
+    columns = [one_array(table.column(name_of(column.value))).take(wanted) for column in checked.columns]
     return pa.table(columns, names=[f"c{number}" for number in range(len(columns))])
 
 

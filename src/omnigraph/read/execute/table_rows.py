@@ -5,9 +5,9 @@ The number of a row is its place in a scan of the pinned version, which Lance ca
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from omnigraph.manifest.snapshot import TableEntry
     from omnigraph.read.cache import ReadCache
     from omnigraph.store.filters import Filter
-    from omnigraph.store.tables import Table, TableStore
+    from omnigraph.store.tables import Pin, Table, TableStore
 
     Column = pa.Array[Any]
     Numbers = NDArray[np.int64]
@@ -50,6 +50,8 @@ class TableRows:
     cache: ReadCache
     prefers: str = "auto"
     note: Callable[[str], None] = lambda _: None
+    # Columns that this read has had in hand already: found without asking the cache, and not gone before it ends.
+    _held: dict[str, Column] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def table(self) -> Table:
@@ -59,8 +61,7 @@ class TableRows:
     @cached_property
     def size(self) -> int:
         """How many rows there are."""
-        key = self.entry.pin
-        return self.cache.get("size", key, lambda: int(self.table.dataset.count_rows()), lambda _: 64)
+        return self.cache.get("size", self._pin, lambda: int(self.table.dataset.count_rows()), lambda _: 64)
 
     @property
     def name(self) -> str:
@@ -71,17 +72,28 @@ class TableRows:
 
     def has_at_hand(self, names: Iterable[str]) -> bool:
         """Whether these columns are in memory already."""
-        return all(self.cache.find(("column", (self.entry.pin, name))) is not None for name in names)
+        return all(self._at_hand(name) is not None for name in names)
+
+    def _at_hand(self, name: str) -> Column | None:
+        if name not in self._held:
+            found = cast("Column | None", self.cache.find(("column", (self._pin, name))))
+            if found is None:
+                return None
+            self._held[name] = found
+        return self._held[name]
+
+    @cached_property
+    def _pin(self) -> Pin:
+        return self.entry.pin
 
     def column(self, name: str) -> Column:
         """A whole column, in row order."""
-        self._load([name])
-        return self.cache.get("column", (self.entry.pin, name), lambda: self._read([name])[name], _bytes)
+        return self.columns([name])[name]
 
     def columns(self, names: Sequence[str]) -> dict[str, Column]:
         """Whole columns; those that are missing are read in one scan."""
-        loaded = self._load(names)
-        return {name: loaded[name] if name in loaded else self.column(name) for name in names}
+        self._load(names)
+        return {name: self._held[name] for name in names}
 
     def values(self, names: Sequence[str], rows: Numbers) -> dict[str, Column]:
         """The columns at some rows; a row number below zero gives null."""
@@ -102,20 +114,16 @@ class TableRows:
             return self.prefers == "csr"
         if self.has_at_hand(names) or self.size <= SMALL_TABLE or rows * _SPARSE >= self.size:
             return True
-        key, whole = ("columns", self.entry.pin, tuple(names)), self.size * _BYTES_PER_VALUE * len(names)
+        key, whole = ("columns", self._pin, tuple(names)), self.size * _BYTES_PER_VALUE * len(names)
         return self.cache.is_worth_keeping(key, rows=self.size, size=whole)
 
-    def _load(self, names: Iterable[str]) -> dict[str, Column]:
-        missing = [name for name in dict.fromkeys(names) if not self.has_at_hand([name])]
+    def _load(self, names: Iterable[str]) -> None:
+        missing = [name for name in dict.fromkeys(names) if self._at_hand(name) is None]
         if not missing:
-            return {}
-        read = self._read(missing)
-        for name in missing:
-            self._keep(name, read[name])
-        return read
-
-    def _keep(self, name: str, column: Column) -> None:
-        self.cache.get("column", (self.entry.pin, name), lambda: column, _bytes)
+            return
+        for name, column in self._read(missing).items():
+            self.cache.keep(("column", (self._pin, name)), column, _bytes(column))
+            self._held[name] = column
 
     def _read(self, names: Sequence[str]) -> dict[str, Column]:
         read = self.table.read(list(names))

@@ -61,7 +61,8 @@ def _different(scope: Scope, search: Search, rows: Rows) -> Iterator[tuple[Searc
             name: Constant(cast("ConstantValue", values.column(place)[first].as_py()), each.type)
             for place, (name, each) in enumerate(asked.items())
         }
-        yield replace(search, **given), order[stops[number - 1] if number else 0 : stops[number]]
+        one: Any = replace(cast("Any", search), **given)
+        yield one, order[stops[number - 1] if number else 0 : stops[number]]
 
 
 def _asked(search: Search) -> dict[str, Expression]:

@@ -100,7 +100,7 @@ def place_of(
 ) -> Place:
     """Where a row of a staged table came from, when no row was set aside."""
     piece = table.pieces[order >> 32]
-    index = piece.first + (order & 0xFFFF_FFFF)
+    index = piece.first + piece.original(order & 0xFFFF_FFFF)
     unit = units[piece.unit]
     if isinstance(unit, FrameUnit):
         return Place(unit.name, "row", unit.first_row + index)

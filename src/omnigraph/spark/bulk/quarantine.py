@@ -51,6 +51,7 @@ def sift(reading: Reading, written: Written, view: View) -> Sifted:
         bad = _bad_rows(reading, tables, view)
         if not bad:
             return Sifted(replace(written, tables=tables), tuple(rejects))
+        _require_readable(tables, bad)
         rejects += [_reject(places, tables[key], order, why) for (key, order), why in bad.items()]
         for key in {key for key, _ in bad}:
             orders = [order for each, order in bad if each == key]
@@ -73,6 +74,14 @@ def _bad_rows(
         for order in offender.orders:
             bad.setdefault((offender.table_key, order), offender)
     return bad
+
+
+def _require_readable(tables: Mapping[str, StagedTable], bad: Mapping[tuple[str, int], Offender | Repeat]) -> None:
+    """Rows with blobs cannot be written again without the input, so one of them that is bad fails the load."""
+    for (key, _), why in bad.items():
+        if tables[key].has_blobs:
+            told = why.error.message if isinstance(why, Offender) else f"the id {why.row_id!r} stands twice"
+            raise InvalidInput(f"{tables[key].type.name} has blobs, so this row cannot be set aside: {told}")
 
 
 def _reject(places: _Places, table: StagedTable, order: int, why: Offender | Repeat) -> Reject:

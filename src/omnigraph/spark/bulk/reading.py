@@ -17,6 +17,7 @@ from omnigraph.spark.bulk.sizes import sizes_of
 from omnigraph.spark.bulk.staged import Piece, StagedTable
 from omnigraph.spark.bulk.units import Unit, plan_units, read_unit, store_settings
 from omnigraph.spark.bulk.writing import RESULT, Target, WriteJob, partition_unit, write_batches
+from omnigraph.spark.table_scan import TableScan
 from omnigraph.spark.tasks import errors_of_tasks, one_task_each
 from omnigraph.spark.types import spark_schema
 from omnigraph.write.constraints.rules import type_of
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from omnigraph.language.schema.catalog import Catalog
-    from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.manifest.snapshot import Snapshot, TableEntry
     from omnigraph.spark.bulk.rejects import Reject
     from omnigraph.store.location import Location
     from omnigraph.world import World
@@ -63,9 +64,8 @@ class Reading:
 
     def run(self, snapshot: Snapshot, location: Location) -> Written:
         """Read everything, and write it beside the tables of a snapshot."""
-        job = WriteJob(
-            self.catalog, _targets(snapshot, location, self.mode), sizes_of(self.session), store_settings(self.world)
-        )
+        targets = _targets(self.catalog, snapshot, location, self.mode)
+        job = WriteJob(self.catalog, targets, sizes_of(self.session), store_settings(self.world))
         units: list[Unit | FrameUnit] = []
         results: Results = []
         for group in _groups(self.plan.inputs):
@@ -141,16 +141,25 @@ def _groups(inputs: Sequence[Input]) -> Iterator[list[Input]]:
         yield group
 
 
-def _targets(snapshot: Snapshot, location: Location, mode: Mode) -> dict[str, Target]:
+def _targets(catalog: Catalog, snapshot: Snapshot, location: Location, mode: Mode) -> dict[str, Target]:
     options = location.storage_options
+    known = {each.table_key: _known(catalog, each, location) for each in snapshot if mode == "merge" and each.row_count}
     return {
         entry.table_key: Target(
             location.child(entry.path if entry.branch is None else f"{entry.path}/tree/{entry.branch}"),
             None if options is None else dict(options),
             "overwrite" if mode == "overwrite" else "append",
+            known.get(entry.table_key),
         )
         for entry in snapshot
     }
+
+
+def _known(catalog: Catalog, entry: TableEntry, location: Location) -> TableScan | None:
+    """The committed rows of a type with blobs: its files cannot be sorted again, so they are written apart at once."""
+    kind = type_of(catalog, entry.table_key)
+    has_blobs = any(each.type.scalar == "Blob" for each in kind.properties.values())
+    return TableScan(location, entry.pin) if has_blobs else None
 
 
 def _tables(
@@ -169,11 +178,9 @@ def _tables(
 
 
 def _pieces(results: Results) -> tuple[Piece, ...]:
-    pieces: list[Piece] = []
-    first = {each["unit"]: 0 for each in results}
+    pieces = []
     for each in results:
         body = json.loads(each["body"])
-        piece = Piece(each["unit"], first[each["unit"]], each["rows"], body["fragment"], minted=body["minted"])
-        first[each["unit"]] += piece.rows
-        pieces.append(piece)
+        places = tuple(body["places"])
+        pieces.append(Piece(each["unit"], body["first"], each["rows"], body["fragment"], body["minted"], places=places))
     return tuple(pieces)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.errors import CommitRejected
 from omnigraph.spark.bulk.columns import BYTES, INT, LONG, TEXT
 from omnigraph.spark.bulk.grouping import grouped_rows
 from omnigraph.spark.bulk.hashing import numbers_of, second_numbers_of
@@ -163,6 +164,7 @@ def _grouped(role: int, groups: Numbers, rows: Numbers) -> Iterator[pa.RecordBat
 def _rewritten(matched: DataFrame, files: Mapping[int, PieceFile], table: StagedTable, groups: int) -> DataFrame:
     """Each piece with its row ids, each committed fragment with its replaced offsets."""
     location, line, schema = table.location, table.line, rows_schema(table.type)
+    name, has_blobs = table.type.name, table.has_blobs
     fragments = {number: each.fragment for number, each in enumerate(table.pieces)}
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -171,11 +173,18 @@ def _rewritten(matched: DataFrame, files: Mapping[int, PieceFile], table: Staged
                 offsets = np.sort(rows.reshape(-1)).astype(np.uint32)
                 yield pa.record_batch([[role], [number], [offsets.tobytes()]], schema=_OUTCOME)
             else:
+                _require_sorted(files[number], rows, name if has_blobs else None)
                 body = _with_old_rows_first(files[number], fragments[number], rows, location, line, schema)
                 yield pa.record_batch([[role], [number], [json.dumps(body).encode()]], schema=_OUTCOME)
 
     parted = matched.selectExpr(f"part % {groups} AS part", "space", "role", "width", "numbers")
     return parted.repartitionById(groups, "part").mapInArrow(work, spark_schema(_OUTCOME))
+
+
+def _require_sorted(file: PieceFile, rows: Numbers, type_name: str | None) -> None:
+    """Files with blobs have nothing but known rows or nothing but new ones, unless somebody committed meanwhile."""
+    if type_name is not None and len(rows) != file.rows:
+        raise CommitRejected(f"{type_name} was changed while the load was reading, and has blobs: load again.")
 
 
 def _with_old_rows_first(

@@ -26,6 +26,7 @@ class Piece:
     """One fragment. `unit` wrote it; `first` is how many rows of the type that unit wrote before it.
 
     `minted`: all its ids are new ULIDs, which nobody else has. `dropped`: rows that it had when it was first written.
+    `places`: where each row was among those that were written together, when they were not written in order.
     """
 
     unit: int
@@ -34,9 +35,12 @@ class Piece:
     fragment: str
     minted: bool = False
     dropped: tuple[int, ...] = ()
+    places: tuple[int, ...] = ()
 
     def original(self, offset: int) -> int:
         """Where a row was when the piece was first written."""
+        if self.places:
+            return self.places[offset]
         for each in self.dropped:
             if each > offset:
                 break
@@ -74,6 +78,11 @@ class StagedTable:
     def rows(self) -> int:
         """How many."""
         return sum(each.rows for each in self.pieces)
+
+    @property
+    def has_blobs(self) -> bool:
+        """Whether its rows cannot be read back whole before they are committed: blobs come as descriptors."""
+        return any(each.type.scalar == "Blob" for each in self.type.properties.values())
 
     @property
     def is_minted(self) -> bool:

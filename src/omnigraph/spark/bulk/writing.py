@@ -11,23 +11,30 @@ import pickle
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.errors import OmniGraphError
 from omnigraph.language.schema.catalog import EdgeType
 from omnigraph.spark.bulk.columns import BYTES, INT, LONG, TEXT
 from omnigraph.spark.fragments import task_number, write_rows
+from omnigraph.store.tables import ID
 from omnigraph.world import World
 from omnigraph.write.constraints.rules import value_rules
 from omnigraph.write.constraints.values import value_violations
 from omnigraph.write.load.identity import strict_ids
 from omnigraph.write.load.rows import whole_rows
+from omnigraph.write.same_value import row_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from numpy.typing import NDArray
+
     from omnigraph.language.schema.catalog import Catalog
     from omnigraph.spark.bulk.sizes import Sizes
+    from omnigraph.spark.table_scan import TableScan
     from omnigraph.write.load.batches import Batch
 
     Column = pa.Array[Any]
@@ -40,11 +47,12 @@ READING, EDGE_IDS, VALUES = range(3)
 
 @dataclass(frozen=True)
 class Target:
-    """Where the rows of a type are written."""
+    """Where the rows of a type are written. `known`: committed rows; those that replace one are written apart."""
 
     uri: str
     options: Mapping[str, str] | None
     mode: Literal["append", "overwrite"]
+    known: TableScan | None = None
 
 
 @dataclass(frozen=True)
@@ -133,6 +141,7 @@ class Sink:
         self._unit = unit
         self._key = key
         self._waiting: list[pa.Table] = []
+        self._written = 0
         self._minted = True
 
     def add(self, rows: pa.Table, *, minted: bool) -> Iterator[pa.RecordBatch]:
@@ -156,9 +165,27 @@ class Sink:
             yield from self._write(rows)
 
     def _write(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+        known = self._target.known
+        first, self._written = self._written, self._written + rows.num_rows
+        if known is None or self._minted:
+            yield self._file(rows, first, ())
+            return
+        for places in _apart(rows.column(ID), known):
+            if len(places):
+                yield self._file(rows.take(row_numbers(places)), first, tuple(places.tolist()))
+
+    def _file(self, rows: pa.Table, first: int, places: tuple[int, ...]) -> pa.RecordBatch:
         target = self._target
         options = None if target.options is None else dict(target.options)
-        written = write_rows(iter(rows.to_batches()), target.uri, options, rows.schema, rows.num_rows, target.mode)
-        for fragment in written:
-            body = {"fragment": json.dumps(fragment.to_json()), "minted": self._minted}
-            yield result(self._unit, "fragment", self._key, fragment.physical_rows, json.dumps(body).encode())
+        batches = iter(rows.combine_chunks().to_batches() if places else rows.to_batches())
+        (fragment,) = write_rows(batches, target.uri, options, rows.schema, rows.num_rows, target.mode)
+        body = {"fragment": json.dumps(fragment.to_json()), "minted": self._minted, "first": first, "places": places}
+        return result(self._unit, "fragment", self._key, fragment.physical_rows, json.dumps(body).encode())
+
+
+def _apart(ids: pa.ChunkedArray[Any], known: TableScan) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rows whose ids are committed, and the others."""
+    there = np.zeros(len(ids), dtype=bool)
+    for batch in known.table().scan([ID], batch_size=65_536):
+        there |= pc.is_in(ids, value_set=batch.column(ID)).to_numpy()
+    return np.flatnonzero(there), np.flatnonzero(~there)

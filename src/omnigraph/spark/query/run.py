@@ -102,7 +102,7 @@ def _outcome(
     # Braces of values would be taken for places of frames.
     text = rendered(query.transform(_placed)).replace("{", "{{").replace("}", "}}")
     text = text.replace(f"`{_PLACE}`", f"{{{MATCHES}}}")
-    return session.sql(text, **{MATCHES: matches}).toDF(*(each.name for each in checked.columns))
+    return session.sql(text, None, **{MATCHES: matches}).toDF(*(each.name for each in checked.columns))
 
 
 _PLACE = "#the matches of this query"

@@ -56,8 +56,8 @@ class CommonState:
             entries = [each for tip in self.tips if (each := _entry(tip, table_key)) is not None]
             first, *others = [self._since_root(each) for each in entries]
             joined = Joined(first, frozenset())
-            for each in others:
-                joined = joined.with_(each)
+            for other in others:
+                joined = joined.with_(other)
             self._joined[table_key] = joined
         return self._joined[table_key]
 
@@ -106,8 +106,8 @@ def _among(rows: pa.Table, ids: pa.Array[Any]) -> pa.Table:
 
 
 def _ids(rows: pa.Table) -> pa.Array[Any]:
-    column: Any = rows.column(ID).combine_chunks()
-    return column
+    column = rows.column(ID)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.string())
 
 
 def _entry(snapshot: Snapshot | None, table_key: str) -> TableEntry | None:
