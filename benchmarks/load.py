@@ -101,6 +101,7 @@ def make_input(place: Path, nodes: int, edges: int) -> None:
 
 
 def people(start: int, rows: int, dice: np.random.Generator) -> pa.Table:
+    """Rows of Person."""
     numbers = np.arange(start, start + rows)
     return pa.table(
         {
@@ -113,6 +114,7 @@ def people(start: int, rows: int, dice: np.random.Generator) -> pa.Table:
 
 
 def friendships(nodes: int, rows: int, dice: np.random.Generator) -> pa.Table:
+    """Rows of Knows between any of so many nodes."""
     return pa.table(
         {
             "from": names(dice.integers(0, nodes, rows)),
@@ -124,6 +126,7 @@ def friendships(nodes: int, rows: int, dice: np.random.Generator) -> pa.Table:
 
 
 def names(numbers: np.ndarray[Any, Any]) -> pa.Array[Any]:
+    """The key of each number."""
     return pa.array([f"person-{each:09d}" for each in numbers.tolist()])
 
 
@@ -131,12 +134,14 @@ def names(numbers: np.ndarray[Any, Any]) -> pa.Array[Any]:
 
 
 def load_ours(data: Path, into: Path, asked: argparse.Namespace) -> dict[str, Any]:
+    """Our load, with everything validated."""
     import omnigraph as og
-    from omnigraph.spark.session import spark_session, stop_session
+    from omnigraph.spark.load import load_session
+    from omnigraph.spark.session import stop_session
 
     graph = og.init(into, schema=SCHEMA)
     began = time.perf_counter()
-    session = spark_session(master=f"local[{cores()},4]", memory=asked.memory)
+    session = load_session(master=f"local[{cores()},4]", memory=asked.memory)
     session.range(1).count()
     started = time.perf_counter()
     source = {"Person": str(data / "Person.parquet"), "Knows": str(data / "Knows.parquet")}
@@ -147,7 +152,7 @@ def load_ours(data: Path, into: Path, asked: argparse.Namespace) -> dict[str, An
     return {"seconds": seconds, "start": started - began, "stages": done.summary.as_json()["stages"]}
 
 
-def write_lance(data: Path, into: Path, asked: argparse.Namespace) -> dict[str, Any]:
+def write_lance(data: Path, into: Path, _asked: argparse.Namespace | None) -> dict[str, Any]:
     """The rows as our load stores them, streamed from the same files into two tables, with nothing checked."""
     import lance
 
@@ -174,6 +179,7 @@ def _name(column: str) -> str:
 
 
 def write_parquet(data: Path, into: Path, asked: argparse.Namespace) -> dict[str, Any]:
+    """Spark reads the files and writes them."""
     from omnigraph.spark.session import spark_session, stop_session
 
     session = spark_session(master=f"local[{cores()},4]", memory=asked.memory)
@@ -186,13 +192,15 @@ def write_parquet(data: Path, into: Path, asked: argparse.Namespace) -> dict[str
     return {"seconds": seconds}
 
 
-def copy_kuzu(data: Path, into: Path, asked: argparse.Namespace) -> dict[str, Any]:
+def copy_kuzu(data: Path, into: Path, _asked: argparse.Namespace) -> dict[str, Any]:
+    """Its own bulk load."""
     import kuzu
 
     return _copy(kuzu, data, into)
 
 
-def copy_ladybug(data: Path, into: Path, asked: argparse.Namespace) -> dict[str, Any]:
+def copy_ladybug(data: Path, into: Path, _asked: argparse.Namespace) -> dict[str, Any]:
+    """Its own bulk load."""
     import ladybug
 
     return _copy(ladybug, data, into)
@@ -216,10 +224,11 @@ def _copy(engine: Any, data: Path, into: Path) -> dict[str, Any]:
 def merge_ours(data: Path, into: Path, asked: argparse.Namespace) -> dict[str, Any]:
     """100,000 rows, half of them known, into a graph that is there."""
     import omnigraph as og
-    from omnigraph.spark.session import spark_session, stop_session
+    from omnigraph.spark.load import load_session
+    from omnigraph.spark.session import stop_session
 
     graph = og.init(into, schema=SCHEMA)
-    session = spark_session(master=f"local[{cores()},4]", memory=asked.memory)
+    session = load_session(master=f"local[{cores()},4]", memory=asked.memory)
     graph.load({"Person": str(data / "Person.parquet")}, mode="append", engine="spark", spark=session)
     dice = np.random.default_rng(3)
     numbers = np.concatenate([dice.choice(asked.nodes, 50_000, replace=False), np.arange(10**8, 10**8 + 50_000)])
@@ -249,6 +258,7 @@ CHILDREN = {
 
 
 def compare(place: Path, asked: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """Every system on the same files."""
     data = place / "data"
     make_input(data, asked.nodes, asked.edges)
     results = {}
@@ -281,6 +291,7 @@ def run(system: str, data: Path, into: Path, asked: argparse.Namespace, nodes: i
 
 
 def sample(pid: int, peaks: dict[str, int], spent: dict[int, float], done: threading.Event) -> None:
+    """Note the peaks of memory and the CPU time of a family of processes."""
     while not done.wait(0.1):
         now: dict[str, int] = {}
         for process in family(pid):
@@ -293,6 +304,7 @@ def sample(pid: int, peaks: dict[str, int], spent: dict[int, float], done: threa
 
 
 def family(pid: int) -> list[int]:
+    """A process and all below it."""
     found = [pid]
     for each in found:
         try:
@@ -304,6 +316,7 @@ def family(pid: int) -> list[int]:
 
 
 def resident_of(process: int, root: int) -> tuple[str, int]:
+    """What a process is in the family, and how much memory it holds."""
     try:
         pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
         command = Path(f"/proc/{process}/comm").read_text()
@@ -314,6 +327,7 @@ def resident_of(process: int, root: int) -> tuple[str, int]:
 
 
 def cpu_of(process: int) -> float:
+    """CPU seconds that a process has used."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -322,11 +336,13 @@ def cpu_of(process: int) -> float:
 
 
 def size_of(place: Path) -> int:
+    """Bytes on disk."""
     files = [place] if place.is_file() else [*place.parent.glob(f"{place.name}.*"), *place.rglob("*")]
     return sum(each.stat().st_size for each in files if each.is_file())
 
 
 def show(results: dict[str, dict[str, Any]], rows: int) -> None:
+    """The table."""
     floor = results.get("lance", {}).get("seconds")
     print("| | rows/s | seconds | to plain Lance | CPU s | memory: driver, Java, workers (MB) | on disk (MB) |")
     print("|---|---|---|---|---|---|---|")
@@ -343,6 +359,7 @@ def show(results: dict[str, dict[str, Any]], rows: int) -> None:
 
 
 def double(place: Path, asked: argparse.Namespace, results: dict[str, dict[str, Any]]) -> None:
+    """The same load with twice the input."""
     wide = argparse.Namespace(**{**vars(asked), "nodes": 2 * asked.nodes, "edges": 2 * asked.edges})
     make_input(place / "double", wide.nodes, wide.edges)
     told = run("ours", place / "double", place / "ours-double", wide)
@@ -354,6 +371,7 @@ def double(place: Path, asked: argparse.Namespace, results: dict[str, dict[str, 
 
 
 def merges(place: Path, asked: argparse.Namespace) -> None:
+    """A merge of 100,000 rows into a small and a large graph."""
     told = {}
     for nodes in (asked.into_small, asked.into_large):
         data = place / f"merge-{nodes}"
@@ -369,10 +387,12 @@ def merges(place: Path, asked: argparse.Namespace) -> None:
 
 
 def cores() -> int:
+    """The cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def machine() -> str:
+    """What it ran on."""
     load = os.getloadavg()[0]
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
     return f"{cores()} cores, {memory:.0f} GiB, load average {load:.1f} at the start"

@@ -23,7 +23,8 @@ Written by `docs/api.py` from the docstrings; do not edit by hand. Guides with e
 """
 # What a caller holds: the public names first, then what their methods return, in the order of a guide.
 RETURNED = (
-    ("omnigraph.graph", "Branches"),
+    ("omnigraph.names", "Branches"),
+    ("omnigraph.names", "Tags"),
     ("omnigraph.read.result", "Result"),
     ("omnigraph.read.options", "ReadOptions"),
     ("omnigraph.manifest.rows", "GraphCommit"),

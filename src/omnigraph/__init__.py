@@ -15,8 +15,11 @@ from typing import TYPE_CHECKING
 from omnigraph import errors
 
 if TYPE_CHECKING:
-    from omnigraph.graph import Graph, Loaded, Mutated, init
-    from omnigraph.graph import open_graph as open  # noqa: A004 - og.open, as in gzip.open
+    from omnigraph.graph import Graph
+    from omnigraph.loading import Loaded
+    from omnigraph.mutating import Mutated
+    from omnigraph.opening import init
+    from omnigraph.opening import open_graph as open  # noqa: A004 - og.open, as in gzip.open
     from omnigraph.spark.datasource import register_spark
     from omnigraph.spark.pipeline.pipeline import Pipeline
     from omnigraph.spark.streaming.sink import stream_into
@@ -37,15 +40,15 @@ __all__ = [
 __version__ = "0.1.0"
 
 _PLACES = {
+    "Graph": ("omnigraph.graph", "Graph"),
+    "Loaded": ("omnigraph.loading", "Loaded"),
+    "Mutated": ("omnigraph.mutating", "Mutated"),
     "Pipeline": ("omnigraph.spark.pipeline.pipeline", "Pipeline"),
+    "init": ("omnigraph.opening", "init"),
+    "open": ("omnigraph.opening", "open_graph"),
+    "quarantine": ("omnigraph.write.load.error_policy", "quarantine"),
     "register_spark": ("omnigraph.spark.datasource", "register_spark"),
     "stream_into": ("omnigraph.spark.streaming.sink", "stream_into"),
-    "Graph": ("omnigraph.graph", "Graph"),
-    "Loaded": ("omnigraph.graph", "Loaded"),
-    "Mutated": ("omnigraph.graph", "Mutated"),
-    "init": ("omnigraph.graph", "init"),
-    "open": ("omnigraph.graph", "open_graph"),
-    "quarantine": ("omnigraph.write.load.error_policy", "quarantine"),
 }
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
@@ -14,20 +13,18 @@ from omnigraph.language.query import bind_params
 from omnigraph.language.query.checked import CheckedMutation
 from omnigraph.language.query.kept import KeptQueries
 from omnigraph.language.schema.compile import compile_schema
-from omnigraph.manifest.graph_manifest import GraphManifest, create_manifest
+from omnigraph.loading import Loaded, Loading, LoadRequest
 from omnigraph.manifest.layout import MAIN
-from omnigraph.manifest.publisher import ANY_HEAD
-from omnigraph.manifest.tags import list_tags, read_tag
 from omnigraph.manifest.time_travel import snapshot_at, snapshot_at_version, snapshot_named
+from omnigraph.mutating import Mutated, MutationRequest, run_mutation
+from omnigraph.names import Branches, Tags
 from omnigraph.read.blob import Blob, open_blob
 from omnigraph.read.export import export_records
 from omnigraph.read.export_tables import export_tables
 from omnigraph.read.options import DEFAULT_OPTIONS, ReadOptions
 from omnigraph.read.query import analyze_query, explain_query, run_query
-from omnigraph.schema_contract import Schemas, blueprint
+from omnigraph.schema_contract import Schemas
 from omnigraph.spark.installed import require_spark
-from omnigraph.store.compaction import DEFAULT_FOLD
-from omnigraph.store.location import parse_location
 from omnigraph.upkeep.cleanup import DEFAULT_GRACE, Cleanup, CleanupReport
 from omnigraph.upkeep.indices import IndexBuild, IndexReport
 from omnigraph.upkeep.optimize import Optimize, OptimizeReport
@@ -39,22 +36,13 @@ from omnigraph.versions.entities import entity_at, history_of
 from omnigraph.versions.merge.merge import Merge, Merged, MergeOptions
 from omnigraph.versions.merge.reconcile import Settings
 from omnigraph.versions.revert import Revert, Reverted
-from omnigraph.world import REAL, World
-from omnigraph.write.commit import Operation, commit
-from omnigraph.write.load.embedding import vectors_may_be_missing, with_vectors
-from omnigraph.write.load.engine import runs_on_spark
 from omnigraph.write.load.error_policy import FAIL
-from omnigraph.write.load.load import read_load
-from omnigraph.write.load.operation import Load
-from omnigraph.write.load.sources import can_be_read_again, plan_load
-from omnigraph.write.mutation.constants import Request
-from omnigraph.write.mutation.mutate import Mutation
-from omnigraph.write.mutation.statements import Affected
 from omnigraph.write.recovery.audit import recoveries
 from omnigraph.write.recovery.sweep import sweep
 from omnigraph.write.schema.apply import Applied, SchemaApply
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
@@ -63,10 +51,9 @@ if TYPE_CHECKING:
     from omnigraph.language.query.checked import CheckedQuery
     from omnigraph.language.schema.catalog import Catalog, Property
     from omnigraph.language.schema.evolution import MigrationPlan
-    from omnigraph.manifest.branches import Branch
+    from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.manifest.rows import GraphCommit
     from omnigraph.manifest.snapshot import Snapshot
-    from omnigraph.manifest.tags import Tag
     from omnigraph.read.explain import Explanation
     from omnigraph.read.result import Result
     from omnigraph.spark.analytics.analytics import Analytics
@@ -77,64 +64,8 @@ if TYPE_CHECKING:
     from omnigraph.versions.merge.conflicts import Resolver
     from omnigraph.write.load.engine import Engine
     from omnigraph.write.load.error_policy import ErrorPolicy
-    from omnigraph.write.load.load import LoadSummary, Mode
+    from omnigraph.write.load.load import Mode
     from omnigraph.write.recovery.audit import Recovery
-
-
-def init(
-    uri: str | os.PathLike[str],
-    *,
-    schema: str | Path,
-    actor: str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    auto_compact: bool = True,
-    world: World = REAL,
-) -> Graph:
-    """Make a new graph. `schema` is the text of a `.pg` schema, or a `Path` to one. Refuses an existing graph."""
-    source, name = (schema.read_text("utf-8"), str(schema)) if isinstance(schema, Path) else (schema, "<schema>")
-    location = parse_location(uri, world, storage_options)
-    fold = DEFAULT_FOLD if auto_compact else None
-    return Graph(create_manifest(location, blueprint(source, name), world, fold=fold), actor=actor)
-
-
-def open_graph(
-    uri: str | os.PathLike[str],
-    *,
-    read_only: bool = False,
-    actor: str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    auto_compact: bool = True,
-    world: World = REAL,
-) -> Graph:
-    """Open a graph. For writing, operations that died are finished or undone first; read-only never writes.
-
-    `auto_compact`: now and then a write joins the small pieces that earlier ones have left, within its own commit.
-    """
-    location = parse_location(uri, world, storage_options)
-    fold = DEFAULT_FOLD if auto_compact else None
-    manifest = GraphManifest(location, read_only=read_only, world=world, fold=fold)
-    if not read_only:
-        sweep(manifest)
-    return Graph(manifest, actor=actor)
-
-
-@dataclass(frozen=True)
-class Mutated:
-    """What a mutation did. `commit` is None when nothing matched; `repeated` when its key had been used before."""
-
-    commit: GraphCommit | None
-    affected_nodes: int
-    affected_edges: int
-    repeated: bool = False
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """What a load did. `repeated` when its key had been used before: then nothing was written."""
-
-    commit: GraphCommit
-    summary: LoadSummary
-    repeated: bool = False
 
 
 class Graph:
@@ -148,7 +79,7 @@ class Graph:
         # Who makes vectors of texts; None is the provider that the environment names.
         self.embeddings: Embeddings | None = None
         self.branches = Branches(manifest)
-        self.tags = Tags(self)
+        self.tags = Tags(manifest, lambda: self.actor)
         self._feeds: dict[str, ChangeFeed] = {}
 
     @property
@@ -280,47 +211,8 @@ class Graph:
         `if_commit`: only if the branch's newest commit is this one. `idempotency_key`: a second call with the same key
         on the same branch returns the first one's commit and changes nothing.
         """
-
-        def attempt(schema: str | None) -> Mutated:
-            catalog = self._schemas.of(schema).catalog
-            mutation = self._mutation(catalog, source, name, params)
-            return self._commit_mutation(mutation, schema, branch, actor, if_commit, idempotency_key)
-
-        return self._schemas.attempt(branch, attempt)
-
-    def _mutation(
-        self, catalog: Catalog, source: str, name: str | None, params: Mapping[str, object] | None
-    ) -> Mutation:
-        checked = self._queries.checked(source, name, catalog)
-        if not isinstance(checked, CheckedMutation):
-            raise InvalidInput(f"query {checked.name!r} reads: run it with query().")
-        world = self._manifest.world
-        now = dt.datetime.fromtimestamp(world.now_us() // 1_000 / 1_000, dt.UTC)
-        return Mutation(catalog, checked, Request(bind_params(checked, params), now), world, Affected())
-
-    def _commit_mutation(
-        self,
-        mutation: Mutation,
-        schema: str | None,
-        branch: str,
-        actor: str | None,
-        if_commit: str | None,
-        idempotency_key: str | None,
-    ) -> Mutated:
-        operation = Operation(
-            "Mutation",
-            mutation.prepare,
-            branch=branch,
-            actor=actor or self.actor,
-            repeatable=mutation.is_repeatable,
-            expected_head=if_commit if if_commit is not None else ANY_HEAD,
-            idempotency_key=idempotency_key,
-            schema=schema,
-        )
-        receipt = commit(self._manifest, operation)
-        if receipt is None or receipt.repeated:
-            return Mutated(receipt.commit if receipt else None, 0, 0, repeated=receipt is not None)
-        return Mutated(receipt.commit, mutation.affected.nodes, mutation.affected.edges)
+        request = MutationRequest(source, name, params, branch, actor or self.actor, if_commit, idempotency_key)
+        return run_mutation(self._manifest, self._schemas, self._queries, request)
 
     def load(
         self,
@@ -347,59 +239,21 @@ class Graph:
         of files and for a quarantine; `spark` and `master` say which one. `on_error`: `"fail"`, or `og.quarantine(…)`.
         `embed`: make the vectors that are missing from the texts that `@embed` names; not on Spark yet.
         """
-
-        def attempt(schema: str | None) -> Loaded:
-            catalog = self._schemas.of(schema).catalog
-            readable = vectors_may_be_missing(catalog) if embed else catalog
-            plan = plan_load(source, readable, self._manifest.world)
-            policy = FAIL if on_error == "fail" else on_error
-            if runs_on_spark(plan, engine, policy, strict=strict):
-                _refuse_embedding(embed=embed)
-                self._make_branch(branch, from_)
-                require_spark("this load")
-                from omnigraph.spark.load import load_plan
-
-                done, summary = load_plan(
-                    self._manifest,
-                    catalog,
-                    plan,
-                    mode=mode,
-                    branch=branch,
-                    actor=actor or self.actor,
-                    idempotency_key=idempotency_key,
-                    errors=policy,
-                    spark=spark,
-                    master=master,
-                    strict=strict,
-                    schema=schema,
-                )
-                return Loaded(done.commit, summary, repeated=done.repeated)
-            world = self._manifest.world
-            rows = read_load(readable, plan, world, strict=strict)
-            if embed:
-                rows = with_vectors(rows, catalog, self._embeddings(), world)
-            load = Load(catalog, rows, mode, world)
-            self._make_branch(branch, from_)
-            return self._commit_load(load, schema, branch, actor, idempotency_key)
-
-        base = branch if from_ is None or self._has_branch(branch) else from_
-        return self._schemas.attempt(base, attempt, again=can_be_read_again(source))
-
-    def _commit_load(
-        self, load: Load, schema: str | None, branch: str, actor: str | None, idempotency_key: str | None
-    ) -> Loaded:
-        operation = Operation(
-            "Load",
-            load.prepare,
-            branch=branch,
-            actor=actor or self.actor,
-            repeatable=load.is_repeatable,
-            idempotency_key=idempotency_key,
-            schema=schema,
+        request = LoadRequest(
+            source,
+            mode,
+            branch,
+            from_,
+            strict,
+            actor or self.actor,
+            idempotency_key,
+            engine,
+            spark,
+            master,
+            FAIL if on_error == "fail" else on_error,
+            self._embeddings if embed else None,
         )
-        receipt = commit(self._manifest, operation)
-        assert receipt is not None, "a load always makes a commit"
-        return Loaded(receipt.commit, load.loaded.summary, repeated=receipt.repeated)
+        return Loading(self._manifest, self._schemas, self.branches).run(request)
 
     def merge(
         self,
@@ -701,8 +555,7 @@ class Graph:
         return snapshot_named(self._manifest, given) if isinstance(given, str) else given
 
     def _state(self, name: str) -> Snapshot:
-        branches = {each.name for each in self.branches.list()}
-        return self.snapshot(branch=name) if name in branches else self.snapshot(commit_id=name)
+        return self.snapshot(branch=name) if name in self.branches else self.snapshot(commit_id=name)
 
     def _reading(
         self,
@@ -720,66 +573,6 @@ class Graph:
             raise InvalidInput(f"query {checked.name!r} changes the graph: run it with mutate().")
         return state, self._manifest.stores.tables, catalog, checked, bind_params(checked, params)
 
-    def _make_branch(self, branch: str, from_: str | None) -> None:
-        if from_ is not None and not self._has_branch(branch):
-            self.branches.create(branch, from_=from_)
-
-    def _has_branch(self, name: str) -> bool:
-        return name in {each.name for each in self.branches.list()}
-
     def __repr__(self) -> str:
         mode = ", read-only" if self.read_only else ""
         return f"<Graph {self.uri}{mode}>"
-
-
-def _refuse_embedding(*, embed: bool) -> None:
-    if embed:
-        raise InvalidInput(
-            "vectors are not made during a load on Spark: embed the records first with `omnigraph embed`, or load them "
-            "with engine='local'."
-        )
-
-
-class Branches:
-    """The branches of a graph."""
-
-    def __init__(self, manifest: GraphManifest) -> None:
-        self._manifest = manifest
-
-    def create(self, name: str, *, from_: str = MAIN, commit_id: str | None = None) -> None:
-        """Make a branch from the newest state of another, or from a commit."""
-        self._manifest.create_branch(name, source=from_, commit_id=commit_id)
-
-    def list(self) -> list[Branch]:
-        """All branches, main first."""
-        return self._manifest.branches()
-
-    def delete(self, name: str) -> None:
-        """Remove a branch and what only it has. Refused for main, and while anything stands on it."""
-        self._manifest.delete_branch(name)
-
-
-class Tags:
-    """The tags of a graph: names of commits, which keep them from being cleaned up."""
-
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-
-    def create(self, name: str, commit_id: str | None = None, *, branch: str = MAIN, message: str | None = None) -> Tag:
-        """Name a commit, or the newest one of a branch. `TagExists` when the name is taken."""
-        manifest = self._graph._manifest
-        chosen = commit_id or manifest.snapshot(branch).commit_id
-        assert chosen is not None, "every branch has a commit: the first one of the graph"
-        return manifest.create_tag(name, chosen, actor=self._graph.actor, message=message)
-
-    def list(self) -> list[Tag]:
-        """All tags, by name."""
-        return list_tags(self._graph._manifest.stores)
-
-    def get(self, name: str) -> Tag:
-        """One tag."""
-        return read_tag(self._graph._manifest.stores, name)
-
-    def delete(self, name: str) -> None:
-        """Remove a tag. The commit stays until a cleanup finds that nothing keeps it."""
-        self._graph._manifest.delete_tag(name)

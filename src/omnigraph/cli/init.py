@@ -20,7 +20,7 @@ def init(
     """Make a new graph from a schema. An existing graph is never touched."""
     source = read_text(schema, "schema file")
     _refuse_cluster_member(uri)
-    from omnigraph.graph import init as make
+    from omnigraph.opening import init as make
 
     _check(source, schema)
     if force:

@@ -12,7 +12,7 @@ from omnigraph.cli.scopes import Target, actor, addressed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from omnigraph.graph import Loaded
+    from omnigraph.loading import Loaded
 
 Mode = Literal["overwrite", "append", "merge"]
 Engine = Literal["auto", "local", "spark"]

@@ -21,7 +21,7 @@ from omnigraph.cli.scopes import addressed
 from omnigraph.errors import HeadMismatch, InvalidInput
 
 if TYPE_CHECKING:
-    from omnigraph.graph import Mutated
+    from omnigraph.mutating import Mutated
 
 
 def mutate(

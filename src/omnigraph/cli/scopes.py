@@ -30,7 +30,7 @@ class Target:
 
     def open(self, *, read_only: bool = False) -> Graph:
         """The graph itself, with the author of this run."""
-        from omnigraph.graph import open_graph
+        from omnigraph.opening import open_graph
 
         return open_graph(self.uri, read_only=read_only, actor=None if read_only else actor())
 

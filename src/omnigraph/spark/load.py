@@ -18,6 +18,7 @@ from omnigraph.spark.bulk.operation import BulkLoad
 from omnigraph.spark.bulk.reading import Reading
 from omnigraph.spark.bulk.rejects import counts_of
 from omnigraph.spark.session import spark_session
+from omnigraph.world import REAL, World
 from omnigraph.write.commit import ANY_SCHEMA, AnySchema, Operation, Receipt, commit
 from omnigraph.write.load.error_policy import FAIL, ErrorPolicy
 from omnigraph.write.load.load import LoadSummary, Mode
@@ -84,7 +85,7 @@ def load_plan(
         raise InvalidInput("the permissive grammar is read in one process: use engine='local', or strict records.")
     world = manifest.world
     started = world.monotonic()
-    session = spark_session(session=spark or _session_of(plan), master=master, world=world)
+    session = spark or _session_of(plan) or load_session(master=master, world=world)
     load = BulkLoad(Reading(session, catalog, plan, mode, world, errors))
     operation = Operation(
         "Load",
@@ -98,6 +99,14 @@ def load_plan(
     receipt = commit(manifest, operation)
     assert receipt is not None, "a load always makes a commit"
     return receipt, _summary(load, plan, world.monotonic() - started)
+
+
+def load_session(*, master: str | None = None, memory: str | None = None, world: World = REAL) -> SparkSession:
+    """The session that is there, or a new one for loads of files, in which Java does little: it is compiled once.
+
+    Compiling twice, which pays for long work in Java, took more than half of what a load takes.
+    """
+    return spark_session(master=master, memory=memory, java_options=["-XX:TieredStopAtLevel=1"], world=world)
 
 
 def _session_of(plan: LoadPlan) -> SparkSession | None:
