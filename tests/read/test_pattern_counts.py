@@ -53,7 +53,8 @@ QUESTIONS = {
         (
             "Knows k, Knows l, Knows m, LivesIn x, LivesIn y, LivesIn z, IsPartOf i, IsPartOf j, IsPartOf n"
             " where k.dst = l.src and m.src = k.src and m.dst = l.dst and x.src = k.src and y.src = k.dst"
-            " and z.src = l.dst and i.src = x.dst and j.src = y.dst and n.src = z.dst and i.dst = j.dst and j.dst = n.dst"
+            " and z.src = l.dst and i.src = x.dst and j.src = y.dst and n.src = z.dst"
+            " and i.dst = j.dst and j.dst = n.dst"
         ),
     ),
     "replies among those who know each other": (

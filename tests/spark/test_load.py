@@ -167,3 +167,23 @@ def test_small_loads_do_not_ask_for_spark(tmp_path: Path) -> None:
     assert LOCAL_BYTES == 64 << 20
     with pytest.raises(InvalidInput, match="there is no engine 'flink'"):
         graph.load(records(range(3)), engine="flink")  # type: ignore[arg-type]
+
+
+def test_rows_with_blobs_are_replaced_in_place_too(tmp_path: Path, spark: SparkSession) -> None:
+    graph = make_graph(tmp_path / "g", "node Doc { name: String @key  body: Blob? }")
+    graph.load({"Doc": [{"name": f"d{i}", "body": bytes([i]) * 9} for i in range(4)]}, mode="append")
+    before = row_ids(graph, "node:Doc")
+    rows = [{"name": "new", "body": b"n"}, {"name": "d2", "body": b"other"}, {"name": "d0", "body": b"x" * 200_000}]
+
+    graph.load({"Doc": rows}, mode="merge", engine="spark", spark=spark)
+
+    assert {name: row_id for name, row_id in row_ids(graph, "node:Doc").items() if name != "new"} == before
+    graph.export(tmp_path / "out.jsonl")
+    told = [json.loads(line)["data"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert {each["name"]: each["body"][:20] for each in told} == {
+        "d0": "base64:eHh4eHh4eHh4e",
+        "d1": "base64:AQEBAQEBAQEB",
+        "d2": "base64:b3RoZXI=",
+        "d3": "base64:AwMDAwMDAwMD",
+        "new": "base64:bg==",
+    }

@@ -143,6 +143,11 @@ nodes:
 """
     with pytest.raises(PipelineError) as told:
         Pipeline.from_text(text, folder=tmp_path).run(graph, session=spark)
+    spark.range(1).createOrReplaceTempView("people")
+    with pytest.raises(PipelineError, match="the session has a view 'people' of its own"):
+        Pipeline.from_text(text, folder=tmp_path).plan(graph, session=spark)
+    assert spark.table("people").count() == 1
+    spark.catalog.dropTempView("people")
     found = [(each.line, each.column, each.code) for each in told.value.diagnostics]
     assert found == [(4, 3, "P009"), (6, 10, "P009")]
     assert "there is no file at" in told.value.diagnostics[0].message

@@ -11,7 +11,7 @@ import pytest
 from omnigraph.errors import InvalidInput, ObjectExists
 from omnigraph.store.compaction import stage_compaction
 from omnigraph.store.filters import equal
-from omnigraph.store.indexes import IndexSpec, index_names, stage_indexes
+from omnigraph.store.indexes import IndexSpec, index_names, stage_indexes, vector_partitions
 from omnigraph.store.residual import create_branch
 from omnigraph.store.staging import commit_staged, stage_append, stage_delete_ids, stage_overwrite, stage_upsert
 from store.every_type import PATH, VECTOR, contents, fresh, made, open_store, raw, rows
@@ -245,3 +245,7 @@ def test_a_compaction_of_lances_own_is_readable_beside_ours(tmp_path: Path) -> N
     after = fresh(table, store)
     assert after.version == table.version + 2
     assert answers(after) == answers(table)
+
+
+def test_only_the_vectors_of_a_large_table_are_cut_into_partitions() -> None:
+    assert [vector_partitions(rows) for rows in (0, 1, 49_999, 50_000, 200_000)] == [1, 1, 1, 223, 447]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -38,6 +39,9 @@ def json_value(value: Any) -> Any:
         return _moment_text(round((value - _EPOCH) / dt.timedelta(milliseconds=1)))
     if isinstance(value, list):
         return [json_value(each) for each in value]
+    if isinstance(value, dict) and value.keys() == {"data", "uri"}:
+        # A blob, as a load reads it.
+        return value["uri"] if value["data"] is None else f"base64:{b64encode(value['data']).decode()}"
     return _plain(value, large_integers_as_text=True)
 
 

@@ -70,15 +70,15 @@ def _pin_states(state: ManifestState, commits: Iterable[GraphCommit], pinned: Pi
         history = state.table_history(key)[::-1]
         shown = [state.visible_since(commit) for commit, _ in history]
         entries = [entry for _, entry in history]
-        newest: list[TableEntry] = list(accumulate(entries, lambda one, next_: max(one, next_, key=_version)))
+        newest = list(accumulate(entries, _newer))
         for moment in moments:
             at = bisect_right(shown, moment)
             if at:
                 pinned[newest[at - 1].path, newest[at - 1].branch].add(newest[at - 1].version)
 
 
-def _version(entry: TableEntry) -> int:
-    return entry.version
+def _newer(one: TableEntry, other: TableEntry) -> TableEntry:
+    return one if one.version > other.version else other
 
 
 def _meeting_points(manifest: GraphManifest, branches: list[str]) -> set[str]:

@@ -15,10 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.manifest.references import branch_references
+from omnigraph.store.blobs import read_blobs
 from omnigraph.store.filters import one_of
 from omnigraph.store.shared_files import ROW_ADDRESS, differing_parts
 from omnigraph.store.tables import ID
 from omnigraph.versions.same_rows import same_rows
+from omnigraph.write.row_shape import put_schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,7 +92,7 @@ def table_delta(tables: TableStore, base: TableEntry | None, side: TableEntry | 
         rows = _all(tables, side)
         return TableDelta(side.table_key, rows.slice(0, 0), rows)
     if base.pin == side.pin:
-        nothing = tables.open(side.pin).schema_of(None).empty_table()
+        nothing = put_schema(tables.open(side.pin).schema).empty_table()
         return TableDelta(side.table_key, nothing, nothing)
     if base.path != side.path:
         return net(side.table_key, _all(tables, base), _all(tables, side))
@@ -115,8 +117,10 @@ def _differing(tables: TableStore, base: TableEntry, side: TableEntry) -> tuple[
     old, new = tables.open(base.pin), tables.open(side.pin)
     gone, come = differing_parts(tables, old, new)
     if min(gone.rows, come.rows) > MOVED_ROWS and descends(tables, side, base):
-        return _not_only_moved(old, new, gone, come)
-    return _rows_of(old, gone), _rows_of(new, come)
+        before, after = _not_only_moved(old, new, gone, come)
+    else:
+        before, after = _rows_of(old, gone), _rows_of(new, come)
+    return _with_blobs(old, before), _with_blobs(new, after)
 
 
 def _not_only_moved(old: Table, new: Table, gone: Part, come: Part) -> tuple[pa.Table, pa.Table]:
@@ -192,7 +196,20 @@ def _aligned(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 def _all(tables: TableStore, entry: TableEntry) -> pa.Table:
     table = tables.open(entry.pin)
-    return table.read(_columns(table)).sort_by(ID)
+    return _with_blobs(table, table.read(_columns(table))).sort_by(ID)
+
+
+def _with_blobs(table: Table, rows: pa.Table) -> pa.Table:
+    """The rows with their blobs, as they are put. A scan only says where blobs lie, not what they are."""
+    wanted = put_schema(table.schema)
+    for at, field in enumerate(wanted):
+        if rows.schema.field(field.name).type != field.type:
+            ids: list[Any] = rows.column(ID).to_pylist()
+            blobs = {}
+            for start in range(0, len(ids), _CHUNK):
+                blobs.update(read_blobs(table, field.name, ids[start : start + _CHUNK]))
+            rows = rows.set_column(at, field, pa.array([blobs.get(each) for each in ids], field.type))
+    return rows
 
 
 def _columns(table: Table) -> list[str]:

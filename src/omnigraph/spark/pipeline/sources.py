@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 
-from omnigraph.errors import OmniGraphError
+from omnigraph.errors import InvalidInput, OmniGraphError
 from omnigraph.spark.datasource import read_type, register_spark
 from omnigraph.spark.pipeline.bucket_files import read_bucket_files
 from omnigraph.spark.source_files import find_files
@@ -70,6 +70,9 @@ class Workspace:
             self.findings.add(place, "P009", error.message)
 
     def _name(self, name: Text, frame: DataFrame) -> None:
+        views = {each.name.lower() for each in self.session.catalog.listTables() if each.isTemporary}
+        if name.value.lower() in views:
+            raise InvalidInput(f"the session has a view {name.value!r} of its own: give the source another name.")
         _ = frame.schema  # a session on a server finds errors only when it is asked for something
         frame.createOrReplaceTempView(name.value)
         self.frames[name.value] = frame

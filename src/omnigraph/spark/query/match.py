@@ -68,9 +68,9 @@ class Matcher:
         return rows.join(ends, joined, "left_semi" if step.edge is None else "inner").drop(FROM, TO)
 
     def keep(self, step: Keep, rows: Rows) -> DataFrame:
-        """The rows for which all conditions are true."""
-        assert rows is not None
-        return self._where(rows, step.conditions)
+        """The rows for which all conditions are true. Some are about no variable, and stand before the first."""
+        start = self.frames.session.range(1).withColumnRenamed("id", "#start") if rows is None else rows
+        return self._where(start, step.conditions)
 
     def maybe(self, step: Maybe, rows: Rows) -> DataFrame:
         """Each row with what an optional part finds, or once without it."""
