@@ -170,6 +170,7 @@ def test_what_is_missing_is_said(spark: SparkSession, uri: str) -> None:
 def test_a_view_can_be_made_in_sql(spark: SparkSession, uri: str) -> None:
     spark.sql(f"create or replace temporary view things using omnigraph options (path '{uri}', type 'Thing')")
     assert spark.sql("select count(*) from things where i64 is null").first() == (1,)
+    spark.catalog.dropTempView("things")
 
 
 def test_tasks_are_groups_of_neighbouring_fragments(tmp_path: Path) -> None:

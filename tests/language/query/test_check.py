@@ -193,6 +193,6 @@ def test_the_deepest_text_that_is_read_is_also_checked_with_stack_to_spare(catal
 
 def test_the_examples_of_the_guide_can_be_read() -> None:
     guide = (Path(__file__).parents[3] / "docs" / "queries.md").read_text()
-    examples = [each for each in re.findall(r"```(?:gq)?\n(.*?)```", guide, re.S) if each.startswith("query ")]
+    examples = [each for each in re.findall(r"^```gq\n(.*?)^```$", guide, re.S | re.M) if each.startswith("query ")]
     assert len(examples) == 2
     assert all(parse_queries(each).queries for each in examples)
