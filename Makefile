@@ -17,7 +17,7 @@ test: install
 	$(BIN)/python -m pytest -m 'not slow'
 
 test-fast: install
-	$(BIN)/python -m pytest -m 'not slow and not s3'
+	$(BIN)/python -m pytest -m 'not slow and not s3 and not spark'
 
 test-slow: install
 	$(BIN)/python -m pytest -m slow --timeout 3600
@@ -48,8 +48,11 @@ demo: install
 docs: install
 	$(BIN)/python docs/api.py
 
+# The peers come with the extra `bench`; `make bench BENCH=load` runs one of them alone.
+BENCH ?= publish mutate versions language cli spark_start
 bench: install
-	$(BIN)/python benchmarks/publish.py
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
+	for each in $(BENCH); do $(BIN)/python benchmarks/$$each.py || exit 1; done
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .demo
