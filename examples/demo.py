@@ -136,7 +136,8 @@ def main() -> None:
 
     step("Loaded through Spark, validated, as one commit")
     summary = graph.load(DATA, engine="spark").summary
-    tell(f"{summary.rows:,} rows in {summary.seconds:.1f} s; stages {summary.stages}")
+    stages = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in summary.stages.items())
+    tell(f"{summary.rows:,} rows in {summary.seconds:.1f} s: {stages}")
 
     step("One question over traversal, text and vectors")
     graph.ensure_indices()

@@ -240,18 +240,18 @@ class Graph:
         `embed`: make the vectors that are missing from the texts that `@embed` names; not on Spark yet.
         """
         request = LoadRequest(
-            source,
-            mode,
-            branch,
-            from_,
-            strict,
-            actor or self.actor,
-            idempotency_key,
-            engine,
-            spark,
-            master,
-            FAIL if on_error == "fail" else on_error,
-            self._embeddings if embed else None,
+            source=source,
+            mode=mode,
+            branch=branch,
+            from_=from_,
+            strict=strict,
+            actor=actor or self.actor,
+            idempotency_key=idempotency_key,
+            engine=engine,
+            spark=spark,
+            master=master,
+            errors=FAIL if on_error == "fail" else on_error,
+            embeddings=self._embeddings if embed else None,
         )
         return Loading(self._manifest, self._schemas, self.branches).run(request)
 

@@ -68,8 +68,7 @@ class Loading:
 
     def run(self, request: LoadRequest) -> Loaded:
         """Carry it out under the schema of its branch; again, should that change meanwhile."""
-        is_new = request.from_ is not None and request.branch not in self.branches
-        base = request.from_ if is_new and request.from_ is not None else request.branch
+        base = request.branch if request.from_ is None or request.branch in self.branches else request.from_
         again = can_be_read_again(request.source)
         return self.schemas.attempt(base, lambda schema: self._attempt(schema, request), again=again)
 

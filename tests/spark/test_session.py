@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 PROGRAM = """
 import sys, warnings
 import lance, pyarrow as pa
+from pyspark.errors import AnalysisException
 lance.write_dataset(pa.table({"a": [1, 2]}), sys.argv[1] + "/table").count_rows()
 from omnigraph.spark import session as sessions
 spark = sessions.spark_session(master="local[2,4]", memory="1g", tmp_dir=sys.argv[1])
@@ -30,8 +31,10 @@ frame = spark.range(10).mapInArrow(lambda batches: batches, "id long")
 assert frame.count() == 10
 try:
     frame.select("missing")
-except Exception:
+except AnalysisException:
     pass
+else:
+    raise AssertionError("a column that is not there was found")
 assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
 print(sessions._started[0].process.pid, flush=True)
 sys.stdin.read()
