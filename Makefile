@@ -13,8 +13,9 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $(STAMP)
 
+# Two processes: a suite that starts servers and processes of its own gains nothing from more.
 test: install
-	$(BIN)/python -m pytest -m 'not slow'
+	$(BIN)/python -m pytest -m 'not slow' -n 2 --dist loadgroup --hypothesis-profile repeatable
 
 test-fast: install
 	$(BIN)/python -m pytest -m 'not slow and not s3 and not spark'

@@ -6,6 +6,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from servers.seaweed import Seaweed
 
@@ -14,6 +15,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _numbers = itertools.count()
+
+# What lands is judged by the same examples every time; the slow tier draws new ones.
+settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where the tests run in two processes, a file stays in one of them, and so do all that share the Spark session."""
+    for item in items:
+        shares_spark = "spark" in getattr(item, "fixturenames", ())
+        item.add_marker(pytest.mark.xdist_group("spark" if shares_spark else item.path.stem))
 
 
 @pytest.fixture(scope="session")
