@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import InvalidInput
 from omnigraph.spark.installed import require_spark
 from omnigraph.write.commit import Operation, commit
 from omnigraph.write.load.embedding import vectors_may_be_missing, with_vectors
@@ -76,7 +75,7 @@ class Loading:
         catalog = self.schemas.of(schema).catalog
         readable = catalog if request.embeddings is None else vectors_may_be_missing(catalog)
         plan = plan_load(request.source, readable, self.manifest.world)
-        if runs_on_spark(plan, request.engine, request.errors, strict=request.strict):
+        if runs_on_spark(plan, request.engine, request.errors):
             return self._on_spark(schema, catalog, plan, request)
         return self._here(schema, catalog, readable, plan, request)
 
@@ -84,6 +83,7 @@ class Loading:
         self, schema: str | None, catalog: Catalog, readable: Catalog, plan: LoadPlan, request: LoadRequest
     ) -> Loaded:
         world = self.manifest.world
+        started = world.monotonic()
         rows = read_load(readable, plan, world, strict=request.strict)
         if request.embeddings is not None:
             rows = with_vectors(rows, catalog, request.embeddings(), world)
@@ -100,14 +100,10 @@ class Loading:
         )
         receipt = commit(self.manifest, operation)
         assert receipt is not None, "a load always makes a commit"
-        return Loaded(receipt.commit, load.loaded.summary, repeated=receipt.repeated)
+        summary = replace(load.loaded.summary, seconds=world.monotonic() - started)
+        return Loaded(receipt.commit, summary, repeated=receipt.repeated)
 
     def _on_spark(self, schema: str | None, catalog: Catalog, plan: LoadPlan, request: LoadRequest) -> Loaded:
-        if request.embeddings is not None:
-            raise InvalidInput(
-                "vectors are not made during a load on Spark: embed the records first with `omnigraph embed`, or load "
-                "them with engine='local'."
-            )
         require_spark("this load")
         from omnigraph.spark.load import load_plan
 
@@ -125,6 +121,7 @@ class Loading:
             master=request.master,
             strict=request.strict,
             schema=schema,
+            embeddings=None if request.embeddings is None else request.embeddings(),
         )
         return Loaded(done.commit, summary, repeated=done.repeated)
 

@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.write.many_texts import MANY, are_among
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -75,6 +77,10 @@ def is_among(values: Values, others: Values) -> pa.Array[Any]:
     Arrow hashes the set it looks in, so the smaller of the two is made that set first.
     """
     mine, theirs = one_array(values), one_array(others).drop_null()
+    if pa.types.is_string(mine.type) and len(mine) + len(theirs) >= MANY:
+        found = are_among(mine, theirs)
+        if found is not None:
+            return found
     if len(mine) < len(theirs):
         theirs = theirs.filter(pc.is_in(theirs, value_set=mine))
     return pc.is_in(mine, value_set=theirs)
