@@ -237,7 +237,7 @@ class Graph:
         new), `merge` (rows replace those of the same id) or `overwrite` (of the types in the source). `from_`: make the
         branch from this one if it is not there. `engine`: `auto` takes Spark for its own frames, for more than 64 MiB
         of files and for a quarantine; `spark` and `master` say which one. `on_error`: `"fail"`, or `og.quarantine(…)`.
-        `embed`: make the vectors that are missing from the texts that `@embed` names; not on Spark yet.
+        `embed`: make the vectors that are missing from the texts that `@embed` names.
         """
         request = LoadRequest(
             source=source,

@@ -49,4 +49,4 @@ def test_tables_of_another_grammar_are_not_used(grammar: Grammar, monkeypatch: p
 
 def test_keys_that_are_no_texts_survive() -> None:
     data = {"a": {1: (2, "x"), -3: {"b": [None, True]}}, "c": {}}
-    assert decoded(json.loads(json.dumps(encoded(data)))) == {"a": {1: [2, "x"], -3: {"b": [None, True]}}, "c": {}}
+    assert decoded(json.dumps(encoded(data))) == {"a": {1: [2, "x"], -3: {"b": [None, True]}}, "c": {}}

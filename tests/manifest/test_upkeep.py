@@ -160,7 +160,7 @@ def test_the_head_row_keeps_its_fragment_through_publishes_and_compactions(graph
 
 
 def test_old_versions_go_when_there_are_many_and_the_newest_stay(graph: GraphManifest, uri: str) -> None:
-    policy = UpkeepPolicy(small_fragments=4, rows_per_fragment=40, versions=20, keep_versions=8)
+    policy = UpkeepPolicy(4, rows_per_fragment=40, versions=20, keep_versions=8, settled_seconds=0)
     busy = reopen(uri, upkeep=policy)
     most = 0
     for number in range(2, 80):

@@ -71,9 +71,11 @@ def make_graph(place: Path, schema: str = SCHEMA) -> og.Graph:
     return og.init(place, schema=schema)
 
 
-def outcome_of(graph: og.Graph, source: object, mode: Any, engine: Any, spark: SparkSession | None) -> Outcome:
+def outcome_of(
+    graph: og.Graph, source: object, mode: Any, engine: Any, spark: SparkSession | None, **options: Any
+) -> Outcome:
     try:
-        done = graph.load(source, mode=mode, engine=engine, spark=spark)
+        done = graph.load(source, mode=mode, engine=engine, spark=spark, **options)
     except OmniGraphError as error:
         place = (getattr(error, "line", None), getattr(error, "row", None))
         return Outcome(rows_of(graph), (type(error).__name__, _ULID.sub("*", str(error)), place), None)

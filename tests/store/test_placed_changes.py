@@ -58,6 +58,23 @@ def test_rows_become_what_a_merge_would_make_of_them(table: Table, tmp_path: Pat
     assert len({row["_rowid"] for row in facts}) == len(facts) == 30
 
 
+def test_rows_that_lie_far_apart_get_new_ids_and_rows_close_together_keep_theirs(tmp_path: Path) -> None:
+    """Lance would look at every row between them."""
+    rows = KEPT_IDS_SPAN + 10
+    everybody = pa.table({"id": [f"r{each:06d}" for each in range(rows)], "v": pa.array([0] * rows, pa.int64())})
+    made = lance.write_dataset(everybody, tmp_path / "t", enable_stable_row_ids=True, data_storage_version="2.2")
+    made.create_scalar_index("id", "BTREE")
+    table = TableStore(parse_location(tmp_path)).open_newest("t")
+    last = f"r{rows - 1:06d}"
+    apart = commit_staged(stage_placed(table, _rows(r000001=1, **{last: 2}), [])).table
+    together = commit_staged(stage_placed(table_of(apart), _rows(r000002=3, r000003=4), [])).table
+    facts = {row["id"]: row for row in together.read(ROW_FACTS, one_of("v", [1, 2, 3, 4])).to_pylist()}
+    assert {row_id for row_id, row in facts.items() if row["_rowid"] >= rows} == {"r000001", last}
+    assert facts["r000002"]["_rowid"] == 2
+    assert together.count_rows() == rows
+    assert together.read(["v"], one_of("id", ["r000001", last])).column("v").to_pylist() == [1, 2]
+
+
 def test_indexes_tell_the_new_values(table: Table) -> None:
     changed = commit_staged(stage_placed(table, _rows(r05=500, r06=600), [])).table
     assert changed.read(["id"], equal("v", 500)).column("id").to_pylist() == ["r05"]

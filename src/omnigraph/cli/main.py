@@ -1,91 +1,59 @@
-"""The program: its commands in their order, the old names that still work, and what happens to errors."""
+"""The program: finds a command when it is named, translates old names, and turns errors into messages."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from omnigraph.cli.blob import blob
-from omnigraph.cli.branch import branch
-from omnigraph.cli.changes import changes
-from omnigraph.cli.commit import commit
-from omnigraph.cli.completion import PROGRAM, VARIABLE, completion, prepare_completion
-from omnigraph.cli.diff import diff
-from omnigraph.cli.doctor import doctor
-from omnigraph.cli.embed import embed
-from omnigraph.cli.export import export
+from omnigraph.cli.completion import PROGRAM, VARIABLE, prepare_completion
+from omnigraph.cli.contents import HIDDEN, names, place_of, shown
 from omnigraph.cli.failures import FAILED, hide_tracebacks, report
-from omnigraph.cli.indices import ensure_indices
-from omnigraph.cli.init import init
-from omnigraph.cli.lint import lint
-from omnigraph.cli.load import ingest, load
-from omnigraph.cli.mutate import mutate
+from omnigraph.cli.help_text import WIDEST, write_commands, write_examples, write_parameters, write_prose
 from omnigraph.cli.options import Command, Group, given
 from omnigraph.cli.output import note
-from omnigraph.cli.pipeline import pipeline
-from omnigraph.cli.profile import profile
-from omnigraph.cli.query import query
-from omnigraph.cli.recovery import recovery
-from omnigraph.cli.revert import revert
-from omnigraph.cli.schema import schema
-from omnigraph.cli.snapshot import snapshot
-from omnigraph.cli.tag import tag
-from omnigraph.cli.upkeep import cleanup, optimize, repair
-from omnigraph.cli.version import version
 from omnigraph.errors import OmniGraphError
 from omnigraph.world import REAL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
     from typer._click import Command as AnyCommand
-    from typer._click import Context
+    from typer._click import Context, HelpFormatter
+    from typer._click.shell_completion import CompletionItem
 
-CHAPTERS: dict[str, dict[str, typer.Typer | Callable[..., None]]] = {
-    "Data": {
-        "load": load,
-        "ingest": ingest,
-        "embed": embed,
-        "pipeline": pipeline,
-        "query": query,
-        "mutate": mutate,
-        "snapshot": snapshot,
-        "export": export,
-        "blob": blob,
-    },
-    "Branches and history": {
-        "branch": branch,
-        "commit": commit,
-        "diff": diff,
-        "changes": changes,
-        "tag": tag,
-        "revert": revert,
-    },
-    "Schema": {"init": init, "schema": schema, "lint": lint},
-    "Upkeep": {
-        "optimize": optimize,
-        "ensure-indices": ensure_indices,
-        "cleanup": cleanup,
-        "repair": repair,
-        "doctor": doctor,
-        "recovery": recovery,
-    },
-    "This program": {"profile": profile, "completion": completion, "version": version},
-}
-HIDDEN = {"ingest"}
-ORDER = [name for commands in CHAPTERS.values() for name in commands]
 # Names of earlier releases that still work, and what they are called now.
 RENAMED = {"read": "query", "change": "mutate", "check": "lint"}
+
+
+class Shelf(Mapping[str, "AnyCommand"]):
+    """All commands by name; each is loaded when it is taken, because loading all of them takes time."""
+
+    def __init__(self) -> None:
+        self._taken: dict[str, AnyCommand] = {}
+
+    def __getitem__(self, name: str) -> AnyCommand:
+        if name not in self._taken:
+            if name not in names():
+                raise KeyError(name)
+            self._taken[name] = _command(name)
+        return self._taken[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(names())
+
+    def __len__(self) -> int:
+        return len(names())
 
 
 class Program(Group):
     """The whole command line: translates old names, and turns errors into messages and exit codes."""
 
-    def list_commands(self, ctx: Context) -> list[str]:
-        """In the order of the help's chapters, each chapter in the order of its commands."""
-        return sorted(super().list_commands(ctx), key=ORDER.index)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{**settings, "commands": Shelf()})
 
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, AnyCommand | None, list[str]]:
         """The command of the first words."""
@@ -106,29 +74,61 @@ class Program(Group):
                 report(error, debug=given().debug)
                 raise typer.Exit(FAILED) from error
 
+    def format_help(self, ctx: Context, formatter: HelpFormatter) -> None:
+        """The commands by chapter, and what they all take."""
+        self.format_usage(ctx, formatter)
+        write_prose(formatter, self.help or "")
+        write_commands(formatter, shown())
+        write_parameters(formatter, ctx, self.get_params(ctx))
+        write_examples(formatter, self.help or "")
 
-def _app() -> typer.Typer:
-    made = typer.Typer(
-        cls=Program,
-        name=PROGRAM,
-        no_args_is_help=True,
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        rich_markup_mode="rich",
-        context_settings={"help_option_names": ["-h", "--help"]},
-        help="A typed property graph with branches, commits and time travel, on a disk or in a bucket.",
-        epilog="Every command has --help. Results go to stdout, everything else to stderr.",
-    )
-    for panel, commands in CHAPTERS.items():
-        for name, command in commands.items():
-            if isinstance(command, typer.Typer):
-                made.add_typer(command, name=name, rich_help_panel=panel)
-            else:
-                made.command(name, cls=Command, rich_help_panel=panel, hidden=name in HIDDEN)(command)
-    return made
+    def shell_complete(self, ctx: Context, incomplete: str) -> list[CompletionItem]:
+        """The commands that begin so, with the lines about them; or the options."""
+        from typer._click.shell_completion import CompletionItem
+
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        lines = {name: line for commands in shown().values() for name, line in commands.items()}
+        return [CompletionItem(name, help=line) for name, line in lines.items() if name.startswith(incomplete)]
 
 
-app = _app()
+def _command(name: str) -> AnyCommand:
+    module, attribute = place_of(name)
+    found = getattr(import_module(module), attribute)
+    if isinstance(found, typer.Typer):
+        group = typer.main.get_group(found)
+        group.name = name
+        return group
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    alone.command(name, cls=Command, hidden=name in HIDDEN)(found)
+    return typer.main.get_command(alone)
+
+
+app = typer.Typer(
+    cls=Program,
+    name=PROGRAM,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={
+        "help_option_names": ["--help", "-h"],
+        "max_content_width": WIDEST,
+        "color": False if "NO_COLOR" in REAL.environ else None,
+    },
+)
+
+
+@app.callback()
+def omnigraph() -> None:
+    """A typed property graph with branches, commits and time travel, on a disk or in a bucket.
+
+    Every command has --help. Results go to stdout, everything else to stderr.
+
+    $ omnigraph init --schema schema.pg social.omni
+    $ omnigraph load social.omni --data people.jsonl --mode merge
+    $ omnigraph query friends --query queries.gq --params '{"name": "Ada"}' --store social.omni
+    """
 
 
 def main() -> None:

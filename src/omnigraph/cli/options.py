@@ -17,12 +17,20 @@ from omnigraph.cli.capabilities import (
     is_offered,
     refuse_misplaced,
 )
+from omnigraph.cli.help_text import (
+    lines_about,
+    usage_pieces,
+    write_commands,
+    write_examples,
+    write_parameters,
+    write_prose,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     # typer carries its own copy of click and names these types nowhere else.
-    from typer._click import Context, Parameter
+    from typer._click import Context, HelpFormatter, Parameter
 
 PANEL = "Scope and global options"
 _KEY = "omnigraph.given."
@@ -97,6 +105,17 @@ class Command(TyperCommand):
         refuse_misplaced(label_of(ctx), given())
         return super().invoke(ctx)
 
+    def collect_usage_pieces(self, ctx: Context) -> list[str]:
+        """Its arguments, as its usage shows them."""
+        return usage_pieces(super().collect_usage_pieces(ctx))
+
+    def format_help(self, ctx: Context, formatter: HelpFormatter) -> None:
+        """What it is for, its parameters, and examples."""
+        self.format_usage(ctx, formatter)
+        write_prose(formatter, self.help or "")
+        write_parameters(formatter, ctx, self.get_params(ctx))
+        write_examples(formatter, self.help or "")
+
 
 class Group(TyperGroup):
     """A group of commands; the global options may stand before the command's name."""
@@ -104,6 +123,14 @@ class Group(TyperGroup):
     def get_params(self, ctx: Context) -> list[Parameter]:
         """The global options, shown for the program only."""
         return [*super().get_params(ctx), *_globals(None if ctx.parent is None else "")]
+
+    def format_help(self, ctx: Context, formatter: HelpFormatter) -> None:
+        """What it is for, and its commands."""
+        self.format_usage(ctx, formatter)
+        write_prose(formatter, self.help or "")
+        write_commands(formatter, {"Commands": lines_about(self.commands)})
+        write_parameters(formatter, ctx, self.get_params(ctx))
+        write_examples(formatter, self.help or "")
 
 
 def _globals(label: str | None) -> Iterator[TyperOption]:

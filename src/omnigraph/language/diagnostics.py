@@ -5,16 +5,16 @@ Shared by the schema and the query language. Offsets are in characters; lines en
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from unicodedata import east_asian_width
 
 from omnigraph.errors import Diagnostic
+from omnigraph.language.record import record
 
 _WIDEST_LINE = 120
 _ELLIPSIS = "…"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Span:
     """A stretch of a text, from `start` up to but not including `end`."""
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
+
+from omnigraph.language.record import record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +27,7 @@ _LIVE = ("transformer", "postlex")
 _PAIRS = "#pairs"
 
 
-@dataclass(frozen=True)
+@record
 class Grammar:
     """A grammar file of a package, and what its parser is made with. `live` are objects: a transformer, a postlex."""
 
@@ -42,7 +44,7 @@ class Grammar:
             return self.made(source)
         loaded: Lark = Lark.__new__(Lark)
         # The public way in takes a pickle; these are the same tables as plain JSON.
-        loaded._load(decoded(kept["tables"]), **self.live)
+        loaded._load(kept["tables"], **self.live)
         return loaded
 
     def made(self, source: str) -> Lark:
@@ -75,8 +77,7 @@ class Grammar:
 
     def _kept(self) -> dict[str, Any]:
         place = self._file("grammar.json")
-        kept: dict[str, Any] = json.loads(place.read_text(encoding="utf-8")) if place.is_file() else {}
-        return kept
+        return decoded(place.read_text(encoding="utf-8")) if place.is_file() else {}
 
     def _file(self, name: str) -> Traversable:
         return files(self.package).joinpath(name)
@@ -93,13 +94,14 @@ def encoded(value: Any) -> Any:
     return value
 
 
-def decoded(value: Any) -> Any:
-    """The data again; tuples come back as lists."""
-    if isinstance(value, dict):
-        if _PAIRS in value:
-            return {key: decoded(each) for key, each in value[_PAIRS]}
-        return {key: decoded(each) for key, each in value.items()}
-    return [decoded(each) for each in value] if isinstance(value, list) else value
+def decoded(text: str) -> dict[str, Any]:
+    """The data of a JSON text again; tuples come back as lists."""
+    data: dict[str, Any] = json.loads(text, object_hook=_paired)
+    return data
+
+
+def _paired(each: dict[str, Any]) -> dict[Any, Any]:
+    return dict(each[_PAIRS]) if _PAIRS in each else each
 
 
 def write_tables() -> list[str]:

@@ -18,6 +18,8 @@ from omnigraph.errors import (
 )
 from omnigraph.manifest.layout import BRANCH_CLAIM, MAIN, MANIFEST, branch_reference_file, physical_branch
 from omnigraph.manifest.legacy import read_legacy_commits
+from omnigraph.manifest.named_files import NamedFiles
+from omnigraph.manifest.references import ReferredVersions
 from omnigraph.manifest.row_ages import just_written, read_rows
 from omnigraph.manifest.rows import KEY, SCHEMA, head_id
 from omnigraph.manifest.stamp import CURRENT, check_stamp
@@ -26,6 +28,8 @@ from omnigraph.store.filters import equal
 from omnigraph.store.lease import read_claim
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     import pyarrow as pa
     from lance import LanceFragment
 
@@ -61,8 +65,10 @@ class ManifestLine:
         self.stamp = check_stamp(self.table)
         self.state = ManifestState(stores.uri)
         self._seen: frozenset[int] = frozenset()
-        # Versions below this one were collected by this process, or were there before it and are not its business yet.
-        self.collected_below = 0
+        # What a collection of old versions needs to know, and the version from which on one is due.
+        self.names = NamedFiles()
+        self.referred = ReferredVersions(branch, self.incarnation)
+        self.collect_from = 0
         self._load(self.table)
 
     def snapshot(self) -> Snapshot:
@@ -84,21 +90,24 @@ class ManifestLine:
             if check_stamp(table) != self.stamp:
                 self._load(table)
                 return
-            fragments = frozenset(table.fragment_ids())
-            self.state.fold(read_rows(table, sorted(fragments - self._seen)), manifest_version=table.version)
-            self.table, self._seen = table, fragments
+            unseen = sorted(frozenset(table.fragment_ids()) - self._seen)
+            self.state.fold(read_rows(table, unseen), manifest_version=table.version)
+            self._move(table)
 
-    def advance(self, table: Table, rows: pa.Table) -> None:
-        """Move to the version that this process has just published, whose rows it need not read back."""
+    def advance(self, table: Table, rows: pa.Table, *, replaced: int) -> None:
+        """Move to the version that this process has just published, whose rows it need not read back.
+
+        The publish has added pieces, and put another in the place of one, `replaced`.
+        """
         with self.lock:
             self.state.fold(just_written(rows, version=table.version), manifest_version=table.version)
-            self.table, self._seen = table, frozenset(table.fragment_ids())
+            self._move(table, replaced=(replaced,))
 
     def rewritten(self, table: Table) -> None:
         """Move to the version that this process has just compacted: other fragments, the very same rows."""
         with self.lock:
             self.state.manifest_version = table.version
-            self.table, self._seen = table, frozenset(table.fragment_ids())
+            self._move(table)
 
     def lone_head(self) -> LanceFragment | None:
         """The fragment that holds this branch's head row and nothing else, and never did; None if there is none."""
@@ -115,6 +124,11 @@ class ManifestLine:
             raise BranchReplaced(
                 self.branch, f"branch {self.branch!r} was deleted and made anew: open it again to use the new one."
             )
+
+    def _move(self, table: Table, *, replaced: Collection[int] | None = None) -> None:
+        fragments = table.dataset.get_fragments()
+        self.names.note(table.version, fragments, replaced=replaced)
+        self.table, self._seen = table, frozenset(each.fragment_id for each in fragments)
 
     def _find_head(self) -> int | None:
         mine = equal(KEY, head_id(self.branch))
@@ -133,7 +147,7 @@ class ManifestLine:
             self.state.fold(read_rows(table), manifest_version=table.version)
         except NotFound as error:
             raise damaged(self.stores, error) from error
-        self._seen = frozenset(table.fragment_ids())
+        self._move(table)
         if self.stamp < CURRENT and not self.state.commits:
             for commit in read_legacy_commits(self.stores.tables, self.branch):
                 self.state.add_commit(commit, created=commit.manifest_version)

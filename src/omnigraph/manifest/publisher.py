@@ -9,6 +9,7 @@ that slept while others published and collected would otherwise meet none, and f
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from lance import LanceOperation, Transaction
@@ -40,6 +41,7 @@ from omnigraph.manifest.rows import (
     Tombstone,
     encode,
 )
+from omnigraph.manifest.stopwatch import Stopwatch
 from omnigraph.manifest.upkeep import DEFAULT_UPKEEP, UpkeepPolicy, tidy
 from omnigraph.store.lance_errors import lance_errors
 from omnigraph.store.residual import upsert_rows_by_key
@@ -123,13 +125,13 @@ def publish(
                 return Published(landed, line.snapshot(), attempt)
             _check(line, request)
             try:
-                commit = _attempt(line, request)
+                commit = _attempt(line, request, Stopwatch(world, policy.settled_seconds / 2))
             except (CommitConflict, CommitOutcomeUnknown, NotFound, StoreError) as error:
                 # NotFound: this handle's version was collected meanwhile, so it is far behind.
                 world.sleep(_pause(attempt, world))
                 _look_again(line, request, error)
                 continue
-            tidy(line, policy)
+            tidy(line, policy, world)
             return Published(commit, line.snapshot(), attempt)
         landed = line.state.commits.get(request.commit_id)
         if landed is not None:
@@ -206,12 +208,12 @@ def _occupied(line: ManifestLine, request: PublishRequest) -> ExpectedVersionMis
     return None
 
 
-def _attempt(line: ManifestLine, request: PublishRequest) -> GraphCommit:
+def _attempt(line: ManifestLine, request: PublishRequest, watch: Stopwatch) -> GraphCommit:
     if line.branch in line.state.heads and line.lone_head() is None:
         _set_head_apart(line)
     commit = _next_commit(line, request)
     reach("publish.before_write")
-    _write(line, _rows(line, request, commit), commit)
+    _write(line, _rows(line, request, commit), commit, watch)
     return commit
 
 
@@ -257,19 +259,30 @@ def _set_head_apart(line: ManifestLine) -> None:
         line.adopt(upsert_rows_by_key(line.table, encode([GraphHead(line.branch, newest.id, newest.parent)]), key=KEY))
 
 
-def _write(line: ManifestLine, rows: list[Row], commit: GraphCommit) -> None:
+def _write(line: ManifestLine, rows: list[Row], commit: GraphCommit, watch: Stopwatch) -> None:
     """One commit: under the key filter when there is no head row yet, or when a row changes hands; else staged."""
     line.require_same_incarnation()
+    watch.start()
     head = GraphHead(line.branch, commit.id, commit.parent)
     old = line.lone_head()
     if old is None or _replaces_rows(line, rows):
-        line.adopt(upsert_rows_by_key(line.table, encode([*rows, head]), key=KEY))
-        return
-    landed = commit_staged(_stage(line, encode(rows), encode([head]), old))
-    if landed.contiguous:
-        line.advance(landed.table, encode([*rows, head]))
+        table = upsert_rows_by_key(line.table, encode([*rows, head]), key=KEY)
+        move = partial(line.adopt, table)
     else:
-        line.adopt(landed.table)
+        landed = commit_staged(_stage(line, encode(rows), encode([head]), old))
+        advance = partial(line.advance, rows=encode([*rows, head]), replaced=old.fragment_id)
+        move = partial(advance if landed.contiguous else line.adopt, landed.table)
+    if watch.is_late():
+        _require_visible(line, commit)
+    else:
+        move()
+
+
+def _require_visible(line: ManifestLine, commit: GraphCommit) -> None:
+    """Raise when a commit that landed is not in the newest version: others have collected the one it became."""
+    line.refresh()
+    if commit.id not in line.state.commits:
+        raise Contention(f"publishing on branch {line.branch!r}", attempts=1)
 
 
 def _replaces_rows(line: ManifestLine, rows: list[Row]) -> bool:

@@ -14,17 +14,21 @@ from lance import LanceOperation, Transaction
 from lance.fragment import write_fragments
 from lance.optimize import Compaction
 
-from omnigraph.errors import CommitConflict, CommitRejected, OmniGraphError
+from omnigraph.errors import CommitConflict, CommitRejected, NotFound, OmniGraphError
+from omnigraph.manifest.collection import Retention, collect_versions, list_versions
 from omnigraph.manifest.row_ages import told_by_order
 from omnigraph.store.lance_errors import lance_errors
 from omnigraph.store.residual import collect_old_versions
 from omnigraph.store.row_metadata import in_place_of, without_row_versions
 from omnigraph.store.staging import Staged, commit_staged
+from omnigraph.world import REAL
 
 if TYPE_CHECKING:
     from lance import LanceFragment
 
+    from omnigraph.manifest.collection import Listed
     from omnigraph.manifest.line import ManifestLine
+    from omnigraph.world import World
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +37,8 @@ log = logging.getLogger(__name__)
 class UpkeepPolicy:
     """When to tidy. `small_fragments` unmerged publishes are allowed; `versions` are listed before old ones go.
 
-    `keep_versions` of the newest stay in any case, for readers and writers that are a little behind.
+    `keep_versions` of the newest stay in any case, for readers and writers that are a little behind. What the two times
+    are for is told in `manifest/collection.py`.
     """
 
     small_fragments: int = 32
@@ -41,16 +46,23 @@ class UpkeepPolicy:
     # Every commit lists the version files: 900 of them make a publish on S3 twice as slow as 50 (docs/benchmarks.md).
     versions: int = 300
     keep_versions: int = 100
+    settled_seconds: float = 10.0
+    orphan_seconds: float = 600.0
+
+    @property
+    def retention(self) -> Retention:
+        """What a collection keeps."""
+        return Retention(self.keep_versions, self.settled_seconds, self.orphan_seconds)
 
 
 DEFAULT_UPKEEP = UpkeepPolicy()
 
 
-def tidy(line: ManifestLine, policy: UpkeepPolicy) -> None:
+def tidy(line: ManifestLine, policy: UpkeepPolicy, world: World = REAL) -> None:
     """Compact and collect when it is time. Losing to another process is fine: it is then its turn to tidy."""
     try:
         if compact(line, policy):
-            collect(line, policy)
+            collect(line, policy, world)
     except (CommitConflict, CommitRejected):
         return
     except OmniGraphError as error:
@@ -75,18 +87,27 @@ def compact(line: ManifestLine, policy: UpkeepPolicy) -> bool:
         return True
 
 
-def collect(line: ManifestLine, policy: UpkeepPolicy) -> int:
-    """Delete versions of the manifest that are old enough, and the files that only they need; how many.
-
-    Time travel does not need them: the newest rows tell every earlier state. Lance itself keeps the versions that
-    branches and tags stand on.
-    """
+def collect(line: ManifestLine, policy: UpkeepPolicy, world: World = REAL) -> int:
+    """Delete versions of the manifest that are old enough, and the files that only they need; how many."""
     with line.lock:
-        oldest = line.table.dataset.version - policy.versions
-        if oldest <= line.collected_below:
+        version = line.table.version
+        if version < line.collect_from or version <= policy.versions:
             return 0
-        line.collected_below = line.table.version - policy.keep_versions
+        listed = list_versions(line)
+        gone = _collect(line, listed, policy, world) if len(listed.files) > policy.versions else 0
+        room = policy.versions - len(listed.files) + gone
+        line.collect_from = version + max(room, (policy.versions - policy.keep_versions) // 2 if gone else 0)
+        return gone
+
+
+def _collect(line: ManifestLine, listed: Listed, policy: UpkeepPolicy, world: World) -> int:
+    if line.stores.tables.location.scheme == "s3+ddb":
+        # The table beside the bucket lists versions, too: only Lance knows how to take them from both.
         return collect_old_versions(line.table, keep=policy.keep_versions)
+    try:
+        return collect_versions(line, listed, policy.retention, world)
+    except NotFound:
+        return 0  # another process collects at this moment
 
 
 def _stage(line: ManifestLine, small: list[LanceFragment], policy: UpkeepPolicy) -> Staged | None:

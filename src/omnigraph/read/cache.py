@@ -5,6 +5,7 @@ A pinned version never changes, so nothing here is ever stale; what was not used
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -31,7 +32,22 @@ class ReadCache:
         self.builds: dict[str, int] = {}
         self._asked: OrderedDict[Hashable, int] = OrderedDict()
         self._kept: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._numbers: OrderedDict[int, tuple[object, int]] = OrderedDict()
+        self._counter = itertools.count()
         self._lock = threading.Lock()
+
+    def number_of(self, thing: object) -> int:
+        """A number that stands for one object in keys, so that large ones need not be compared.
+
+        The object is held, so that no other takes its place in memory; long afterwards it may get another number.
+        """
+        with self._lock:
+            found = self._numbers.get(id(thing)) or (thing, next(self._counter))
+            self._numbers[id(thing)] = found
+            self._numbers.move_to_end(id(thing))
+            if len(self._numbers) > _REMEMBERED:
+                self._numbers.popitem(last=False)
+            return found[1]
 
     def find(self, key: Hashable) -> object | None:
         """The value, if it is there."""

@@ -74,6 +74,8 @@ def each_alone(weight: exp.Expr) -> Rendering:
         times = exp.Literal.number(1) if aggregate.distinct else weight
         if aggregate.function == "sum":
             return cast(_multiplied(aggregate, argument, times), "DOUBLE")
+        if isinstance(argument, exp.Literal):
+            return cast(times.copy(), "BIGINT")
         return cast(exp.Case().when(_is_known(argument), times.copy()).else_(_ZERO.copy()), "BIGINT")
 
     return render
@@ -87,7 +89,8 @@ def _is_known(value: exp.Expr) -> exp.Expr:
 
 
 def _counted(argument: exp.Expr, weight: exp.Expr) -> exp.Expr:
-    known = exp.Case().when(_is_known(argument), weight.copy()).else_(_ZERO.copy())
+    always = isinstance(argument, exp.Literal)
+    known = weight.copy() if always else exp.Case().when(_is_known(argument), weight.copy()).else_(_ZERO.copy())
     return cast(exp.func("coalesce", exp.Sum(this=known), _ZERO.copy()), "BIGINT")
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.errors import InvalidInput
 from omnigraph.manifest.layout import MAIN
+from omnigraph.spark.bulk.ledger import shared_directory
 from omnigraph.spark.bulk.operation import BulkLoad
 from omnigraph.spark.bulk.reading import Reading
 from omnigraph.spark.bulk.rejects import counts_of
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from omnigraph.embeddings.embeddings import Embeddings
     from omnigraph.language.schema.catalog import Catalog
     from omnigraph.manifest.graph_manifest import GraphManifest
 
@@ -76,27 +78,30 @@ def load_plan(
     master: str | None = None,
     strict: bool = True,
     schema: str | AnySchema | None = ANY_SCHEMA,
+    embeddings: Embeddings | None = None,
 ) -> tuple[Receipt, LoadSummary]:
     """Load whatever `plan_load` has understood. A key that was used before returns its commit and reads nothing.
 
     `schema` names the one that the catalog is of: when the branch has another by then, that is `SchemaChanged`.
+    `embeddings` makes missing vectors; the plan is then of a catalog in which they may be missing.
     """
-    if not strict:
-        raise InvalidInput("the permissive grammar is read in one process: use engine='local', or strict records.")
+    if not strict and not errors.fails:
+        raise InvalidInput("rows are set aside by the strict grammar only: load without a quarantine, or strictly.")
     world = manifest.world
     started = world.monotonic()
     session = spark or _session_of(plan) or load_session(master=master, world=world)
-    load = BulkLoad(Reading(session, catalog, plan, mode, world, errors))
-    operation = Operation(
-        "Load",
-        load.prepare,
-        branch=branch,
-        actor=actor,
-        repeatable=load.is_repeatable,
-        idempotency_key=idempotency_key,
-        schema=schema,
-    )
-    receipt = commit(manifest, operation)
+    with shared_directory(session) as directory:
+        load = BulkLoad(Reading(session, catalog, plan, mode, world, errors, directory, strict, embeddings))
+        operation = Operation(
+            "Load",
+            load.prepare,
+            branch=branch,
+            actor=actor,
+            repeatable=load.is_repeatable,
+            idempotency_key=idempotency_key,
+            schema=schema,
+        )
+        receipt = commit(manifest, operation)
     assert receipt is not None, "a load always makes a commit"
     return receipt, _summary(load, plan, world.monotonic() - started)
 

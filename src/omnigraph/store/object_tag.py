@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,12 @@ class Tag:
 
 @dataclass(frozen=True)
 class ObjectInfo:
-    """One line of a listing. `path` is relative to the root of the graph."""
+    """One line of a listing. `path` is relative to the root of the graph; `e_tag` is that of its `Tag`."""
 
     path: str
     size: int
     modified_us: int
+    e_tag: str | None = None
 
 
 class Objects(Protocol):
@@ -46,6 +47,9 @@ class Objects(Protocol):
 
     def delete(self, path: str) -> None:
         """Remove; nothing there is fine."""
+
+    def delete_all(self, paths: Sequence[str]) -> None:
+        """Remove many at once; nothing there is fine."""
 
     def delete_prefix(self, prefix: str) -> None:
         """Remove everything below a prefix."""

@@ -18,10 +18,13 @@ from omnigraph.world import REAL, World
 
 if TYPE_CHECKING:
     import builtins
+    from collections.abc import Sequence
 
     from omnigraph.store.location import Location
 
 __all__ = ["ControlStore", "ObjectInfo", "Tag", "open_control_store"]
+
+AT_ONCE = 1_000
 
 
 def open_control_store(location: Location, world: World = REAL) -> ControlStore:
@@ -71,6 +74,18 @@ class ControlStore:
         _check(path)
         count("object_deletes", path)
         self._objects.delete(path)
+
+    def delete_all(self, paths: Sequence[str]) -> None:
+        """Remove many objects, on S3 a thousand with each request; those that are not there are fine.
+
+        For what is only in the way: stores may keep an object that they refuse to remove, and not say so.
+        """
+        for start in range(0, len(paths), AT_ONCE):
+            some = paths[start : start + AT_ONCE]
+            for path in some:
+                _check(path)
+            count("object_deletes", f"{len(some)} below {some[0].rpartition('/')[0]}")
+            self._objects.delete_all(some)
 
     def delete_prefix(self, prefix: str) -> None:
         """Remove every object below a prefix."""

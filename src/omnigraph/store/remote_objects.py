@@ -11,6 +11,7 @@ import re
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, cast
 
 import obstore
@@ -39,7 +40,7 @@ from omnigraph.store.object_tag import ObjectInfo, Tag
 from omnigraph.store.settings import secret_values, shown_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from obstore import ObjectMeta, PutMode, UpdateVersion
     from obstore.store import AzureConfig, GCSConfig, RetryConfig, S3Config
@@ -73,10 +74,11 @@ def open_remote_objects(location: Location, world: World) -> RemoteObjects:
         store = _client(location, options)
     except (BaseError, ValueError) as error:
         raise InvalidUri(shown_uri(location.uri), _reason(str(error), secrets)) from None
-    return RemoteObjects(store, f"{location.scheme}://{location.object_uri_path('')}", secrets, world)
+    bulk = partial(_client, location, options, bulk=True)
+    return RemoteObjects(store, bulk, f"{location.scheme}://{location.object_uri_path('')}", secrets, world)
 
 
-def _client(location: Location, options: Mapping[str, str]) -> S3Store | GCSStore | AzureStore:
+def _client(location: Location, options: Mapping[str, str], *, bulk: bool = False) -> S3Store | GCSStore | AzureStore:
     config = {name: value for name, value in options.items() if name not in _LANCE_ONLY}
     prefix, retry = location.root or None, _retry(options)
     if location.scheme == "gs":
@@ -84,7 +86,7 @@ def _client(location: Location, options: Mapping[str, str]) -> S3Store | GCSStor
     if location.scheme == "az":
         return AzureStore(location.bucket, prefix=prefix, config=cast("AzureConfig", config), retry_config=retry)
     # The single form of DELETE is understood by every store; the bulk form hides refusals in a successful answer.
-    config["aws_disable_bulk_delete"] = "true"
+    config["aws_disable_bulk_delete"] = "false" if bulk else "true"
     return S3Store(location.bucket, prefix=prefix, config=cast("S3Config", config), retry_config=retry)
 
 
@@ -102,6 +104,7 @@ class RemoteObjects:
     """Objects below one prefix of one bucket."""
 
     store: S3Store | GCSStore | AzureStore
+    open_bulk: Callable[[], S3Store | GCSStore | AzureStore] = field(repr=False)
     root: str
     secrets: tuple[str, ...] = field(repr=False)
     world: World = field(repr=False)
@@ -136,6 +139,15 @@ class RemoteObjects:
         except ObjectNotFound:
             return
 
+    def delete_all(self, paths: Sequence[str]) -> None:
+        """Remove many at once; one after the other where the store does not understand that."""
+        try:
+            with self._errors(paths[0]):
+                obstore.delete(self._bulk, list(paths))
+        except StoreError:
+            for path in paths:
+                self.delete(path)
+
     def delete_prefix(self, prefix: str) -> None:
         """Remove everything below a prefix."""
         paths = [each.path for each in self.list(prefix)]
@@ -162,6 +174,11 @@ class RemoteObjects:
     def has_any(self, prefix: str) -> bool:
         """Whether anything is below a prefix."""
         return next(iter(self.list(prefix)), None) is not None
+
+    @cached_property
+    def _bulk(self) -> S3Store | GCSStore | AzureStore:
+        """A client that removes many objects with one request, and may not say which of them it could not."""
+        return self.open_bulk()
 
     def _put(self, path: str, data: bytes, mode: PutMode, write_id: str) -> Tag:
         attributes = {_WRITE_ID: write_id}
@@ -260,4 +277,5 @@ def _update_of(tag: Tag) -> UpdateVersion:
 
 
 def _info(meta: ObjectMeta) -> ObjectInfo:
-    return ObjectInfo(meta["path"], meta["size"], int(meta["last_modified"].timestamp() * 1_000_000))
+    modified = int(meta["last_modified"].timestamp() * 1_000_000)
+    return ObjectInfo(meta["path"], meta["size"], modified, meta["e_tag"])

@@ -7,7 +7,6 @@ one state has alone, and rows that one has removed, need looking at: the cost fo
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
 
 ROW_ADDRESS = "_rowaddr"
 _NOWHERE = np.zeros(0, dtype=np.uint64)
+# The files are small: handing them to other threads takes longer than reading them.
+_ONE_THREAD = pa.ipc.IpcReadOptions(use_threads=False)
 
 
 @dataclass(frozen=True)
@@ -42,61 +43,68 @@ class Part:
 def differing_parts(tables: TableStore, old: Table, new: Table) -> tuple[Part, Part]:
     """What only the old state has, and what only the new one has."""
     before, after = _pieces(old), _pieces(new)
-    shared = [each for each in before if each in after and _files(before[each]) == _files(after[each])]
-    gone, come = _NOWHERE, _NOWHERE
-    for each in shared:
-        if _removals(before[each]) != _removals(after[each]):
-            removed_then, removed_now = (
-                _removed(tables, table, pieces[each]) for table, pieces in ((old, before), (new, after))
-            )
-            gone = np.concatenate([gone, np.setdiff1d(removed_now, removed_then)])
-            come = np.concatenate([come, np.setdiff1d(removed_then, removed_now)])
-    known = set(shared)
-    return _part(before, known, gone), _part(after, known, come)
+    shared = {each for each in before if each in after and before[each].files == after[each].files}
+    gone, come = [_NOWHERE], [_NOWHERE]
+    for each in sorted(shared):
+        then, now = before[each], after[each]
+        if then.removals != now.removals:
+            removed_then, removed_now = _removed(tables, old, then), _removed(tables, new, now)
+            gone.append(np.setdiff1d(removed_now, removed_then, assume_unique=True))
+            come.append(np.setdiff1d(removed_then, removed_now, assume_unique=True))
+    return _part(before, shared, np.concatenate(gone)), _part(after, shared, np.concatenate(come))
 
 
-def _part(pieces: dict[int, LanceFragment], shared: set[int], addresses: Numbers) -> Part:
+@dataclass(frozen=True)
+class _Piece:
+    """A piece, and what tells it from others: its files and columns, and the random number of its removals."""
+
+    number: int
+    metadata: FragmentMetadata
+    files: tuple[tuple[str, tuple[int, ...]], ...]
+    removals: tuple[int, int] | None
+
+
+def _pieces(table: Table) -> dict[int, _Piece]:
+    return {each.fragment_id: _described(each) for each in table.dataset.get_fragments()}
+
+
+def _described(fragment: LanceFragment) -> _Piece:
+    metadata: FragmentMetadata = fragment.metadata
+    # The public `path` makes a class each time it is asked.
+    files = tuple((each._path, tuple(each.fields)) for each in metadata.files)
+    file = metadata.deletion_file
+    removals = None if file is None else (int(file.read_version), int(file.id))
+    return _Piece(fragment.fragment_id, metadata, files, removals)
+
+
+def _part(pieces: dict[int, _Piece], shared: set[int], addresses: Numbers) -> Part:
     alone = [each for each in pieces if each not in shared]
     return Part(tuple(alone), sum(int(pieces[each].metadata.num_rows) for each in alone), addresses)
 
 
-def _pieces(table: Table) -> dict[int, LanceFragment]:
-    return {each.fragment_id: each for each in table.dataset.get_fragments()}
-
-
-def _files(piece: LanceFragment) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    return tuple((each.path, tuple(each.fields)) for each in piece.metadata.files)
-
-
-def _removals(piece: LanceFragment) -> tuple[int, int] | None:
-    """What tells the removals of a piece from others: the number in their file's name is drawn at random."""
-    file = piece.metadata.deletion_file
-    return None if file is None else (int(file.read_version), int(file.id))
-
-
-def _removed(tables: TableStore, table: Table, piece: LanceFragment) -> Numbers:
+def _removed(tables: TableStore, table: Table, piece: _Piece) -> Numbers:
     """The addresses of a piece's removed rows."""
-    metadata: FragmentMetadata = piece.metadata
-    if metadata.deletion_file is None:
+    if piece.removals is None:
         return _NOWHERE
     offsets = _listed(tables, table, piece)
     if offsets is None:
-        offsets = np.setdiff1d(np.arange(metadata.physical_rows, dtype=np.uint64), _living(table, piece))
-    return offsets + np.uint64(piece.fragment_id << 32)
+        there = np.arange(piece.metadata.physical_rows, dtype=np.uint64)
+        offsets = np.setdiff1d(there, _living(table, piece.number), assume_unique=True)
+    return offsets + np.uint64(piece.number << 32)
 
 
-def _listed(tables: TableStore, table: Table, piece: LanceFragment) -> Numbers | None:
+def _listed(tables: TableStore, table: Table, piece: _Piece) -> Numbers | None:
     """The removed rows that a small file lists; None when they are so many that Lance keeps them another way."""
-    path = str(piece.deletion_file())
+    path = str(table.dataset.get_fragment(piece.number).deletion_file())
     if not path.endswith(".arrow"):
         return None
     try:
         data = tables.objects.read(f"{_home(table, piece.metadata)}/{path}")
     except ObjectNotFound:
         return None
-    with pa.ipc.open_file(io.BytesIO(data)) as file:
-        offsets: Numbers = file.read_all().column(0).to_numpy().astype(np.uint64)
-    return offsets
+    file = pa.ipc.open_file(pa.BufferReader(data), options=_ONE_THREAD)
+    offsets = [file.get_batch(each).column(0).to_numpy() for each in range(file.num_record_batches)]
+    return np.concatenate([_NOWHERE, *offsets]).astype(np.uint64)
 
 
 def _home(table: Table, metadata: FragmentMetadata) -> str:
@@ -108,9 +116,9 @@ def _home(table: Table, metadata: FragmentMetadata) -> str:
     return path[path.rindex(table.path) :].rstrip("/")
 
 
-def _living(table: Table, piece: LanceFragment) -> Numbers:
+def _living(table: Table, piece: int) -> Numbers:
     """The offsets of a piece's rows that are not removed; no data file is read for it."""
-    batches: Iterable[pa.RecordBatch] = table.scan([ROW_ADDRESS], fragments=[piece.fragment_id])
+    batches: Iterable[pa.RecordBatch] = table.scan([ROW_ADDRESS], fragments=[piece])
     found = [np.asarray(each.column(ROW_ADDRESS).to_numpy(), dtype=np.uint64) for each in batches]
     addresses = np.concatenate(found) if found else _NOWHERE
-    return addresses - np.uint64(piece.fragment_id << 32)
+    return addresses - np.uint64(piece << 32)

@@ -167,6 +167,10 @@ class TableStore:
                 _keep(self._handles, pin, table, self._limit)
         return table
 
+    def open_once(self, pin: Pin) -> Table:
+        """The table at a pin that nobody will ask for again."""
+        return self._open(pin.path, pin.branch, pin.version, self._session(pin.branch))
+
     def keep(self, table: Table) -> Table:
         """Keep a handle for the next caller that asks for its pin."""
         with self._lock:

@@ -6,10 +6,11 @@ name of its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from omnigraph.language.query.syntax import Source
+from omnigraph.language.record import record
 
 if TYPE_CHECKING:
     from omnigraph.language.query.expressions import Expression, ParameterValue
@@ -22,7 +23,7 @@ HOP_CAP = 1_000
 EntityKind = Literal["node", "edge"]
 
 
-@dataclass(frozen=True)
+@record
 class Parameter:
     """A declared parameter."""
 
@@ -30,7 +31,7 @@ class Parameter:
     type: PropertyType
 
 
-@dataclass(frozen=True)
+@record
 class Variable:
     """A name that a pattern gives to nodes, edges or paths.
 
@@ -45,7 +46,7 @@ class Variable:
     is_interface: bool = False
 
 
-@dataclass(frozen=True)
+@record
 class Hops:
     """How far a traversal goes, both bounds included. `capped` when no end was written and HOP_CAP stands for it."""
 
@@ -54,7 +55,7 @@ class Hops:
     capped: bool = False
 
 
-@dataclass(frozen=True)
+@record
 class Traversal:
     """Follow edges from `source` to `target`. `in` goes against the edge's arrow, `both` along and against it."""
 
@@ -66,7 +67,7 @@ class Traversal:
     edge_variable: str | None = None
 
 
-@dataclass(frozen=True)
+@record
 class ShortestPath:
     """One row for each pair of bound ends that a path within the bounds connects; a minimum of 0 lets them be one node.
 
@@ -81,7 +82,7 @@ class ShortestPath:
     hops: Hops
 
 
-@dataclass(frozen=True)
+@record
 class Pattern:
     """What must hold together. In this order: nodes and traversals, paths, optionals, filters, negations.
 
@@ -98,7 +99,7 @@ class Pattern:
     outer: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
+@record
 class Column:
     """A column of the result. In an aggregated query, one without aggregates is a group key."""
 
@@ -107,7 +108,7 @@ class Column:
     type: ValueType
 
 
-@dataclass(frozen=True)
+@record
 class OrderKey:
     """Nulls come first ascending and last descending."""
 
@@ -115,7 +116,7 @@ class OrderKey:
     descending: bool
 
 
-@dataclass(frozen=True)
+@record
 class CheckedQuery:
     """A read. `aggregated` when a column, a having condition or an order key has an aggregate."""
 
@@ -148,7 +149,7 @@ def _visible(pattern: Pattern) -> list[Variable]:
 # -- mutations ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@record
 class Target:
     """The table that a statement changes."""
 
@@ -156,7 +157,7 @@ class Target:
     name: str
 
 
-@dataclass(frozen=True)
+@record
 class Assignment:
     """A property and its new value; a constant already has the property's type."""
 
@@ -165,7 +166,7 @@ class Assignment:
     value: Expression
 
 
-@dataclass(frozen=True)
+@record
 class Insert:
     """A new row. An edge has the ids of its ends in `source` and `target`. With a key, an existing row is replaced."""
 
@@ -175,7 +176,7 @@ class Insert:
     target: Expression | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Upsert:
     """A new row, or new values for the existing one of the same key.
 
@@ -190,7 +191,7 @@ class Upsert:
     target: Expression | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Update:
     """New values, made from the row's old ones, for every row that matches."""
 
@@ -199,7 +200,7 @@ class Update:
     where: Expression
 
 
-@dataclass(frozen=True)
+@record
 class Delete:
     """Every row that matches goes; with a node go the edges at it, whose types are `cascades`."""
 
@@ -211,7 +212,7 @@ class Delete:
 Statement: TypeAlias = Insert | Upsert | Update | Delete
 
 
-@dataclass(frozen=True)
+@record
 class CheckedMutation:
     """Statements in order; later ones see what earlier ones did."""
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
 from omnigraph.language.diagnostics import NOWHERE, Span
+from omnigraph.language.record import record
 
 LiteralKind = Literal["string", "integer", "float", "boolean", "null", "date", "datetime"]
 ArithmeticOperator = Literal["+", "-", "*", "/", "%"]
 ComparisonOperator = Literal["=", "!=", "<", "<=", ">", ">=", "contains", "starts_with"]
 
 
-@dataclass(frozen=True)
+@record
 class LiteralValue:
     """A number, a text, a truth value, null, or the text inside `date("…")` and `datetime("…")`."""
 
@@ -21,7 +22,7 @@ class LiteralValue:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True)
+@record
 class ListValue:
     """`[a, b]`."""
 
@@ -29,7 +30,7 @@ class ListValue:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True)
+@record
 class VariableUse:
     """`$x`, without the dollar sign."""
 
@@ -37,7 +38,7 @@ class VariableUse:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True)
+@record
 class PropertyUse:
     """`$x.name`."""
 
@@ -46,7 +47,7 @@ class PropertyUse:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True)
+@record
 class NameUse:
     """A bare word: an alias in a read, a property of the row in a mutation."""
 
@@ -54,7 +55,7 @@ class NameUse:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True)
+@record
 class Call:
     """`count(distinct $x)`, `search($d.title, $q)`, `now()`."""
 
@@ -64,7 +65,7 @@ class Call:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True)
+@record
 class Negative:
     """`-x`."""
 
@@ -72,7 +73,7 @@ class Negative:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True)
+@record
 class Arithmetic:
     """`a + b`."""
 
@@ -82,7 +83,7 @@ class Arithmetic:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True)
+@record
 class Comparison:
     """`a < b`, `a contains b`."""
 
@@ -92,7 +93,7 @@ class Comparison:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True)
+@record
 class NullTest:
     """`a is null`, `a is not null`."""
 
@@ -101,7 +102,7 @@ class NullTest:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True)
+@record
 class Membership:
     """`a in list`, `a not in list`."""
 
@@ -111,7 +112,7 @@ class Membership:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True)
+@record
 class AllOf:
     """`a and b and …`."""
 
@@ -119,7 +120,7 @@ class AllOf:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True)
+@record
 class AnyOf:
     """`a or b or …`."""
 
@@ -127,7 +128,7 @@ class AnyOf:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True)
+@record
 class NotOf:
     """`not a`."""
 

@@ -5,10 +5,11 @@ Logic has three values: a comparison with null is unknown, `not` of unknown is u
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from omnigraph.language.query.types import BOOL, F64, ValueType, nullable
+from omnigraph.language.record import record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +23,7 @@ _TRUTH = nullable(BOOL)
 _SCORE = nullable(F64)
 
 
-@dataclass(frozen=True)
+@record
 class Constant:
     """A literal as a Python value: `date`, aware `datetime`, a tuple for a list or a vector, None for null."""
 
@@ -30,7 +31,7 @@ class Constant:
     type: ValueType
 
 
-@dataclass(frozen=True)
+@record
 class ParameterValue:
     """The value that `bind_params` gives for a declared parameter."""
 
@@ -38,7 +39,7 @@ class ParameterValue:
     type: PropertyType
 
 
-@dataclass(frozen=True)
+@record
 class PropertyValue:
     """A property of a variable. `id` (nodes, edges), `src`, `dst` (edges), `length`, `nodes`, `edges` (paths) too."""
 
@@ -47,7 +48,7 @@ class PropertyValue:
     type: PropertyType
 
 
-@dataclass(frozen=True)
+@record
 class EntityValue:
     """A whole node, edge or path. Groups, orders and tests for null by its id.
 
@@ -59,7 +60,7 @@ class EntityValue:
     type: ValueType
 
 
-@dataclass(frozen=True)
+@record
 class RowValue:
     """A value of the row that a mutation works on: a property, `id`, or `src` and `dst` of an edge."""
 
@@ -67,7 +68,7 @@ class RowValue:
     type: PropertyType
 
 
-@dataclass(frozen=True)
+@record
 class ColumnValue:
     """A column of the result, by its place in `return`."""
 
@@ -76,14 +77,14 @@ class ColumnValue:
     type: ValueType
 
 
-@dataclass(frozen=True)
+@record
 class Now:
     """The instant of the request: one for the whole query."""
 
     type: PropertyType
 
 
-@dataclass(frozen=True)
+@record
 class Negative:
     """`-x`."""
 
@@ -91,7 +92,7 @@ class Negative:
     type: PropertyType
 
 
-@dataclass(frozen=True)
+@record
 class Arithmetic:
     """Numbers only. `/` is float division; division and remainder by zero are null."""
 
@@ -101,7 +102,7 @@ class Arithmetic:
     type: PropertyType
 
 
-@dataclass(frozen=True)
+@record
 class Comparison:
     """`contains` and `starts_with` are between two Strings; a list that contains an item is a `Membership`."""
 
@@ -111,7 +112,7 @@ class Comparison:
     type: PropertyType = _TRUTH
 
 
-@dataclass(frozen=True)
+@record
 class Membership:
     """Whether an item is in a list: `x in list`, and `list contains x`."""
 
@@ -120,7 +121,7 @@ class Membership:
     type: PropertyType = _TRUTH
 
 
-@dataclass(frozen=True)
+@record
 class NullTest:
     """`x is null`. The operand may be an entity that an optional match did not find."""
 
@@ -128,7 +129,7 @@ class NullTest:
     type: PropertyType = BOOL
 
 
-@dataclass(frozen=True)
+@record
 class AllOf:
     """All are true."""
 
@@ -136,7 +137,7 @@ class AllOf:
     type: PropertyType = _TRUTH
 
 
-@dataclass(frozen=True)
+@record
 class AnyOf:
     """At least one is true."""
 
@@ -144,7 +145,7 @@ class AnyOf:
     type: PropertyType = _TRUTH
 
 
-@dataclass(frozen=True)
+@record
 class NotOf:
     """The operand is false."""
 
@@ -152,7 +153,7 @@ class NotOf:
     type: PropertyType = _TRUTH
 
 
-@dataclass(frozen=True)
+@record
 class TextMatch:
     """`search` (any word), `match_text` (the phrase) or `fuzzy` (words within `max_edits` typing errors)."""
 
@@ -163,7 +164,7 @@ class TextMatch:
     type: PropertyType = BOOL
 
 
-@dataclass(frozen=True)
+@record
 class Nearest:
     """The distance of a vector property to a vector, or to the embedding of a String; smaller is better."""
 
@@ -172,7 +173,7 @@ class Nearest:
     type: PropertyType = _SCORE
 
 
-@dataclass(frozen=True)
+@record
 class Bm25:
     """The text score of a String property; greater is better."""
 
@@ -181,7 +182,7 @@ class Bm25:
     type: PropertyType = _SCORE
 
 
-@dataclass(frozen=True)
+@record
 class Rrf:
     """Reciprocal rank fusion of two rankings; greater is better."""
 
@@ -191,7 +192,7 @@ class Rrf:
     type: PropertyType = _SCORE
 
 
-@dataclass(frozen=True)
+@record
 class Aggregate:
     """Over the rows of a group; null arguments do not count."""
 

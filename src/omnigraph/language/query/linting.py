@@ -6,7 +6,6 @@ Q000 is a text that cannot be read, Q001 a name declared twice, L201 a property 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from omnigraph.errors import QueryError
@@ -14,6 +13,7 @@ from omnigraph.language.query.check import check_query
 from omnigraph.language.query.operation import Operation, describe_operation
 from omnigraph.language.query.parse import parse_queries
 from omnigraph.language.query.syntax import Mutation, Update, Upsert
+from omnigraph.language.record import record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ Severity = Literal["error", "warning", "info"]
 _SEVERITIES = ("error", "warning", "info")
 
 
-@dataclass(frozen=True)
+@record
 class Finding:
     """Something about the file as a whole."""
 
@@ -43,7 +43,7 @@ class Finding:
         return {"severity": self.severity, "code": self.code, "message": self.message, **present}
 
 
-@dataclass(frozen=True)
+@record
 class QueryResult:
     """One query: whether it passes, and what it would do."""
 
@@ -65,7 +65,7 @@ class QueryResult:
         return found
 
 
-@dataclass(frozen=True)
+@record
 class LintReport:
     """The outcome of a lint. `schema_source` says where the schema came from: kind and path, or kind and uri."""
 

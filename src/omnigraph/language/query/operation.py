@@ -15,6 +15,7 @@ from omnigraph.language.query.checked import (
     Statement,
     Upsert,
 )
+from omnigraph.language.record import record
 from omnigraph.language.schema.catalog import PropertyType
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class TypeUse:
         return {"kind": self.kind, "type_name": self.type_name}
 
 
-@dataclass(frozen=True)
+@record
 class ValueDescription:
     """A named value and the kind of it: a result column or a parameter."""
 
@@ -68,7 +69,7 @@ class ValueDescription:
         return {"name": self.name, "kind": self.kind, **present, "nullable": self.nullable}
 
 
-@dataclass(frozen=True)
+@record
 class Operation:
     """Result columns, and what is read and written, nodes before edges, by name."""
 

@@ -6,19 +6,20 @@ what they say, not by where they stand.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from omnigraph.errors import QueryError
 from omnigraph.language.diagnostics import NOWHERE, Span, diagnostic
 from omnigraph.language.query.expression_syntax import Expression, VariableUse
+from omnigraph.language.record import record
 
 if TYPE_CHECKING:
     from omnigraph.errors import Diagnostic
     from omnigraph.language.schema.catalog import PropertyType
 
 
-@dataclass(frozen=True)
+@record
 class Source:
     """A text and what to call it."""
 
@@ -33,7 +34,7 @@ class Source:
 # -- patterns ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@record
 class Field:
     """`name: value` in a binding or an assignment."""
 
@@ -43,7 +44,7 @@ class Field:
     name_span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True)
+@record
 class Hops:
     """`{1,3}`; an open end is None."""
 
@@ -52,7 +53,7 @@ class Hops:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True)
+@record
 class Edge:
     """The edge of a traversal; `<knows>` goes both ways."""
 
@@ -61,7 +62,7 @@ class Edge:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True)
+@record
 class Binding:
     """`$p: Person { name: "Ada" }`."""
 
@@ -72,7 +73,7 @@ class Binding:
     type_span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True)
+@record
 class Traversal:
     """`$a $e: knows{1,3} $b`."""
 
@@ -84,7 +85,7 @@ class Traversal:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True)
+@record
 class Path:
     """`$path: shortest($a knows{1,9} $b)`."""
 
@@ -96,7 +97,7 @@ class Path:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True)
+@record
 class Negation:
     """`not { … }`."""
 
@@ -104,7 +105,7 @@ class Negation:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True)
+@record
 class Optional:
     """`optional { … }`."""
 
@@ -117,7 +118,7 @@ Clause: TypeAlias = Binding | Traversal | Path | Negation | Optional | Expressio
 # -- queries -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@record
 class Projection:
     """One column of `return`."""
 
@@ -126,7 +127,7 @@ class Projection:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True)
+@record
 class Ordering:
     """One key of `order`; `direction` is None when it was not written."""
 
@@ -135,7 +136,7 @@ class Ordering:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True)
+@record
 class Bound:
     """`limit 10` or `offset $skip`."""
 
@@ -144,7 +145,7 @@ class Bound:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True)
+@record
 class Read:
     """The body of a read query."""
 
@@ -157,7 +158,7 @@ class Read:
     offset: Bound | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Insert:
     """`insert Person { … }`."""
 
@@ -167,7 +168,7 @@ class Insert:
     type_span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True)
+@record
 class Upsert:
     """`upsert Person { … }`: what is not named keeps its value when the row exists."""
 
@@ -177,7 +178,7 @@ class Upsert:
     type_span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True)
+@record
 class Update:
     """`update Person set { … } where …`."""
 
@@ -188,7 +189,7 @@ class Update:
     type_span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True)
+@record
 class Delete:
     """`delete Person where …`."""
 
@@ -201,14 +202,14 @@ class Delete:
 Statement: TypeAlias = Insert | Upsert | Update | Delete
 
 
-@dataclass(frozen=True)
+@record
 class Mutation:
     """The body of a query that changes the graph."""
 
     statements: tuple[Statement, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Parameter:
     """`$name: String?`; `type` is None when no such type exists, and `type_text` says what was written."""
 
@@ -218,7 +219,7 @@ class Parameter:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True)
+@record
 class Query:
     """One named query, with the text it stands in."""
 
@@ -237,7 +238,7 @@ class Query:
         return isinstance(self.body, Mutation)
 
 
-@dataclass(frozen=True)
+@record
 class QueryFile:
     """The queries of one text, in order."""
 

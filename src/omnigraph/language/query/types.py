@@ -5,13 +5,14 @@ A value has a declared type (`PropertyType`), or is a whole node, edge or path (
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
+from omnigraph.language.record import record
 from omnigraph.language.schema.catalog import INTEGERS, NUMERIC, PropertyType
 
 
-@dataclass(frozen=True)
+@record
 class EntityType:
     """A node, an edge or a path as a value. `name` is what it was declared as: a node type, an interface, an edge."""
 
@@ -23,7 +24,7 @@ class EntityType:
         return f"{self.kind} {self.name}{'?' if self.nullable else ''}"
 
 
-@dataclass(frozen=True)
+@record
 class NullType:
     """The type of the literal `null`."""
 

@@ -1,27 +1,27 @@
 """The `.pg` schema language: text to catalog, catalog to Arrow, to stored files, and to a plan of migration steps.
 
-Importing this package loads neither pyarrow nor the parser; the first call that needs them does.
+Importing this package loads nothing else of it: each name below brings its module when it is first asked for.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from omnigraph.language.schema.catalog import Catalog, EdgeType, InterfaceType, NodeType, Property, PropertyType
-from omnigraph.language.schema.compile import compile_schema
-from omnigraph.language.schema.contract import SchemaFiles, check_schema_files, schema_files
-from omnigraph.language.schema.evolution import MigrationPlan, plan_evolution
-from omnigraph.language.schema.identity import edge_id, node_id
-from omnigraph.language.schema.indexes import IndexSpec, table_indexes
-from omnigraph.language.schema.ir import catalog_to_ir, ir_hash
-from omnigraph.language.schema.ir_reader import catalog_from_ir
-from omnigraph.language.schema.ir_shape import StoredSchemaFault, ir_from_json
-from omnigraph.language.schema.parse import parse_schema
-from omnigraph.language.schema.printer import print_schema
-from omnigraph.language.schema.syntax import SchemaDocument
-
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from omnigraph.language.schema.arrow import edge_arrow_schema, node_arrow_schema
+    from omnigraph.language.schema.catalog import Catalog, EdgeType, InterfaceType, NodeType, Property, PropertyType
+    from omnigraph.language.schema.compile import compile_schema
+    from omnigraph.language.schema.contract import SchemaFiles, check_schema_files, schema_files
+    from omnigraph.language.schema.evolution import MigrationPlan, plan_evolution
+    from omnigraph.language.schema.identity import edge_id, node_id
+    from omnigraph.language.schema.indexes import IndexSpec, table_indexes
+    from omnigraph.language.schema.ir import catalog_to_ir, ir_hash
+    from omnigraph.language.schema.ir_reader import catalog_from_ir
+    from omnigraph.language.schema.ir_shape import StoredSchemaFault, ir_from_json
+    from omnigraph.language.schema.parse import parse_schema
+    from omnigraph.language.schema.printer import print_schema
+    from omnigraph.language.schema.syntax import SchemaDocument
 
 __all__ = [
     "Catalog",
@@ -52,16 +52,38 @@ __all__ = [
     "table_indexes",
 ]
 
+_MODULES = {
+    "Catalog": "catalog",
+    "EdgeType": "catalog",
+    "IndexSpec": "indexes",
+    "InterfaceType": "catalog",
+    "MigrationPlan": "evolution",
+    "NodeType": "catalog",
+    "Property": "catalog",
+    "PropertyType": "catalog",
+    "SchemaDocument": "syntax",
+    "SchemaFiles": "contract",
+    "StoredSchemaFault": "ir_shape",
+    "catalog_from_ir": "ir_reader",
+    "catalog_to_ir": "ir",
+    "check_schema_files": "contract",
+    "compile_schema": "compile",
+    "edge_arrow_schema": "arrow",
+    "edge_id": "identity",
+    "ir_from_json": "ir_shape",
+    "ir_hash": "ir",
+    "node_arrow_schema": "arrow",
+    "node_id": "identity",
+    "parse_schema": "parse",
+    "plan_evolution": "evolution",
+    "print_schema": "printer",
+    "schema_files": "contract",
+    "table_indexes": "indexes",
+}
 
-def node_arrow_schema(node: NodeType) -> pa.Schema:
-    """The columns of a node table exactly as they are on disk."""
-    from omnigraph.language.schema import arrow
 
-    return arrow.node_arrow_schema(node)
-
-
-def edge_arrow_schema(edge: EdgeType) -> pa.Schema:
-    """The columns of an edge table exactly as they are on disk."""
-    from omnigraph.language.schema import arrow
-
-    return arrow.edge_arrow_schema(edge)
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return found

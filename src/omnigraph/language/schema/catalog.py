@@ -5,9 +5,11 @@ A catalog is immutable, compares by value, and lists properties by name, as the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
+
+from omnigraph.language.record import record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +20,7 @@ FLOATS: frozenset[str] = frozenset({"F32", "F64"})
 NUMERIC: frozenset[str] = INTEGERS | FLOATS
 
 
-@dataclass(frozen=True)
+@record
 class PropertyType:
     """A declared type. `dimensions` is set for vectors, `enum_values` (sorted) for enums, which are Strings."""
 
@@ -38,7 +40,7 @@ class PropertyType:
         return f"{text}?" if self.nullable else text
 
 
-@dataclass(frozen=True)
+@record
 class Annotation:
     """`@name`, `@name(value)` or `@name(value, key=value)`; every value is kept as text."""
 
@@ -47,7 +49,7 @@ class Annotation:
     arguments: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True)
+@record
 class Property:
     """One property of a type. `embed_source` names the String property a vector is made from."""
 
@@ -59,7 +61,7 @@ class Property:
     embed_model: str | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Range:
     """An inclusive numeric range; None is an open end."""
 
@@ -68,7 +70,7 @@ class Range:
     maximum: int | float | None
 
 
-@dataclass(frozen=True)
+@record
 class Check:
     """A regular expression that a String property must contain a match of."""
 
@@ -76,7 +78,7 @@ class Check:
     pattern: str
 
 
-@dataclass(frozen=True)
+@record
 class Cardinality:
     """How many edges of a type one source node may have."""
 
@@ -84,7 +86,7 @@ class Cardinality:
     maximum: int | None = None
 
 
-@dataclass(frozen=True)
+@record
 class TypeRules:
     """The constraints of a type, in canonical order; columns of a tuple are sorted by name."""
 
@@ -95,7 +97,7 @@ class TypeRules:
     checks: tuple[Check, ...] = ()
 
 
-@dataclass(frozen=True)
+@record
 class InterfaceType:
     """A set of properties that node types promise to have."""
 
@@ -103,7 +105,7 @@ class InterfaceType:
     properties: Mapping[str, Property]
 
 
-@dataclass(frozen=True)
+@record
 class NodeType:
     """A node type; `properties` are in name order."""
 
@@ -119,7 +121,7 @@ class NodeType:
         return f"node:{self.name}"
 
 
-@dataclass(frozen=True)
+@record
 class EdgeType:
     """An edge type from one node type to another. A non-empty `rules.key` makes equal edges one edge."""
 
@@ -137,7 +139,7 @@ class EdgeType:
         return f"edge:{self.name}"
 
 
-@dataclass(frozen=True)
+@record
 class Catalog:
     """All types of one schema, by name, in name order."""
 

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import SchemaContractDrift, SchemaError
+from omnigraph.language.record import record
 from omnigraph.language.schema.canonical import in_range_order
 from omnigraph.language.schema.compile import compile_accepted, compile_schema
 from omnigraph.language.schema.differences import differences
@@ -26,7 +27,7 @@ _IDENTITY_VERSION = 1
 _ADVICE = "Restore the schema files of this graph from a copy; change a schema only through `schema apply`."
 
 
-@dataclass(frozen=True)
+@record
 class SchemaFiles:
     """The exact bytes of the three files, and the hash they share."""
 

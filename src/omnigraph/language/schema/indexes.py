@@ -7,9 +7,9 @@ columns are looked up by equality, so their Strings get an ordered index as well
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from omnigraph.language.record import record
 from omnigraph.language.schema.catalog import EdgeType, PropertyType
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ Metric = Literal["L2", "cosine", "dot"]
 _METRICS: dict[str, Metric] = {"l2": "L2", "cosine": "cosine", "dot": "dot"}
 
 
-@dataclass(frozen=True)
+@record
 class IndexSpec:
     """One index of a table. `declared` is the tuple it was declared with; several specs may share one. `metric` is
     for vectors alone.

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import NoReturn, get_args
 
+from omnigraph.language.record import record
 from omnigraph.language.schema.catalog import ScalarName
 from omnigraph.language.schema.json_text import Json
 
@@ -80,7 +80,7 @@ def _float(value: object, path: str) -> Json:
     return float(value)
 
 
-@dataclass(frozen=True)
+@record
 class _Nullable:
     """Reads null, and lets the key be absent."""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, cast
 
+from omnigraph.language.record import record
 from omnigraph.language.schema.annotations import annotation_list
 from omnigraph.language.schema.catalog import Property, PropertyType, ScalarName
 from omnigraph.language.schema.defaults import can_have_default, declared_default, default_value
@@ -23,7 +23,7 @@ _SYSTEM_COLUMNS = frozenset(
 _EDGE_COLUMNS = frozenset({"src", "dst"})
 
 
-@dataclass(frozen=True)
+@record
 class Member:
     """A property of a type beside the text that declared it, for the places of later findings."""
 

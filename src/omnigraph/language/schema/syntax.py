@@ -5,8 +5,9 @@ Nothing here is checked for meaning; `compile.py` does that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from omnigraph.language.record import record
 
 if TYPE_CHECKING:
     from omnigraph.language.diagnostics import Span
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 ValueKind = Literal["string", "number", "bool", "name"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Name:
     """A word of the text."""
 
@@ -22,7 +23,7 @@ class Name:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Value:
     """A literal or a bare name; `text` is decoded when the literal is a string."""
 
@@ -31,7 +32,7 @@ class Value:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Bounds:
     """`a..b`, `a..` or `..b`."""
 
@@ -40,7 +41,7 @@ class Bounds:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Argument:
     """One argument of an annotation; `keyword` is set for `name=value`."""
 
@@ -53,7 +54,7 @@ class Argument:
         return self.keyword.span.to(self.value.span) if self.keyword else self.value.span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AnnotationSyntax:
     """`@name` or `@name(arguments)`; `arguments` is None without parentheses."""
 
@@ -62,7 +63,7 @@ class AnnotationSyntax:
     arguments: tuple[Argument, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TypeSyntax:
     """A type as written: `scalar` is a scalar's name, "enum" or "Vector"."""
 
@@ -74,7 +75,7 @@ class TypeSyntax:
     dimensions: Name | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PropertySyntax:
     """`name: Type @annotation…`."""
 
@@ -83,7 +84,7 @@ class PropertySyntax:
     annotations: tuple[AnnotationSyntax, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class InterfaceSyntax:
     """`interface Name { … }`."""
 
@@ -91,7 +92,7 @@ class InterfaceSyntax:
     properties: tuple[PropertySyntax, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NodeSyntax:
     """`node Name @annotation… implements A, B { … }`."""
 
@@ -102,7 +103,7 @@ class NodeSyntax:
     constraints: tuple[AnnotationSyntax, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EdgeSyntax:
     """`edge Name: Source -> Target @card(…) @annotation… { … }`."""
 
@@ -115,7 +116,7 @@ class EdgeSyntax:
     constraints: tuple[AnnotationSyntax, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SchemaDocument:
     """A parsed text with its declarations in the order they were written."""
 

@@ -80,7 +80,7 @@ class Maker:
             rows = self._best(rows)
         if rows.count <= FEW and is_picked(self.checked) and rows.weight is None:
             return self._picked(rows)
-        return self._selected({MATCHES: self._table(rows)}, weighted_rows=rows.weight is not None, alone=alone)
+        return self._selected(self._table(rows), weighted_rows=rows.weight is not None, alone=alone)
 
     def _picked(self, rows: Rows) -> pa.Table:
         return picked(
@@ -126,7 +126,7 @@ class Maker:
                 yield self._table(rows, always_weighted=True)
 
         with engine.collected(MATCHES, tables()):
-            return self._selected({}, weighted_rows=self.checked.aggregated, alone=False)
+            return self._selected(None, weighted_rows=self.checked.aggregated, alone=False)
 
     def _table(self, rows: Rows, *, always_weighted: bool = False) -> pa.Table:
         """The columns that the result is made from."""
@@ -198,12 +198,12 @@ class Maker:
 
     # -- the query -----------------------------------------------------------------------------------------------------
 
-    def _selected(self, tables: dict[str, pa.Table], *, weighted_rows: bool, alone: bool) -> pa.Table:
-        key, limit = ("outcome", self.checked, weighted_rows, alone), self.bounds().limit
-        sizes = [each.num_rows for each in tables.values()] if self._keys() else [1]
+    def _selected(self, matches: pa.Table | None, *, weighted_rows: bool, alone: bool) -> pa.Table:
+        key, limit = ("outcome", self.scope.read.query_number, weighted_rows, alone), self.bounds().limit
+        sizes = [1] if not self._keys() else [] if matches is None else [matches.num_rows]
         most = min([*sizes, *([] if limit is None else [limit])], default=None)
         return self.scope.read.select(
-            key, lambda: self._query(weighted_rows=weighted_rows, alone=alone), tables, most=most
+            key, lambda: self._query(weighted_rows=weighted_rows, alone=alone), matches, most=most
         )
 
     def _keys(self) -> bool:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from omnigraph.read.execute.bound import Bound
 from omnigraph.read.execute.table_rows import TableRows
-from omnigraph.read.traversal.adjacency import Adjacency, Ends, read_ends
 from omnigraph.read.traversal.choose import Walk, choose_mode, index_covers
+from omnigraph.read.traversal.edge_ends import Ends, read_ends
 from omnigraph.read.traversal.lookups import Lookups
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from omnigraph.read.execute.table_rows import Numbers
     from omnigraph.read.options import ReadOptions
     from omnigraph.read.plan.operators import Step
+    from omnigraph.read.traversal.adjacency import Adjacency
     from omnigraph.read.traversal.choose import Mode
     from omnigraph.read.traversal.reach import Neighbours
     from omnigraph.store.tables import TableStore
@@ -49,11 +50,14 @@ class Read:
     engine: Engine
     deadline: Deadline
     profile: Profile
+    # What the cache calls the query: quicker to look for than the query itself.
+    query_number: int = -1
     # Rows that a search has chosen for a variable: nothing else counts as that variable.
     chosen: dict[str, Numbers] = field(default_factory=dict)
     # Every plan that was made again for chosen rows. Measurements know steps by identity, so they must stay alive.
     replanned: list[tuple[Step, ...]] = field(default_factory=list)
     _tables: dict[str, TableRows] = field(default_factory=dict)
+    _bounds: dict[Variable, Bound] = field(default_factory=dict)
 
     @cached_property
     def values_key(self) -> str:
@@ -71,20 +75,23 @@ class Read:
 
     def bound(self, variable: Variable) -> Bound:
         """The tables of a node or edge variable."""
-        return Bound(variable, tuple(self.table(f"{variable.kind}:{name}") for name in variable.types))
+        if variable not in self._bounds:
+            tables = tuple(self.table(f"{variable.kind}:{name}") for name in variable.types)
+            self._bounds[variable] = Bound(variable, tables)
+        return self._bounds[variable]
 
     def select(
         self,
         key: Hashable,
         query: Callable[[], exp.Query],
-        tables: Mapping[str, pa.Table],
+        matches: pa.Table | None,
         *,
         most: int | None = None,
     ) -> pa.Table:
-        """The rows of a query in SQL. Its text is kept under the key and the values of the request."""
+        """The rows of a query over `matches`. Its text is kept under the key and the values of the request."""
         whole = (key, self.values_key, self.now if self.uses_now else None)
-        text = self.cache.get("sql", whole, lambda: query().sql("duckdb"), lambda made: 4 * len(made) + 1_000)
-        return self.engine.run(text, tables, most=most)
+        text = self.cache.get("sql", whole, lambda: query().sql("duckdb", copy=False), lambda made: 4 * len(made) + 1_000)
+        return self.engine.select(text, matches, most=most)
 
     # -- traversal -----------------------------------------------------------------------------------------------------
 
@@ -136,7 +143,7 @@ class Read:
     def _edge_ends(self, edge: EdgeType) -> Ends:
         tables = self._three(edge)
         pins = tuple(each.entry.pin for each in tables)
-        return self.cache.get("ends", pins, lambda: read_ends(*tables), lambda made: 3 * made.edges.nbytes)
+        return self.cache.get("ends", pins, lambda: read_ends(*tables), lambda made: made.nbytes)
 
     def _key(self, edge: EdgeType, direction: str, *, distinct: bool) -> tuple[object, ...]:
         return (*(each.entry.pin for each in self._three(edge)), direction, distinct)

@@ -24,6 +24,7 @@ from omnigraph.read.execute.engine import for_duckdb
 from omnigraph.read.search.by_row import searched_by_row
 from omnigraph.read.traversal.found_paths import FoundPaths
 from omnigraph.relational.expressions import SqlBuilder
+from omnigraph.relational.outcome import MATCHES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -92,7 +93,7 @@ class Scope:
         """For each row whether all conditions are true."""
         key = ("keep", tuple(conditions))
         answer = self.read.select(
-            key, lambda: self._condition(conditions), {"asked": self.table(conditions, rows)}, most=rows.count
+            key, lambda: self._condition(conditions), self.table(conditions, rows), most=rows.count
         )
         mask: NDArray[np.bool_] = answer.column("keep").to_numpy().astype(np.bool_)
         return mask
@@ -100,7 +101,7 @@ class Scope:
     def _condition(self, conditions: Sequence[Expression]) -> exp.Select:
         builder = self.builder()
         whole = exp.and_(*(builder.build(each) for each in conditions))
-        return exp.select(exp.alias_(exp.func("coalesce", whole, exp.Boolean(this=False)), "keep")).from_("asked")
+        return exp.select(exp.alias_(exp.func("coalesce", whole, exp.Boolean(this=False)), "keep")).from_(MATCHES)
 
     def searched(self, leaf: Search, rows: Rows) -> pa.Array[Any]:
         """Truth, score or distance at each row."""
@@ -120,8 +121,7 @@ class Scope:
         """The values of some expressions, a column for each."""
         key, builder = ("computed", tuple(expressions)), self.builder()
         columns = [exp.alias_(builder.build(each), f"v{number}") for number, each in enumerate(expressions)]
-        asked = {"asked": self.table(expressions, rows)}
-        return self.read.select(key, lambda: exp.select(*columns).from_("asked"), asked)
+        return self.read.select(key, lambda: exp.select(*columns).from_(MATCHES), self.table(expressions, rows))
 
     def name(self, expression: Expression) -> str:
         """What the column of a leaf is called."""

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.read.execute.id_places import id_places
 from omnigraph.read.execute.numbers import distinct, is_ascending
 from omnigraph.relational.row_filter import columns_of, one_array, truth
 from omnigraph.store.counting import count
@@ -172,10 +173,10 @@ class TableRows:
     def rows_of_ids(self, ids: pa.Array[Any]) -> Numbers:
         """The row of each id, -1 where there is none."""
         if self.reads_whole(["id"], len(ids)):
-            return _places(ids, self.column("id"))
+            return id_places(ids, self.column("id")).astype(np.int64)
         found = self.search_store(["id"], one_of("id", pc.unique(ids).to_pylist()))
         numbers = found[ROW_NUMBER].to_numpy().astype(np.int64)
-        places = _places(ids, one_array(found.column("id")))
+        places = id_places(ids, one_array(found.column("id"))).astype(np.int64)
         return np.where(places < 0, -1, numbers[places]) if len(numbers) else places
 
     def guess(self, where: Filter) -> int:
@@ -200,12 +201,6 @@ def _take(column: Column, rows: Numbers, size: int) -> Column:
         return column
     indices: Any = pa.array(rows, mask=rows < 0) if len(rows) and rows.min() < 0 else pa.array(rows)
     return one_array(column.take(indices))
-
-
-def _places(ids: pa.Array[Any], among: pa.Array[Any]) -> Numbers:
-    places: Any = pc.index_in(ids, value_set=among).fill_null(-1)
-    numbers: Numbers = one_array(places).to_numpy(zero_copy_only=False).astype(np.int64)
-    return numbers
 
 
 def _no_columns(length: int) -> pa.Table:

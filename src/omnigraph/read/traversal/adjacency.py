@@ -11,14 +11,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow.compute as pc
-
-from omnigraph.relational.row_filter import one_array
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from omnigraph.read.execute.table_rows import Numbers, TableRows
+    from omnigraph.read.execute.table_rows import Numbers
 
 
 @dataclass(frozen=True)
@@ -113,73 +110,3 @@ def ragged(starts: Numbers, counts: Numbers) -> Numbers:
     before = np.cumsum(counts) - counts
     places: Numbers = np.arange(total, dtype=np.int64) + np.repeat(starts - before, counts)
     return places
-
-
-@dataclass(frozen=True)
-class Ends:
-    """The two ends of every edge as row numbers of the node tables; edges without a node at an end are left out."""
-
-    sources: Numbers
-    targets: Numbers
-    edges: Numbers
-    source_size: int
-    target_size: int
-
-    def adjacency(self, direction: str, *, distinct: bool) -> Adjacency:
-        """The neighbours in one direction: out from sources, in from targets, or both."""
-        if direction == "out":
-            return _grouped(self.sources, self.targets, self.edges, self.source_size, self.target_size, distinct)
-        if direction == "in":
-            return _grouped(self.targets, self.sources, self.edges, self.target_size, self.source_size, distinct)
-        proper = self.sources != self.targets
-        starts = np.concatenate([self.sources, self.targets[proper]])
-        ends = np.concatenate([self.targets, self.sources[proper]])
-        edges = np.concatenate([self.edges, self.edges[proper]])
-        return _grouped(starts, ends, edges, self.source_size, self.target_size, distinct)
-
-
-def read_ends(edges: TableRows, sources: TableRows, targets: TableRows) -> Ends:
-    """The ends of an edge table, looked up in the node tables."""
-    columns = edges.table.read(["src", "dst"])
-    src, dst = _rows_of(columns.column("src"), sources), _rows_of(columns.column("dst"), targets)
-    whole = (src >= 0) & (dst >= 0)
-    numbers = np.arange(len(src), dtype=np.int64)
-    if not whole.all():
-        src, dst, numbers = src[whole], dst[whole], numbers[whole]
-    return Ends(src, dst, numbers, sources.size, targets.size)
-
-
-def _rows_of(ids: Any, table: TableRows) -> Numbers:
-    """The row of each id. Each different id is looked up once."""
-    coded: Any = one_array(ids.combine_chunks()).dictionary_encode() if ids.num_chunks else None
-    if coded is None:
-        return np.zeros(0, np.int64)
-    places: Any = pc.fill_null(pc.index_in(coded.dictionary, value_set=table.column("id")), -1)
-    rows: Numbers = places.to_numpy(zero_copy_only=False).astype(np.int64)
-    codes = coded.indices.to_numpy(zero_copy_only=False)
-    return rows[codes] if len(rows) else np.zeros(0, np.int64)
-
-
-def _grouped(
-    starts: Numbers, ends: Numbers, edges: Numbers, start_size: int, end_size: int, distinct: bool
-) -> Adjacency:
-    width = max(end_size, 1)
-    codes = starts * width + ends
-    if distinct:
-        codes = np.sort(codes)
-        codes = codes[np.concatenate([[True], codes[1:] != codes[:-1]])] if len(codes) else codes
-        return Adjacency(_offsets(codes // width, start_size), _narrow(codes % width, end_size))
-    order = np.lexsort((edges, codes))
-    codes = codes[order]
-    offsets = _offsets(codes // width, start_size)
-    return Adjacency(offsets, _narrow(codes % width, end_size), edges[order])
-
-
-def _offsets(starts: Numbers, size: int) -> Numbers:
-    offsets = np.zeros(size + 1, np.int64)
-    np.cumsum(np.bincount(starts, minlength=size), out=offsets[1:])
-    return offsets
-
-
-def _narrow(rows: Numbers, size: int) -> NDArray[Any]:
-    return rows.astype(np.int32) if size < 2**31 else rows

@@ -48,7 +48,7 @@ def without(session: SparkSession, table: StagedTable, orders: Collection[int], 
             fragment=each["fragment"],
             dropped=tuple(sorted([*piece.dropped, *(piece.original(offset) for offset in offsets)])),
         )
-    return replace(table, pieces=tuple(each for each in pieces if each.rows))
+    return replace(table, pieces=tuple(each for each in pieces if each.rows), noted={})
 
 
 def _rest(file: PieceFile, gone: list[int], uri: str, schema: pa.Schema, mode: Mode) -> str:

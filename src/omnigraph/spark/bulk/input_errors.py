@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from omnigraph.errors import InvalidInput
 from omnigraph.spark.bulk.rejects import Reject
 from omnigraph.spark.bulk.units import read_unit
-from omnigraph.spark.bulk.writing import EDGE_IDS, READING, VALUES
+from omnigraph.spark.bulk.writing import EDGE_IDS, READING, VALUES, VECTORS
 from omnigraph.write.load.places import Place
 from omnigraph.write.load.rows import repeated_id
 
@@ -74,7 +74,7 @@ def _moved(reject: Reject, unit: Unit | FrameUnit) -> Reject:
 
 def reading_error(told: Sequence[Told]) -> OmniGraphError | None:
     """The error that ends a load before its rows are compared."""
-    return next((each.error for each in told if each.rank in (READING, EDGE_IDS)), None)
+    return next((each.error for each in told if each.rank in (READING, EDGE_IDS, VECTORS)), None)
 
 
 def value_error(told: Sequence[Told]) -> OmniGraphError | None:

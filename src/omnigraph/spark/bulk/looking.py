@@ -12,8 +12,9 @@ import pyarrow as pa
 from omnigraph.spark.bulk.columns import BYTES, INT
 from omnigraph.spark.bulk.grouping import grouped_rows
 from omnigraph.spark.bulk.hashing import tuple_numbers
+from omnigraph.spark.bulk.noting import read_source
+from omnigraph.spark.bulk.sieve import among, sieve_of
 from omnigraph.spark.bulk.staged import PieceFile
-from omnigraph.spark.bulk.suspects import read_source
 from omnigraph.spark.tasks import errors_of_tasks, one_task_each
 from omnigraph.store.tables import ID
 from omnigraph.write.same_value import row_numbers
@@ -68,23 +69,18 @@ def _concerns(source: Source, one: Look) -> bool:
 
 def _matching(source: Source, one: Look) -> Iterator[pa.Table]:
     columns = list(dict.fromkeys([ID, *one.columns, *one.match]))
+    sieve = sieve_of(one.numbers)
     start, kept = 0, 0
     base = source.rows.number << 32 if isinstance(source.rows, PieceFile) else 0
     for batch in read_source(source, columns):
         numbers, valid = tuple_numbers([batch.column(name) for name in one.match])
-        places = np.flatnonzero(valid)[_among(numbers, one.numbers)][: MOST_PER_FILE - kept]
+        places = np.flatnonzero(valid)[among(sieve, numbers)][: MOST_PER_FILE - kept]
         if len(places):
             order = pa.array(base + start + places, pa.int64())
             chosen = pa.Table.from_batches([batch.take(row_numbers(places))]).select(columns)
             yield chosen.append_column(ORDER, order)
         kept += len(places)
         start += batch.num_rows
-
-
-def _among(numbers: Numbers, wanted: Numbers) -> NDArray[np.bool_]:
-    at = np.searchsorted(wanted, numbers)
-    found: NDArray[np.bool_] = wanted[np.minimum(at, len(wanted) - 1)] == numbers
-    return found
 
 
 def _packed(rows: pa.Table) -> bytes:

@@ -78,7 +78,7 @@ class BulkLoad:
         wrong_value = value_error(written.told)
         reading = self.reading
         asked = plan_questions(reading.catalog, view, written.tables, reading.mode, ids_only=wrong_value is not None)
-        suspects = find_suspects(reading.session, asked)
+        suspects = find_suspects(reading.session, asked, reading.directory)
         inquiry = Inquiry(reading.session, reading.catalog, reading.mode, written.tables, asked, suspects)
         if suspects:
             self._refuse_repeats(inquiry, written)
@@ -93,7 +93,7 @@ class BulkLoad:
         for each in sorted(inquiry.repeats(), key=lambda each: (places[each.table_key], each.second)):
             table, rows = written.tables[each.table_key], (each.first, each.second)
             reading = self.reading
-            raise repeated_error(table, each.row_id, rows, written.units, reading.catalog, reading.world)
+            raise repeated_error(table, each.row_id, rows, written.units, reading.readable, reading.world)
 
     def _write(self, view: View, key: str, table: StagedTable) -> TableWrite | None:
         entry = view.entry(key)

@@ -81,10 +81,11 @@ def collected(batches: Iterable[pa.RecordBatch]) -> Collected:
         for space, role, width, value in zip(*columns, batch.column(4), strict=True):
             numbers = np.frombuffer(value.as_buffer(), np.uint64)
             found.setdefault((space, role), []).append(numbers if width == 1 else numbers.reshape(-1, width))
-    return {key: _joined(pieces) for key, pieces in found.items()}
+    return {key: joined_numbers(pieces) for key, pieces in found.items()}
 
 
-def _joined(pieces: list[Numbers]) -> Numbers:
+def joined_numbers(pieces: list[Numbers]) -> Numbers:
+    """All of them; single numbers sorted."""
     joined = np.concatenate(pieces)
     if joined.ndim == 1:
         joined.sort()

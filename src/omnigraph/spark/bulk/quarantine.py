@@ -63,7 +63,7 @@ def _bad_rows(
 ) -> dict[tuple[str, int], Offender | Repeat]:
     """The rows to set aside next, by table and order, each with the first rule it breaks."""
     asked = plan_questions(reading.catalog, view, tables, reading.mode)
-    suspects = find_suspects(reading.session, asked)
+    suspects = find_suspects(reading.session, asked, reading.directory)
     if not suspects:
         return {}
     inquiry = Inquiry(reading.session, reading.catalog, reading.mode, tables, asked, suspects)

@@ -5,9 +5,10 @@ A space is where numbers are compared: the ids of a type, the tuples of a unique
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from omnigraph.spark.bulk.drawing import Drawn
 from omnigraph.spark.bulk.staged import PieceFile, piece_files
 from omnigraph.spark.table_scan import ROWS_PER_TASK, TableScan, tasks_of
 from omnigraph.store.tables import ID
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from omnigraph.language.schema.catalog import Catalog
+    from omnigraph.spark.bulk.ledger import Noted
     from omnigraph.spark.bulk.staged import StagedTable
     from omnigraph.write.load.load import Mode
     from omnigraph.write.view import View
@@ -53,14 +55,27 @@ class Emission:
     beside: str | None = None
     given_only: bool = False
 
+    @property
+    def drawn(self) -> Drawn:
+        """What is drawn from the rows for it."""
+        return Drawn(self.columns, self.beside)
+
 
 @dataclass(frozen=True)
 class Source:
-    """Rows to make numbers of: a piece that was written, or fragments of a committed table."""
+    """Rows to make numbers of: a piece that was written, or fragments of a committed table.
+
+    `noted`: what was drawn from the rows when they were written.
+    """
 
     table_key: str
     rows: PieceFile | TableScan
     emissions: tuple[Emission, ...]
+    noted: frozenset[Drawn] = frozenset()
+
+    def unread(self) -> Source:
+        """The same without what is noted."""
+        return replace(self, emissions=tuple(each for each in self.emissions if each.drawn not in self.noted))
 
     @property
     def size(self) -> int:
@@ -76,11 +91,16 @@ class Source:
 
 @dataclass(frozen=True)
 class Questions:
-    """Everything to be asked, as sources of numbers for spaces."""
+    """Everything to be asked, as sources of numbers for spaces. `noted`: what need not be drawn from its source."""
 
     spaces: tuple[Space, ...]
     sources: tuple[Source, ...]
     numbers: int
+    noted: tuple[tuple[Emission, Noted], ...] = ()
+
+    def unread(self) -> list[Source]:
+        """The sources with what has yet to be drawn from them."""
+        return [each for each in map(Source.unread, self.sources) if each.emissions]
 
 
 def plan_questions(
@@ -163,7 +183,7 @@ class _Plan:
         numbers = sum(self._staged[key].rows * len(each) for key, each in self._of_puts.items()) + sum(
             self._view.entry(key).row_count * len(each) for key, each in self._of_committed.items()
         )
-        return Questions(tuple(self._spaces), tuple(sources), numbers)
+        return Questions(tuple(self._spaces), tuple(sources), numbers, tuple(self._noted()))
 
     def _nodes(self, node_key: str) -> int:
         """The ids that ends are looked for among: of rows that are put, and of committed ones that stay."""
@@ -193,7 +213,12 @@ class _Plan:
             for piece in piece_files(self._staged[key]):
                 wanted = tuple(each for each in emissions if not (each.given_only and piece.minted))
                 if wanted:
-                    yield Source(key, piece, wanted)
+                    yield Source(key, piece, wanted, frozenset(self._staged[key].noted))
+
+    def _noted(self) -> Iterator[tuple[Emission, Noted]]:
+        for key, emissions in sorted(self._of_puts.items()):
+            for each in emissions:
+                yield from ((each, noted) for noted in self._staged[key].noted.get(each.drawn, ()))
 
     def _committed_sources(self) -> Iterator[Source]:
         for key, emissions in sorted(self._of_committed.items()):

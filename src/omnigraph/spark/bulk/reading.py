@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import pickle
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from omnigraph.spark.bulk.chunks import chunks_of, table_chunks
+from omnigraph.spark.bulk.drawing import draws_of
+from omnigraph.spark.bulk.following import follow_spellings, told_spellings
 from omnigraph.spark.bulk.grouping import grouped
 from omnigraph.spark.bulk.input_errors import FrameUnit, Told, told_errors, told_rejects
 from omnigraph.spark.bulk.sifting import write_sifted
@@ -22,6 +26,7 @@ from omnigraph.spark.tasks import errors_of_tasks, one_task_each
 from omnigraph.spark.types import spark_schema
 from omnigraph.write.constraints.rules import type_of
 from omnigraph.write.load.casts import cast_column
+from omnigraph.write.load.embedding import vectors_may_be_missing
 from omnigraph.write.load.error_policy import FAIL, ErrorPolicy
 from omnigraph.write.load.tabular import read_arrow
 
@@ -30,8 +35,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from omnigraph.embeddings.embeddings import Embeddings
     from omnigraph.language.schema.catalog import Catalog
     from omnigraph.manifest.snapshot import Snapshot, TableEntry
+    from omnigraph.spark.bulk.drawing import Drawn
+    from omnigraph.spark.bulk.ledger import Noted
     from omnigraph.spark.bulk.rejects import Reject
     from omnigraph.store.location import Location
     from omnigraph.world import World
@@ -53,7 +61,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Reading:
-    """What is read, and into which state of the graph it goes."""
+    """What is read, and into which state of the graph it goes. `directory`: one that all tasks see, if there is one."""
 
     session: SparkSession
     catalog: Catalog
@@ -61,23 +69,33 @@ class Reading:
     mode: Mode
     world: World
     policy: ErrorPolicy = FAIL
+    directory: str | None = None
+    strict: bool = True
+    embeddings: Embeddings | None = None
+
+    @cached_property
+    def readable(self) -> Catalog:
+        """The types as rows are read: vectors that are made here need not be there."""
+        return self.catalog if self.embeddings is None else vectors_may_be_missing(self.catalog)
 
     def run(self, snapshot: Snapshot, location: Location) -> Written:
         """Read everything, and write it beside the tables of a snapshot."""
         targets = _targets(self.catalog, snapshot, location, self.mode)
-        job = WriteJob(self.catalog, targets, sizes_of(self.session), store_settings(self.world))
+        sizes, settings = sizes_of(self.session), store_settings(self.world)
+        job = WriteJob(self.catalog, targets, self.mode, sizes, settings, self.directory, self.strict, self.embeddings)
         units: list[Unit | FrameUnit] = []
         results: Results = []
         for group in _groups(self.plan.inputs):
             more_units, more = self._frame(job, group[0]) if group[0].form == "spark" else self._files(job, group)
             results += [{**each, "unit": each["unit"] + len(units)} for each in more]
             units += more_units
-        tables = _tables(self.catalog, self.plan, results, snapshot, location)
-        return Written(tables, units, told_errors(results, units), told_rejects(results, units))
+        tables = self._tables(results, snapshot, location)
+        written = Written(tables, units, told_errors(results, units), told_rejects(results, units))
+        return written if self.strict else follow_spellings(self, written, told_spellings(results, units))
 
     def _files(self, job: WriteJob, inputs: Sequence[Input]) -> tuple[list[Unit], Results]:
-        catalog, limit = self.catalog, self.policy.limit
-        units = plan_units(self.session, inputs, self.world, split_bytes=job.sizes.split_bytes)
+        catalog, limit = self.readable, self.policy.limit
+        units = plan_units(self.session, inputs, self.world, split_bytes=job.sizes.split_bytes, strict=self.strict)
 
         def work(group: list[tuple[int, Unit]]) -> Iterator[pa.RecordBatch]:
             for number, unit in group:
@@ -92,7 +110,7 @@ class Reading:
         return units, told.to_pylist()
 
     def _frame(self, job: WriteJob, each: Input) -> tuple[list[FrameUnit], Results]:
-        catalog, limit, kind, name = self.catalog, self.policy.limit, each.type, each.name
+        catalog, limit, kind, name = self.readable, self.policy.limit, each.type, each.name
         assert kind is not None
         nothing: pa.DataType = pa.null()
         columns = pa.schema([(column, nothing) for column in each.data.columns])
@@ -111,6 +129,19 @@ class Reading:
         with errors_of_tasks():
             told: Any = each.data.mapInArrow(work, spark_schema(RESULT)).toArrow()
         return _frame_units(name, told.to_pylist())
+
+    def _tables(self, results: Results, snapshot: Snapshot, location: Location) -> dict[str, StagedTable]:
+        """Named types first, then nodes and edges as they appeared: the order in which repeated ids are told."""
+        ordered = sorted(results, key=lambda each: each["unit"])
+        seen = [key for each in ordered if each["kind"] == "read" for key in json.loads(each["body"])]
+        keys = [each.table_key for each in self.plan.types] + sorted(seen, key=lambda key: key.startswith("edge:"))
+        tables = {}
+        for key in dict.fromkeys(keys):
+            entry, kind = snapshot[key], type_of(self.catalog, key)
+            mine = [each for each in ordered if each["table"] == key]
+            noted = {} if self.directory is None else _noted(draws_of(self.catalog, key, self.mode), mine)
+            tables[key] = StagedTable(kind, location, entry.path, entry.branch, _pieces(mine), noted)
+        return tables
 
 
 def _chained(first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -162,25 +193,17 @@ def _known(catalog: Catalog, entry: TableEntry, location: Location) -> TableScan
     return TableScan(location, entry.pin) if has_blobs else None
 
 
-def _tables(
-    catalog: Catalog, plan: LoadPlan, results: Results, snapshot: Snapshot, location: Location
-) -> dict[str, StagedTable]:
-    """Named types first, then nodes and edges as they appeared: the order in which repeated ids are told."""
-    ordered = sorted(results, key=lambda each: each["unit"])
-    seen = [key for each in ordered if each["kind"] == "read" for key in json.loads(each["body"])]
-    keys = [each.table_key for each in plan.types] + sorted(seen, key=lambda key: key.startswith("edge:"))
-    tables = {}
-    for key in dict.fromkeys(keys):
-        entry = snapshot[key]
-        pieces = _pieces([each for each in ordered if each["kind"] == "fragment" and each["table"] == key])
-        tables[key] = StagedTable(type_of(catalog, key), location, entry.path, entry.branch, pieces)
-    return tables
-
-
 def _pieces(results: Results) -> tuple[Piece, ...]:
     pieces = []
     for each in results:
+        if each["kind"] != "fragment":
+            continue
         body = json.loads(each["body"])
         places = tuple(body["places"])
         pieces.append(Piece(each["unit"], body["first"], each["rows"], body["fragment"], body["minted"], places=places))
     return tuple(pieces)
+
+
+def _noted(draws: Sequence[Drawn], results: Results) -> dict[Drawn, tuple[Noted, ...]]:
+    found: list[Noted] = [pickle.loads(each["body"]) for each in results if each["kind"] == "noted"]  # noqa: S301
+    return {drawn: tuple(each for each in found if each.drawn == drawn) for drawn in draws}

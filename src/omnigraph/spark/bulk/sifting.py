@@ -44,7 +44,7 @@ def write_sifted(job: WriteJob, unit: int, chunks: Iterable[Chunk], limit: int) 
                 yield from sink.add(rows, minted=is_minted(batch))
             require_within(rejects, limit)
         for sink in sinks.values():
-            yield from sink.finish()
+            yield from sink.close()
     except OmniGraphError as error:
         yield result(unit, "error", "", READING, pickle.dumps(error))
     for each in rejects:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from lance import FragmentMetadata
 
+    from omnigraph.spark.bulk.drawing import Drawn
+    from omnigraph.spark.bulk.ledger import Noted
     from omnigraph.store.location import Location
     from omnigraph.store.tables import Table
     from omnigraph.write.load.batches import GraphType
@@ -61,13 +63,17 @@ class Piece:
 
 @dataclass(frozen=True)
 class StagedTable:
-    """All rows that a load puts into one table. `path` and `branch` tell where the files are."""
+    """All rows that a load puts into one table. `path` and `branch` tell where the files are.
+
+    `noted`: the numbers that were drawn from the rows when they were written; of others the rows must be read.
+    """
 
     type: GraphType
     location: Location
     path: str
     branch: str | None
     pieces: tuple[Piece, ...] = field(default=(), repr=False)
+    noted: Mapping[Drawn, tuple[Noted, ...]] = field(default_factory=dict, repr=False)
 
     @property
     def line(self) -> str:

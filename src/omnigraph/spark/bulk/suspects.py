@@ -1,4 +1,6 @@
-"""The numbers that may break a rule, found in one packed shuffle. No suspect means that every rule holds.
+"""The numbers that may break a rule: all that are compared meet, part by part. No suspect means that every rule holds.
+
+They meet by a packed shuffle, or where all tasks see a directory, through the files of a ledger.
 
 A suspect is a number; which rows have it, and whether they break the rule, is looked up afterwards (`offenders`).
 """
@@ -6,6 +8,7 @@ A suspect is a number; which rows have it, and whether they break the rule, is l
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,21 +16,21 @@ import pyarrow as pa
 
 from omnigraph.spark.bulk.columns import BYTES, INT
 from omnigraph.spark.bulk.grouping import grouped_rows
-from omnigraph.spark.bulk.hashing import joined, numbers_of, tuple_numbers
+from omnigraph.spark.bulk.hashing import joined
+from omnigraph.spark.bulk.noting import emitted, note_unread, read_part
 from omnigraph.spark.bulk.packed import packets, parts_for, shuffled
-from omnigraph.spark.bulk.questions import ASKED, GONE, KEPT, PUT, THERE, IdSpace, Moves, Source
-from omnigraph.spark.bulk.staged import PieceFile
-from omnigraph.spark.tasks import errors_of_tasks
+from omnigraph.spark.bulk.questions import ASKED, GONE, KEPT, PUT, THERE, IdSpace, Moves
+from omnigraph.spark.tasks import errors_of_tasks, one_task_each
 from omnigraph.write.constraints.rules import EdgeCount, Unique
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from omnigraph.spark.bulk.packed import Collected
-    from omnigraph.spark.bulk.questions import Emission, Questions, Space
+    from omnigraph.spark.bulk.questions import Questions, Source, Space
 
     Numbers = NDArray[np.uint64]
 
@@ -53,67 +56,50 @@ class Suspects:
         return bool(self.numbers)
 
 
-def find_suspects(session: SparkSession, questions: Questions) -> Suspects:
-    """Ask everything at once."""
+def find_suspects(session: SparkSession, questions: Questions, directory: str | None = None) -> Suspects:
+    """Ask everything at once. `directory`: one that all tasks see, for numbers that are not noted yet."""
     if not questions.sources:
         return Suspects({})
+    find = by_shuffle if directory is None else partial(by_ledger, directory=directory)
+    with errors_of_tasks():
+        told: Any = find(session, questions).toArrow()
+    return Suspects(_gathered(told))
+
+
+def by_shuffle(session: SparkSession, questions: Questions) -> DataFrame:
+    """Draw all numbers, and let Spark bring those of a part together."""
     parts, spaces = parts_for(questions.numbers, session), questions.spaces
 
     def emit(group: list[Source]) -> Iterator[pa.RecordBatch]:
         for source in group:
             for emission, rows in emitted(source):
-                yield from packets(emission.space, emission.role, rows, parts)
-
-    def evaluate(found: Collected) -> Iterator[pa.RecordBatch]:
-        for number, space in enumerate(spaces):
-            for kind, suspects in _suspects(space, _roles(found, number)):
-                if len(suspects):
-                    few = np.unique(suspects)[:MOST_PER_PART].tobytes()
-                    yield pa.record_batch([[number], [kind], [few]], schema=SUSPECTS)
+                few = emission.beside is None and emission.role in (ASKED, KEPT)
+                yield from packets(emission.space, emission.role, _once(rows) if few else rows, parts)
 
     groups = grouped_rows(session, questions.sources, lambda each: each.size)
-    with errors_of_tasks():
-        told: Any = shuffled(session, groups, emit, evaluate, SUSPECTS, parts=parts).toArrow()
-    return Suspects(_gathered(told))
+    return shuffled(session, groups, emit, lambda found: _evaluated(spaces, found), SUSPECTS, parts=parts)
 
 
-def emitted(source: Source) -> Iterator[tuple[Emission, Numbers]]:
-    """The numbers of a source, for each of its emissions; asked ones once each."""
-    for batches in _chunks(source):
-        rows = pa.Table.from_batches(batches)
-        made: dict[tuple[str, ...], tuple[Numbers, NDArray[np.bool_]]] = {}
-        for each in source.emissions:
-            if each.columns not in made:
-                made[each.columns] = tuple_numbers([rows.column(name) for name in each.columns])
-            numbers, valid = made[each.columns]
-            if each.beside is not None:
-                other = numbers_of(rows.column(each.beside))
-                yield each, np.column_stack([numbers, other if valid.all() else other[valid]])
-            else:
-                yield each, distinct(np.sort(numbers))[0] if each.role in (ASKED, KEPT) else numbers
+def by_ledger(session: SparkSession, questions: Questions, directory: str) -> DataFrame:
+    """Take the numbers that are noted, note the others, and let the task of a part read its range of each file."""
+    parts, spaces = parts_for(questions.numbers, session), questions.spaces
+    noted = [*questions.noted, *note_unread(session, questions, directory)]
+
+    def work(group: list[int]) -> Iterator[pa.RecordBatch]:
+        for part in group:
+            yield from _evaluated(spaces, read_part(noted, part, parts))
+
+    share = questions.numbers // parts
+    groups = grouped_rows(session, range(parts), lambda _: share)
+    return one_task_each(session, groups, work, SUSPECTS)
 
 
-def _chunks(source: Source) -> Iterator[list[pa.RecordBatch]]:
-    """A file at once, or as many committed rows: the work per packet is large, memory stays small."""
-    waiting: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in read_source(source, source.columns):
-        waiting.append(batch)
-        rows += batch.num_rows
-        if rows >= 200_000:
-            yield waiting
-            waiting, rows = [], 0
-    if waiting:
-        yield waiting
-
-
-def read_source(source: Source, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """Some columns of a source, in the order of its rows."""
-    if isinstance(source.rows, PieceFile):
-        yield from source.rows.read(columns)
-        return
-    scan = source.rows
-    yield from scan.table().scan(columns, fragments=scan.fragments, batch_size=65_536)
+def _evaluated(spaces: Sequence[Space], found: Collected) -> Iterator[pa.RecordBatch]:
+    for number, space in enumerate(spaces):
+        for kind, suspects in _suspects(space, _roles(found, number)):
+            if len(suspects):
+                few = np.unique(suspects)[:MOST_PER_PART].tobytes()
+                yield pa.record_batch([[number], [kind], [few]], schema=SUSPECTS)
 
 
 def _roles(found: Collected, space: int) -> dict[int, Numbers]:
@@ -152,6 +138,10 @@ def distinct(ordered: Numbers) -> tuple[Numbers, Numbers]:
     if not same.any():
         return ordered, _NONE
     return ordered[np.concatenate([[True], ~same])], np.unique(ordered[1:][same])
+
+
+def _once(numbers: Numbers) -> Numbers:
+    return distinct(np.sort(numbers))[0]
 
 
 def _absent(asked: Numbers, present: Numbers) -> Numbers:

@@ -15,13 +15,14 @@ import lance
 import pyarrow as pa
 from pyarrow import parquet
 
+from omnigraph.spark.bulk.undivided import undivided_files
 from omnigraph.spark.source_files import SourceFile, resolved_options
 from omnigraph.spark.splits import Split, number_lines, plan_splits, read_blocks
 from omnigraph.store.lance_errors import lance_errors
 from omnigraph.store.location import parse_location
 from omnigraph.write.load.casts import cast_column
 from omnigraph.write.load.formats import JSON_SUFFIXES, open_table, read_json_lines, readable
-from omnigraph.write.load.ndjson import read_strict
+from omnigraph.write.load.ndjson import read_permissive, read_strict
 from omnigraph.write.load.opening import is_remote, open_file
 from omnigraph.write.load.reading import read_input, table_reader
 from omnigraph.write.load.tabular import read_arrow
@@ -54,6 +55,7 @@ class Unit:
     split: Split | None = None
     pieces: tuple[int, ...] | None = None
     first_row: int = 1
+    strict: bool = True
 
     @property
     def size(self) -> int:
@@ -63,9 +65,13 @@ class Unit:
         return _WHOLE_TASK if self.pieces is not None else self.input.size or _WHOLE_TASK
 
 
-def plan_units(session: SparkSession, inputs: Sequence[Input], world: World, *, split_bytes: int) -> list[Unit]:
+def plan_units(
+    session: SparkSession, inputs: Sequence[Input], world: World, *, split_bytes: int, strict: bool = True
+) -> list[Unit]:
     """Every input but Spark's own frames, cut and in order, with the line or row that each unit begins at."""
     units = [unit for each in inputs for unit in _units_of(each, world, split_bytes)]
+    if not strict:
+        units = permissive_units(session, units, world)
     splits = [each.split for each in units if each.split is not None]
     options = resolved_options([each.file for each in splits], world=world)
     numbered = iter(number_lines(session, splits, options))
@@ -78,7 +84,7 @@ def store_settings(world: World) -> dict[str, str]:
 
 
 def read_unit(unit: Unit, catalog: Catalog, world: World) -> Iterator[Batch]:
-    """The typed rows of a unit, as the strict grammar reads them."""
+    """The typed rows of a unit."""
     if unit.split is not None:
         yield from _read_split(unit, unit.split, catalog, world)
     elif unit.pieces is not None:
@@ -87,7 +93,7 @@ def read_unit(unit: Unit, catalog: Catalog, world: World) -> Iterator[Batch]:
         with row_source(unit, world) as (reader, _):
             yield from read_arrow(reader, kind, catalog, source=unit.input.name, first_row=unit.first_row)
     else:
-        yield from read_input(unit.input, catalog, world)
+        yield from read_input(unit.input, catalog, world, strict=unit.strict)
 
 
 @contextmanager
@@ -110,7 +116,8 @@ def row_source(unit: Unit, world: World) -> Iterator[tuple[pa.RecordBatchReader,
 def read_block(unit: Unit, catalog: Catalog, stream: Readable, first_line: int) -> Iterator[Batch]:
     """The typed rows of some lines."""
     if unit.input.type is None:
-        return read_strict(stream, catalog, source=unit.input.name, first_line=first_line)
+        read = read_strict if unit.strict else read_permissive
+        return read(stream, catalog, source=unit.input.name, first_line=first_line)
     return read_json_lines(stream, unit.input.type, source=unit.input.name, first_line=first_line)
 
 
@@ -125,6 +132,19 @@ def _units_of(given: Input, world: World, split_bytes: int) -> list[Unit]:
         fragments = _lance(each, world).get_fragments()
         return _cut(each, [(fragment.fragment_id, fragment.count_rows()) for fragment in fragments])
     return [Unit(_sendable(each))]
+
+
+def permissive_units(session: SparkSession, units: Sequence[Unit], world: World) -> list[Unit]:
+    """The units for the permissive grammar, in which values may span lines: a file that has such is one unit."""
+    graph_splits = [each.split for each in units if each.split is not None and each.input.type is None]
+    options = resolved_options([each.file for each in graph_splits], world=world)
+    whole = undivided_files(session, graph_splits, options)
+    planned: dict[object, Unit] = {}
+    for number, each in enumerate(units):
+        is_whole = each.split is not None and each.input.type is None and each.split.file in whole
+        relaxed = replace(each, strict=False, split=None if is_whole else each.split)
+        planned.setdefault(each.input.name if is_whole else number, relaxed)
+    return list(planned.values())
 
 
 def _absolute(each: Input) -> Input:

@@ -15,15 +15,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.errors import OmniGraphError
+from omnigraph.errors import EmbeddingFailed, OmniGraphError
 from omnigraph.language.schema.catalog import EdgeType
 from omnigraph.spark.bulk.columns import BYTES, INT, LONG, TEXT
+from omnigraph.spark.bulk.drawing import IDS, draw, draws_of
+from omnigraph.spark.bulk.ledger import Ledger
 from omnigraph.spark.fragments import task_number, write_rows
 from omnigraph.store.tables import ID
 from omnigraph.world import World
 from omnigraph.write.constraints.rules import value_rules
 from omnigraph.write.constraints.values import value_violations
+from omnigraph.write.load.embedding import rows_with_vectors
 from omnigraph.write.load.identity import strict_ids
+from omnigraph.write.load.old_spellings import OldSpellings, permissive_edge_ids
 from omnigraph.write.load.rows import whole_rows
 from omnigraph.write.same_value import row_numbers
 
@@ -32,17 +36,21 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from omnigraph.embeddings.embeddings import Embeddings
     from omnigraph.language.schema.catalog import Catalog
+    from omnigraph.spark.bulk.ledger import Noted
     from omnigraph.spark.bulk.sizes import Sizes
     from omnigraph.spark.table_scan import TableScan
     from omnigraph.write.load.batches import Batch
+    from omnigraph.write.load.load import Mode
 
     Column = pa.Array[Any]
 
-Kind = Literal["fragment", "error", "reject", "read"]
+Kind = Literal["fragment", "noted", "error", "reject", "spelling", "read"]
 RESULT = pa.schema([("unit", INT), ("kind", TEXT), ("table", TEXT), ("rows", LONG), ("body", BYTES)])
-# When an error is told, as the embedded loader does: reading first, then the ids of edges, then rules on values.
-READING, EDGE_IDS, VALUES = range(3)
+# When an error is told, as the embedded loader does: reading first, then the ids of edges, vectors that could not be
+# made, then rules on values.
+READING, EDGE_IDS, VECTORS, VALUES = range(4)
 
 
 @dataclass(frozen=True)
@@ -57,17 +65,28 @@ class Target:
 
 @dataclass(frozen=True)
 class WriteJob:
-    """What every task of the job knows."""
+    """What every task of the job knows. `directory`: where numbers of the rows are noted, if all tasks see one.
+
+    `embeddings` makes the vectors that are missing; it may hold a secret.
+    """
 
     catalog: Catalog
     targets: Mapping[str, Target]
+    mode: Mode
     sizes: Sizes
     settings: Mapping[str, str] = field(repr=False)
+    directory: str | None = None
+    strict: bool = True
+    embeddings: Embeddings | None = field(default=None, repr=False)
 
     def world(self) -> World:
         """The world of a task: its own clock and randomness, the driver's way to object stores."""
         here = World()
         return World(environ={**here.environ, **self.settings})
+
+    def with_vectors(self, batch: Batch, rows: pa.Table, world: World) -> pa.Table:
+        """The rows of a batch, with a vector where `@embed` names a text and there was none."""
+        return rows if self.embeddings is None else rows_with_vectors(batch, rows, self.catalog, self.embeddings, world)
 
 
 def write_batches(job: WriteJob, unit: int, batches: Iterable[Batch]) -> Iterator[pa.RecordBatch]:
@@ -76,26 +95,29 @@ def write_batches(job: WriteJob, unit: int, batches: Iterable[Batch]) -> Iterato
     sinks: dict[str, Sink] = {}
     told: dict[tuple[int, str], OmniGraphError] = {}
     seen: dict[str, None] = {}
+    spellings = None if job.strict else OldSpellings()
     read = 0
     try:
         for batch in batches:
             read += len(batch)
             key = batch.type.table_key
             seen.setdefault(key)
-            ids = _ids(batch, world, told)
+            ids = _ids(batch, world, told) if spellings is None else _permissive_ids(batch, world, spellings)
             if ids is None:
                 continue
             sink = sinks.setdefault(key, Sink(job, unit, key))
-            rows = whole_rows(batch, ids)
+            rows = job.with_vectors(batch, whole_rows(batch, ids), world)
             _check_values(job.catalog, key, rows, told)
             yield from sink.add(rows, minted=is_minted(batch))
     except OmniGraphError as error:
-        told[READING, ""] = error
+        told[VECTORS if isinstance(error, EmbeddingFailed) else READING, ""] = error
     else:
         for sink in sinks.values():
-            yield from sink.finish()
+            yield from sink.close()
     for (rank, key), met in told.items():
         yield result(unit, "error", key, rank, pickle.dumps(met))
+    if spellings:
+        yield result(unit, "spelling", "", len(spellings.noted), _noted(spellings))
     yield result(unit, "read", "", read, json.dumps(list(seen)).encode())
 
 
@@ -120,6 +142,16 @@ def _ids(batch: Batch, world: World, told: dict[tuple[int, str], OmniGraphError]
         return None
 
 
+def _permissive_ids(batch: Batch, world: World, spellings: OldSpellings) -> Column:
+    """Edges follow the nodes that were renamed later, when all are known."""
+    return permissive_edge_ids(batch, world) if isinstance(batch.type, EdgeType) else spellings.node_ids(batch, world)
+
+
+def _noted(spellings: OldSpellings) -> bytes:
+    found = [(each.type_name, each.old, each.new, *vars(each.place).values()) for each in spellings.noted]
+    return json.dumps(found).encode()
+
+
 def is_minted(batch: Batch) -> bool:
     """Whether no row of a batch came with an id, or a key that makes one."""
     return not batch.type.rules.key and batch.ids.null_count == len(batch)
@@ -133,10 +165,12 @@ def _check_values(catalog: Catalog, key: str, rows: pa.Table, told: dict[tuple[i
 
 
 class Sink:
-    """The rows of one type on their way to files of a fixed number of rows."""
+    """The rows of one type on their way to files of a fixed number of rows, and their numbers to the ledger."""
 
     def __init__(self, job: WriteJob, unit: int, key: str) -> None:
         self._target = job.targets[key]
+        self._ledger = None if job.directory is None else Ledger(job.directory)
+        self._draws = draws_of(job.catalog, key, job.mode)
         self._sizes = job.sizes
         self._unit = unit
         self._key = key
@@ -164,7 +198,24 @@ class Sink:
             rows, self._waiting = pa.concat_tables(self._waiting), []
             yield from self._write(rows)
 
+    def close(self) -> Iterator[pa.RecordBatch]:
+        """Write everything that waits: no more rows come."""
+        yield from self.finish()
+        if self._ledger is not None:
+            yield from map(self._told, self._ledger.finish())
+
+    def _note(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Ids that were made here are nobody else's: they are compared with none."""
+        wanted = [each for each in self._draws if not (self._minted and each == IDS)]
+        if self._ledger is not None:
+            for drawn, numbers in draw(rows, wanted):
+                yield from map(self._told, self._ledger.note(drawn, numbers))
+
+    def _told(self, noted: Noted) -> pa.RecordBatch:
+        return result(self._unit, "noted", self._key, noted.count, pickle.dumps(noted))
+
     def _write(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+        yield from self._note(rows)
         known = self._target.known
         first, self._written = self._written, self._written + rows.num_rows
         if known is None or self._minted:

@@ -10,13 +10,14 @@ import pyarrow as pa
 from omnigraph.embeddings.columns import fill_vectors
 from omnigraph.language.schema.arrow import node_arrow_schema
 from omnigraph.language.schema.catalog import NodeType
+from omnigraph.write.load.rows import Rows
 
 if TYPE_CHECKING:
     from omnigraph.embeddings.embeddings import Embeddings
     from omnigraph.language.schema.catalog import Catalog, Property
     from omnigraph.world import World
+    from omnigraph.write.load.batches import Batch
     from omnigraph.write.load.load import LoadedRows
-    from omnigraph.write.load.rows import Rows
 
 
 def vectors_may_be_missing(catalog: Catalog) -> Catalog:
@@ -26,6 +27,11 @@ def vectors_may_be_missing(catalog: Catalog) -> Catalog:
         for name, node in catalog.nodes.items()
     }
     return replace(catalog, nodes=nodes)
+
+
+def rows_with_vectors(batch: Batch, rows: pa.Table, catalog: Catalog, embeddings: Embeddings, world: World) -> pa.Table:
+    """The whole rows of a batch, as its table stores them, with the vectors that were missing."""
+    return _filled(Rows(batch.type, rows), catalog, embeddings, world).table
 
 
 def with_vectors(loaded: LoadedRows, catalog: Catalog, embeddings: Embeddings, world: World) -> LoadedRows:

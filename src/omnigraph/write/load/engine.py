@@ -15,11 +15,8 @@ Engine = Literal["auto", "local", "spark"]
 _ENGINES = ("auto", "local", "spark")
 
 
-def runs_on_spark(plan: LoadPlan, engine: Engine, policy: ErrorPolicy, *, strict: bool) -> bool:
-    """Whether Spark runs this load. `auto`: for what only Spark can do, and for much data where it is installed.
-
-    The permissive grammar is read by one process, because ids that it rewrites concern all of the input.
-    """
+def runs_on_spark(plan: LoadPlan, engine: Engine, policy: ErrorPolicy) -> bool:
+    """Whether Spark runs this load. `auto`: for what only Spark can do, and for much data where it is installed."""
     if engine not in _ENGINES:
         raise InvalidInput(f"there is no engine {engine!r}: use auto, local or spark.")
     if engine == "local" and not policy.fails:
@@ -28,4 +25,4 @@ def runs_on_spark(plan: LoadPlan, engine: Engine, policy: ErrorPolicy, *, strict
         return engine == "spark"
     if not policy.fails or any(each.form == "spark" for each in plan.inputs):
         return True
-    return plan.engine == "spark" and strict and find_spec("pyspark") is not None
+    return plan.engine == "spark" and find_spec("pyspark") is not None

@@ -51,13 +51,14 @@ def read_strict(stream: Readable, catalog: Catalog, *, source: str = "", first_l
     yield from sorter.batches()
 
 
-def read_permissive(stream: Readable, catalog: Catalog, *, source: str = "") -> Iterator[Batch]:
+def read_permissive(stream: Readable, catalog: Catalog, *, source: str = "", first_line: int = 1) -> Iterator[Batch]:
     """Typed batches of a permissive stream: values may span lines or share one, and unknown members are ignored.
 
-    A scalar of a wrong JSON type counts as null. Errors name the line that the value ends on.
+    A scalar of a wrong JSON type counts as null. Errors name the line that the value ends on. `first_line` is the
+    number of its first line, when it is a part of a file: then no value may reach into it from before, nor out of it.
     """
     sorter = RecordSorter(catalog, source=source, unit="line", lenient=True)
-    for number, values in _values(stream, source):
+    for number, values in _values(stream, source, first_line):
         try:
             for value in values:
                 sorter.add(_object(value), number)
@@ -68,16 +69,21 @@ def read_permissive(stream: Readable, catalog: Catalog, *, source: str = "") -> 
     yield from sorter.batches()
 
 
+def has_one_value_a_line(data: bytes) -> bool:
+    """Whether each of these lines is a JSON value by itself, or blank: then they can be read apart from others."""
+    return all(not line or line.isspace() or _whole(line) is not _PARTIAL for line in data.split(b"\n"))
+
+
 def bad_record(place: Place, bad: BadRecord) -> InvalidRecord:
     """The error about a record, with its place."""
     return refuse(place, bad.rule, str(bad), type_name=bad.type_name, property_name=bad.property_name)
 
 
-def _values(stream: Readable, source: str) -> Iterator[tuple[int, Iterable[object]]]:
+def _values(stream: Readable, source: str, first_line: int) -> Iterator[tuple[int, Iterable[object]]]:
     """The values of the stream, a few at a time, with the number of the line that they end on."""
     pending: list[bytes] = []
     depth = size = number = 0
-    for start, lines in numbered_lines(stream, source):
+    for start, lines in numbered_lines(stream, source, first_line=first_line):
         for number, line in enumerate(lines, start):
             if not pending and (whole := _whole(line)) is not _PARTIAL:
                 yield number, (whole,)

@@ -5,7 +5,7 @@ Edges wait until all nodes are known, because the permissive grammar may rewrite
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,9 +14,12 @@ import pyarrow.compute as pc
 from omnigraph.errors import UniqueViolation
 from omnigraph.language.schema.arrow import edge_arrow_schema, node_arrow_schema
 from omnigraph.language.schema.catalog import EdgeType
-from omnigraph.write.load.identity import derived_ids, given_or_new_ids, mismatches, spells_a_member, strict_ids
+from omnigraph.write.load.identity import strict_ids
+from omnigraph.write.load.old_spellings import OldSpellings, also_old, permissive_edge_ids
 from omnigraph.write.load.places import Place, refuse
 from omnigraph.write.load.values import shown
+from omnigraph.write.many_texts import all_differ
+from omnigraph.write.same_value import one_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -65,27 +68,32 @@ def gather_rows(
     Strict: an explicit id must be what the key makes. Otherwise an old spelling of it is accepted, and edges follow.
     """
     gathered = {each.table_key: _Gathered(each) for each in touched}
-    renamed = _Renamed()
+    spellings = OldSpellings()
     edges: list[Batch] = []
     for batch in batches:
         if isinstance(batch.type, EdgeType):
             edges.append(batch)
             continue
-        ids = strict_ids(batch, world) if strict else renamed.node_ids(batch, world)
+        ids = strict_ids(batch, world) if strict else spellings.node_ids(batch, world)
         gathered.setdefault(batch.type.table_key, _Gathered(batch.type)).add(batch, ids)
-    renamed.check(gathered)
+    _refuse_old_ids(gathered, spellings)
     for batch in edges:
-        moved = renamed.follow(batch)
-        ids = strict_ids(moved, world) if strict else _edge_ids(moved, world)
+        moved = spellings.follow(batch)
+        ids = strict_ids(moved, world) if strict else permissive_edge_ids(moved, world)
         gathered.setdefault(batch.type.table_key, _Gathered(batch.type)).add(moved, ids)
     for each in gathered.values():
         _refuse_repeated_ids(each)
     return {key: Rows(each.type, _table(each)) for key, each in gathered.items()}
 
 
-def _edge_ids(batch: Batch, world: World) -> Column:
-    derived = derived_ids(batch)
-    return given_or_new_ids(batch, world) if derived is None else derived
+def _refuse_old_ids(gathered: Mapping[str, _Gathered], spellings: OldSpellings) -> None:
+    """An old spelling that is also the id of another node would send edges to the wrong one."""
+    for each in gathered.values():
+        if isinstance(each.type, EdgeType) or not len(old := spellings.old_ids(each.type.name)):
+            continue
+        taken = pc.is_in(pa.chunked_array(each.ids, pa.string()), value_set=old)
+        if pc.any(taken, min_count=0).as_py():
+            raise also_old(each.type.name, each.place(int(pc.index(taken, value=True).as_py())))
 
 
 def _table(gathered: _Gathered) -> pa.Table:
@@ -109,11 +117,12 @@ def _columns(batch: Batch) -> list[Column]:
 
 
 def _refuse_repeated_ids(gathered: _Gathered) -> None:
-    ids: Any = pa.chunked_array(gathered.ids, pa.string())
-    if pc.count_distinct(ids).as_py() == len(ids):
+    ids = one_array(pa.chunked_array(gathered.ids, pa.string()))
+    if all_differ(ids):
         return
+    texts: list[str] = ids.to_pylist()
     seen: dict[str, int] = {}
-    for index, row_id in enumerate(ids.to_pylist()):
+    for index, row_id in enumerate(texts):
         if row_id in seen:
             raise repeated_id(gathered.type, row_id, gathered.place(seen[row_id]), gathered.place(index))
         seen[row_id] = index
@@ -134,56 +143,3 @@ def repeated_id(kind: GraphType, row_id: str, earlier: Place, place: Place) -> U
         row_id=row_id,
         holder=row_id,
     )
-
-
-class _Renamed:
-    """Old spellings of node ids, and what they are now: what edges point at is rewritten with them."""
-
-    def __init__(self) -> None:
-        self._new: dict[str, dict[str, str]] = {}
-
-    def node_ids(self, batch: Batch, world: World) -> Column:
-        """The ids of a batch of nodes; an id that spells one of the row's key values is noted as an old one."""
-        derived = derived_ids(batch)
-        if derived is None:
-            return given_or_new_ids(batch, world)
-        wrong = mismatches(batch, derived)
-        indices: list[Any] = [] if wrong is None else pc.indices_nonzero(wrong).to_pylist()
-        for index in indices:
-            self._note(batch, index, batch.ids[index].as_py(), derived[index].as_py())
-        return derived
-
-    def _note(self, batch: Batch, index: int, old: str, new: str) -> None:
-        kind, place = batch.type, batch.places[index]
-        if not spells_a_member(batch, index, old):
-            message = f"the id {shown(old)} of this {kind.name} is no spelling of its key, which makes it {shown(new)}"
-            raise refuse(place, "id_mismatch", message, type_name=kind.name, property_name="id")
-        known = self._new.setdefault(kind.name, {}).setdefault(old, new)
-        if known != new:
-            message = f"the id {shown(old)} stands for two {kind.name}s, {shown(known)} and {shown(new)}"
-            raise refuse(place, "id_ambiguous", message, type_name=kind.name, property_name="id")
-
-    def check(self, gathered: Mapping[str, _Gathered]) -> None:
-        """An old spelling that is also the id of another node would send edges to the wrong one."""
-        for each in gathered.values():
-            old = self._new.get(each.type.name)
-            if not old or isinstance(each.type, EdgeType):
-                continue
-            taken = pc.is_in(pa.chunked_array(each.ids, pa.string()), value_set=pa.array(list(old), pa.string()))
-            if pc.any(taken, min_count=0).as_py():
-                place = each.place(int(pc.index(taken, value=True).as_py()))
-                message = f"the id of this {each.type.name} is also an old spelling of another one's"
-                raise refuse(place, "id_ambiguous", message, type_name=each.type.name, property_name="id")
-
-    def follow(self, batch: Batch) -> Batch:
-        """A batch of edges that points at the ids as they are now."""
-        kind = batch.type
-        assert isinstance(kind, EdgeType)
-        return replace(batch, src=self._now(kind.source, batch.src), dst=self._now(kind.target, batch.dst))
-
-    def _now(self, node_type: str, ids: Column | None) -> Column | None:
-        renamed = self._new.get(node_type)
-        if not renamed or ids is None:
-            return ids
-        found = pc.index_in(ids, value_set=pa.array(list(renamed), pa.string()))
-        return pc.coalesce(pa.array(list(renamed.values()), pa.string()).take(found), ids)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.language.diagnostics import NOWHERE, Span
+from omnigraph.language.record import record
 from omnigraph.language.schema.catalog import PropertyType, ScalarName
 
 if TYPE_CHECKING:
     from omnigraph.language.query import syntax
 
 
-@dataclass(frozen=True)
+@record
 class Fields:
     """`{ name: value … }`."""
 
@@ -20,7 +20,7 @@ class Fields:
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True)
+@record
 class Parameters:
     """The parameters in parentheses."""
 
@@ -28,7 +28,7 @@ class Parameters:
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True)
+@record
 class Note:
     """`@name("value")`."""
 
@@ -37,7 +37,7 @@ class Note:
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True)
+@record
 class Section:
     """`match { … }`, `return { … }`, `having { … }` or `order { … }`."""
 
@@ -47,7 +47,7 @@ class Section:
     span: Span = NOWHERE
 
 
-@dataclass(frozen=True)
+@record
 class WrittenType:
     """The type of a parameter as written; `scalar` is None when there is no such type."""
 

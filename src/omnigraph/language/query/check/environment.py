@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+from omnigraph.language.record import record
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -89,7 +91,7 @@ class Scope:
         return known
 
 
-@dataclass(frozen=True)
+@record
 class Row:
     """The row that a mutation works on: bare words are its values."""
 
@@ -97,7 +99,7 @@ class Row:
     values: Mapping[str, tuple[str, PropertyType]]
 
 
-@dataclass(frozen=True)
+@record
 class Env:
     """Where an expression stands, and what its names can mean there."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from omnigraph.language.query import expressions as made
@@ -14,6 +14,7 @@ from omnigraph.language.query.checked import Column, OrderKey
 from omnigraph.language.query.expression_syntax import VariableUse
 from omnigraph.language.query.naming import column_names
 from omnigraph.language.query.types import NullType, is_blob, is_integer
+from omnigraph.language.record import record
 from omnigraph.language.schema.catalog import PropertyType
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from omnigraph.language.query.expressions import Expression
 
 
-@dataclass(frozen=True)
+@record
 class Outcome:
     """The checked half of a read that follows `match`."""
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from omnigraph.language.record import record
 
 Tier = Literal["safe", "validated", "destructive"]
 
 
-@dataclass(frozen=True)
+@record
 class Lint:
     """One kind of change. `validated` changes depend on the data, `destructive` ones lose some."""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from omnigraph.language.record import record
 from omnigraph.language.schema.evolution.steps import unsupported
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Declared(Protocol):
 Kind = TypeVar("Kind", bound=Declared)
 
 
-@dataclass(frozen=True)
+@record
 class Matches(Generic[Kind]):
     """Pairs of accepted and desired in desired order, what is new, what is gone, and hints that lead nowhere."""
 

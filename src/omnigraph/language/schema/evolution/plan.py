@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from omnigraph.errors import SchemaChangeRefused
+from omnigraph.language.record import record
 from omnigraph.language.schema.canonical import range_text
 from omnigraph.language.schema.catalog import EdgeType, NodeType
 from omnigraph.language.schema.evolution.matching import Matches, match, rename_hint
@@ -27,7 +28,7 @@ TableKind = Literal["node", "edge"]
 Table = TypeVar("Table", NodeType, EdgeType)
 
 
-@dataclass(frozen=True)
+@record
 class MigrationPlan:
     """The steps in order, and what they come to for each table that they touch; no tables when a step is refused."""
 

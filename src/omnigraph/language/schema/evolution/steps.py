@@ -5,9 +5,10 @@ Names in a check and in a step are those of the desired schema, unless the field
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
+from omnigraph.language.record import record
 from omnigraph.language.schema.evolution.lint import LINTS
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ Rewrite = Literal[
 ]
 
 
-@dataclass(frozen=True)
+@record
 class DataCheck:
     """A rule that the rows must satisfy before a step may be applied; `constraint` is in its stored form."""
 
@@ -63,7 +64,7 @@ class DataCheck:
         return {"kind": self.kind, "table_key": self.table_key, "constraint": self.constraint}
 
 
-@dataclass(frozen=True)
+@record
 class Step:
     """One step. `details` holds the fields of its kind in order; `code` is that of `lint.LINTS`."""
 

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from omnigraph.language.record import record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from omnigraph.language.schema.evolution.steps import DataCheck, DropMode, Step
 
 
-@dataclass(frozen=True)
+@record
 class ColumnChange:
     """Where one column of the new table comes from: an accepted column, or else its default (None is null)."""
 
@@ -34,7 +35,7 @@ class ColumnChange:
         return (self.from_type.scalar, self.from_type.nullable) == (self.type.scalar, self.type.nullable)
 
 
-@dataclass(frozen=True)
+@record
 class TableChange:
     """`keep` rows as they are, `create`, `rewrite` columns, `move` to the table of a new name, or `drop`."""
 
