@@ -36,7 +36,7 @@ from omnigraph.language.schema.arrow import table_arrow_schemas
 from omnigraph.language.schema.indexes import table_indexes
 from omnigraph.manifest.layout import table_path
 from omnigraph.manifest.snapshot import Snapshot, TableEntry
-from omnigraph.read.query import run_query
+from omnigraph.read.query import PreparedQuery
 from omnigraph.store.indexes import IndexSpec, stage_indexes
 from omnigraph.store.location import parse_location
 from omnigraph.store.staging import commit_staged, create_table
@@ -303,7 +303,7 @@ class OmniGraph:
         params = bind_params(checked, question.params)
 
         def ask() -> list[tuple[Any, ...]]:
-            result = run_query(self.snapshot, self.store, self.catalog, checked, params)
+            result = PreparedQuery(self.snapshot, self.store, self.catalog, checked, params).run()
             return [tuple(row.values()) for row in result.to_arrow().to_pylist()]
 
         return lambda: timed(ask)

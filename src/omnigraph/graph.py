@@ -1,71 +1,59 @@
-"""The graph a user holds. Thin: every method hands over to the part of the house that does the work."""
+"""The graph a user holds. Thin: every method hands over to the part of the house that does the work.
+
+Each method imports its part when it is called, so that looking at a graph does not load what loads and merges.
+"""
 
 from __future__ import annotations
 
-import os
-from dataclasses import replace
+import datetime as dt
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
-from omnigraph.embeddings.settings import from_environment
 from omnigraph.errors import CommitRejected, InvalidInput
-from omnigraph.language.query import bind_params
-from omnigraph.language.query.checked import CheckedMutation
 from omnigraph.language.query.kept import KeptQueries
-from omnigraph.language.schema.compile import compile_schema
-from omnigraph.loading import Loaded, Loading, LoadRequest
 from omnigraph.manifest.layout import MAIN
 from omnigraph.manifest.time_travel import snapshot_at, snapshot_at_version, snapshot_named
-from omnigraph.mutating import Mutated, MutationRequest, run_mutation
 from omnigraph.names import Branches, Tags
-from omnigraph.read.blob import Blob, open_blob
-from omnigraph.read.export import export_records
-from omnigraph.read.export_tables import export_tables
 from omnigraph.read.options import DEFAULT_OPTIONS, ReadOptions
-from omnigraph.read.query import analyze_query, explain_query, run_query
 from omnigraph.schema_contract import Schemas
-from omnigraph.spark.installed import require_spark
-from omnigraph.upkeep.cleanup import DEFAULT_GRACE, Cleanup, CleanupReport
-from omnigraph.upkeep.indices import IndexBuild, IndexReport
-from omnigraph.upkeep.optimize import Optimize, OptimizeReport
-from omnigraph.upkeep.repair import Repair, RepairReport
-from omnigraph.versions.baseline import Baseline, take_baseline
-from omnigraph.versions.changes import PAGE_CHANGES, ChangeFeed, changes_of, wanted
-from omnigraph.versions.diff import GraphDiff
-from omnigraph.versions.entities import entity_at, history_of
-from omnigraph.versions.merge.merge import Merge, Merged, MergeOptions
-from omnigraph.versions.merge.reconcile import Settings
-from omnigraph.versions.revert import Revert, Reverted
-from omnigraph.write.load.error_policy import FAIL
-from omnigraph.write.recovery.audit import recoveries
-from omnigraph.write.recovery.sweep import sweep
-from omnigraph.write.schema.apply import Applied, SchemaApply
 
 if TYPE_CHECKING:
-    import datetime as dt
+    import os
     from collections.abc import Mapping, Sequence
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from omnigraph.embeddings.embeddings import Embeddings
-    from omnigraph.language.query.checked import CheckedQuery
-    from omnigraph.language.schema.catalog import Catalog, Property
+    from omnigraph.language.schema.catalog import Catalog
     from omnigraph.language.schema.evolution import MigrationPlan
+    from omnigraph.loading import Loaded
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.manifest.rows import GraphCommit
     from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.mutating import Mutated
+    from omnigraph.read.blob import Blob
     from omnigraph.read.explain import Explanation
     from omnigraph.read.result import Result
+    from omnigraph.reading import Reading, ReadRequest
     from omnigraph.spark.analytics.analytics import Analytics
-    from omnigraph.store.tables import TableStore
+    from omnigraph.upkeep.cleanup import CleanupReport
+    from omnigraph.upkeep.indices import IndexReport
+    from omnigraph.upkeep.optimize import OptimizeReport
+    from omnigraph.upkeep.repair import RepairReport
+    from omnigraph.versions.baseline import Baseline
     from omnigraph.versions.change_rows import Kind, Op
-    from omnigraph.versions.changes import ChangePage, CommitChanges
+    from omnigraph.versions.changes import ChangeFeed, ChangePage, CommitChanges
+    from omnigraph.versions.diff import GraphDiff
     from omnigraph.versions.entities import Entity, EntityHistory
     from omnigraph.versions.merge.conflicts import Resolver
+    from omnigraph.versions.merge.merge import Merged
+    from omnigraph.versions.revert import Reverted
     from omnigraph.write.load.engine import Engine
     from omnigraph.write.load.error_policy import ErrorPolicy
     from omnigraph.write.load.load import Mode
     from omnigraph.write.recovery.audit import Recovery
+    from omnigraph.write.schema.apply import Applied, SchemaApply
 
 
 class Graph:
@@ -109,6 +97,8 @@ class Graph:
     @property
     def analytics(self) -> Analytics:
         """Algorithms over the graph on Spark: PageRank, components, paths, …, and their results as properties."""
+        from omnigraph.spark.installed import require_spark
+
         require_spark("graph.analytics")
         from omnigraph.spark.analytics.analytics import Analytics
 
@@ -157,15 +147,25 @@ class Graph:
 
         With `engine="spark"` the result is a Spark DataFrame over that state: the query runs when the frame does.
         """
-        reading = self._reading(source, name, params, snapshot, branch)
-        options, world = self._with_embeddings(options), self._manifest.world
-        if engine == "local":
-            return run_query(*reading, options=options, world=world)
-        require_spark("a query with engine='spark'")
-        from omnigraph.spark.query.run import run_on_spark
-        from omnigraph.spark.session import spark_session
+        request = self._request(source, params, branch, snapshot, name, options)
+        return self._reading.on_spark(request, spark) if engine == "spark" else self._reading.run(request)
 
-        return run_on_spark(spark_session(session=spark, world=world), *reading, options=options, world=world)
+    def stream(
+        self,
+        source: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str = MAIN,
+        snapshot: Snapshot | str | None = None,
+        name: str | None = None,
+        options: ReadOptions = DEFAULT_OPTIONS,
+    ) -> pa.RecordBatchReader:
+        """Run a query whose result need not fit into memory: a reader that makes Arrow batches as they are taken.
+
+        Its rows are those of `query`, over one state of the graph however long reading takes. Without `order`, groups
+        and `distinct` the first batch comes at once; otherwise many matches wait on disk, within `options`.
+        """
+        return self._reading.stream(self._request(source, params, branch, snapshot, name, options))
 
     def explain(
         self,
@@ -178,8 +178,7 @@ class Graph:
         options: ReadOptions = DEFAULT_OPTIONS,
     ) -> Explanation:
         """How a query would run: its operators in order, estimates, indexes and traversal modes. Reads no rows."""
-        reading = self._reading(source, name, params, snapshot, branch)
-        return explain_query(*reading, options=self._with_embeddings(options), world=self._manifest.world)
+        return self._reading.explain(self._request(source, params, branch, snapshot, name, options))
 
     def analyze(
         self,
@@ -192,8 +191,7 @@ class Graph:
         options: ReadOptions = DEFAULT_OPTIONS,
     ) -> tuple[Result, Explanation]:
         """Run a query, and tell how it ran: rows and time of each operator, and the ways it went."""
-        reading = self._reading(source, name, params, snapshot, branch)
-        return analyze_query(*reading, options=self._with_embeddings(options), world=self._manifest.world)
+        return self._reading.analyze(self._request(source, params, branch, snapshot, name, options))
 
     def mutate(
         self,
@@ -211,6 +209,8 @@ class Graph:
         `if_commit`: only if the branch's newest commit is this one. `idempotency_key`: a second call with the same key
         on the same branch returns the first one's commit and changes nothing.
         """
+        from omnigraph.mutating import MutationRequest, run_mutation
+
         request = MutationRequest(source, name, params, branch, actor or self.actor, if_commit, idempotency_key)
         return run_mutation(self._manifest, self._schemas, self._queries, request)
 
@@ -239,6 +239,9 @@ class Graph:
         of files and for a quarantine; `spark` and `master` say which one. `on_error`: `"fail"`, or `og.quarantine(…)`.
         `embed`: make the vectors that are missing from the texts that `@embed` names.
         """
+        from omnigraph.loading import Loading, LoadRequest
+        from omnigraph.write.load.error_policy import FAIL
+
         request = LoadRequest(
             source=source,
             mode=mode,
@@ -273,6 +276,8 @@ class Graph:
         `table_key/id` to one of them, or a function of the conflict; whatever is left is `MergeConflicts`, and nothing
         is written. `dry_run` only tells what would happen.
         """
+        from omnigraph.versions.merge.merge import Merge, MergeOptions
+
         self._require_one_schema(source, into)
         options = MergeOptions(by_property=by_property, resolver=resolve, actor=actor or self.actor)
         merge = Merge(self._manifest, self._catalog, source, into, options)
@@ -285,6 +290,8 @@ class Graph:
 
     def diff(self, before: str, after: str) -> GraphDiff:
         """What changed between two states, each given as a branch or a commit id."""
+        from omnigraph.versions.diff import GraphDiff
+
         return GraphDiff(self._state(before), self._state(after), self._manifest.stores.tables)
 
     def changes(
@@ -292,7 +299,7 @@ class Graph:
         *,
         branch: str = MAIN,
         since: str | None = None,
-        limit: int = PAGE_CHANGES,
+        limit: int = 1_000,
         types: Sequence[str] | None = None,
         kinds: Sequence[Kind] | None = None,
         ops: Sequence[Op] | None = None,
@@ -308,6 +315,8 @@ class Graph:
 
     def change_feed(self, *, branch: str = MAIN) -> ChangeFeed:
         """The change feed of a branch: its places, its commits, and their changes in pieces for other processes."""
+        from omnigraph.versions.changes import ChangeFeed
+
         return self._feeds.setdefault(branch, ChangeFeed(self._manifest, branch))
 
     def commit_changes(
@@ -319,11 +328,15 @@ class Graph:
         ops: Sequence[Op] | None = None,
     ) -> CommitChanges:
         """What one commit did against its first parent; iterate it, or take Arrow from its `deltas()`."""
+        from omnigraph.versions.changes import changes_of, wanted
+
         line, _ = self._manifest.find(commit_id)
         return changes_of(self._manifest, commit_id, wanted(line.state.locations, types, kinds, ops))
 
     def baseline(self, *, branch: str = MAIN, types: Sequence[str] | None = None) -> Baseline:
         """The newest state of a branch to begin a copy with: its `records()`, and the `cursor` to keep it by."""
+        from omnigraph.versions.baseline import take_baseline
+
         return take_baseline(self._manifest, self.change_feed(branch=branch), self._catalog, types)
 
     def export(
@@ -342,20 +355,18 @@ class Graph:
         With `engine="spark"` many tasks write many files, of any format, below a new directory or a prefix of a bucket.
         What is exported and loaded into an empty graph of the same schema is the same graph.
         """
-        snapshot = self.snapshot(branch=branch, commit_id=commit_id)
-        catalog = self._schemas.of(snapshot.schema).catalog
+        from omnigraph.exporting import Export
+
+        state = self.snapshot(branch=branch, commit_id=commit_id)
+        export = Export(state, self._schemas.of(state.schema).catalog, path, format, types)
         if engine == "spark":
-            return self._export_on_spark(snapshot, catalog, os.fspath(path), format, types, spark)
-        tables, place = self._manifest.stores.tables, Path(path)
-        if format != "jsonl":
-            written = export_tables(snapshot, tables, catalog, place, form=format, types=types)
-            return [*written.values()]
-        with place.open("wb") as file:
-            file.writelines(export_records(snapshot, tables, catalog, types=types))
-        return [place]
+            return export.write_on_spark(self._manifest, spark)
+        return export.write(self._manifest)
 
     def ensure_indices(self, *, branch: str = MAIN) -> IndexReport:
         """Build the indexes that the schema declares and that are missing, as one commit."""
+        from omnigraph.upkeep.indices import IndexBuild
+
         return IndexBuild(self._manifest, self._catalog, branch=branch, actor=self.actor).run()
 
     def optimize(self, *, branch: str = MAIN, engine: Literal["auto", "local", "spark"] = "auto") -> OptimizeReport:
@@ -364,8 +375,12 @@ class Graph:
         `engine="spark"` has the tables rewritten by Spark tasks. Tables that another program has written to are
         skipped, and the report says so.
         """
+        from omnigraph.upkeep.optimize import Optimize
+
         execute = None
         if engine == "spark":
+            from omnigraph.spark.installed import require_spark
+
             require_spark("optimize on Spark")
             from omnigraph.spark.compaction import execute_on_spark
 
@@ -377,7 +392,7 @@ class Graph:
         *,
         keep: int | None = 10,
         older_than: dt.timedelta | None = None,
-        grace: dt.timedelta = DEFAULT_GRACE,
+        grace: dt.timedelta = dt.timedelta(minutes=10),
         dry_run: bool = False,
     ) -> CleanupReport:
         """Delete table versions that no branch's newest `keep` commits need, and files that nothing needs.
@@ -387,6 +402,8 @@ class Graph:
         readers that hold it. `dry_run` only tells what would go. A commit whose state is gone stays in the history;
         reading it is `VersionReclaimed`.
         """
+        from omnigraph.upkeep.cleanup import Cleanup
+
         return Cleanup(self._manifest, keep, older_than, grace, dry_run=dry_run).run()
 
     def repair(self, *, confirm: bool = False, force: bool = False) -> RepairReport:
@@ -395,6 +412,8 @@ class Graph:
         Changes that only rearranged files are taken by `confirm` alone; those that may have changed rows need `force`
         as well, because nothing has validated them.
         """
+        from omnigraph.upkeep.repair import Repair
+
         return Repair(self._manifest, confirm=confirm, force=force, actor=self.actor).run()
 
     def plan_schema(self, schema: str | Path, *, allow_data_loss: bool = False) -> MigrationPlan:
@@ -423,6 +442,9 @@ class Graph:
         return self._schemas.attempt(MAIN, attempt)
 
     def _schema_change(self, schema: str | Path, *, allow_data_loss: bool, actor: str | None = None) -> SchemaApply:
+        from omnigraph.language.schema.compile import compile_schema
+        from omnigraph.write.schema.apply import SchemaApply
+
         source, name = (schema.read_text("utf-8"), str(schema)) if isinstance(schema, Path) else (schema, "<schema>")
         desired = compile_schema(source, name)
         accepted = self._schemas.current()
@@ -454,6 +476,8 @@ class Graph:
         self, type_name: str, entity_id: str, *, branch: str = MAIN, snapshot: Snapshot | str | None = None
     ) -> Entity | None:
         """One node or edge as it is on a branch, or as it was in a snapshot, commit or tag; None if it is not there."""
+        from omnigraph.versions.entities import entity_at
+
         state = self._snapshot(snapshot, branch)
         return entity_at(self._manifest.stores.tables, state, type_name, entity_id)
 
@@ -467,12 +491,16 @@ class Graph:
         snapshot: Snapshot | str | None = None,
     ) -> Blob:
         """A blob of a node or edge, to be read whole or in parts; `NotFound` if there is none."""
+        from omnigraph.read.blob import open_blob
+
         state = self._snapshot(snapshot, branch)
         catalog = self._schemas.of(state.schema).catalog
         return open_blob(state, self._manifest.stores.tables, catalog, type_name, entity_id, property_name)
 
     def history(self, type_name: str, entity_id: str, *, branch: str = MAIN) -> EntityHistory:
         """Everything that a node or edge has been on a branch, with the commits that made it so, the newest first."""
+        from omnigraph.versions.entities import history_of
+
         return history_of(self._manifest.stores.tables, self._manifest.fresh_line(branch), type_name, entity_id)
 
     def revert(
@@ -490,6 +518,9 @@ class Graph:
         What was changed again since is a conflict, settled by `resolve` as in a merge: `"ours"` is the branch as it is,
         `"theirs"` as it was before the commit. Whatever is left is `RevertConflicts`, and nothing is written.
         """
+        from omnigraph.versions.merge.reconcile import Settings
+        from omnigraph.versions.revert import Revert
+
         settings = Settings(by_property=by_property, resolver=resolve)
         revert = Revert(self._manifest, self._catalog, commit_id, branch, settings)
         return revert.preview() if dry_run else revert.run(actor or self.actor)
@@ -504,25 +535,22 @@ class Graph:
 
     def recoveries(self) -> list[Recovery]:
         """The operations that died and were finished or undone, the oldest first."""
+        from omnigraph.write.recovery.audit import recoveries
+
         return recoveries(self._manifest.stores)
 
     def refresh(self) -> None:
         """Finish or undo operations that died since the graph was opened, and see what others have changed."""
+        from omnigraph.write.recovery.sweep import sweep
+
         if not self.read_only:
             sweep(self._manifest)
         self._manifest.fresh_line(MAIN)
 
     def _embeddings(self) -> Embeddings:
+        from omnigraph.embeddings.settings import from_environment
+
         return self.embeddings if self.embeddings is not None else from_environment(self._manifest.world)
-
-    def _with_embeddings(self, options: ReadOptions) -> ReadOptions:
-        return options if options.embed is not None else replace(options, embed=self._embedded)
-
-    def _embedded(self, text: str, declared: Property) -> Sequence[float]:
-        """The vector of a text that is looked for."""
-        found = self._embeddings().of_property([text], declared, purpose="query", world=self._manifest.world)
-        vector: list[float] = found[0].tolist()
-        return vector
 
     def _require_one_schema(self, source: str, target: str) -> None:
         theirs, ours = (self._schemas.of(self.snapshot(branch=each).schema).hash for each in (source, target))
@@ -532,23 +560,6 @@ class Graph:
                 "was made from a commit before a change of schema. Export what is wanted and load it instead."
             )
 
-    def _export_on_spark(
-        self,
-        snapshot: Snapshot,
-        catalog: Catalog,
-        where: str,
-        form: Literal["jsonl", "parquet", "csv"],
-        types: Sequence[str] | None,
-        spark: SparkSession | None,
-    ) -> list[Path | str]:
-        require_spark("an export with engine='spark'")
-        from omnigraph.spark.export import export_files
-        from omnigraph.spark.session import spark_session
-
-        session = spark_session(session=spark, world=self._manifest.world)
-        files = export_files(session, self._manifest, catalog, snapshot, where, form=form, types=types)
-        return [each.file if "://" in each.file else Path(each.file) for each in files]
-
     def _snapshot(self, given: Snapshot | str | None, branch: str) -> Snapshot:
         if given is None:
             return self._manifest.snapshot(branch)
@@ -557,21 +568,24 @@ class Graph:
     def _state(self, name: str) -> Snapshot:
         return self.snapshot(branch=name) if name in self.branches else self.snapshot(commit_id=name)
 
-    def _reading(
+    @property
+    def _reading(self) -> Reading:
+        from omnigraph.reading import Reading
+
+        return Reading(self._manifest, self._schemas, self._queries, self._embeddings)
+
+    def _request(
         self,
         source: str,
-        name: str | None,
         params: Mapping[str, object] | None,
-        snapshot: Snapshot | str | None,
         branch: str,
-    ) -> tuple[Snapshot, TableStore, Catalog, CheckedQuery, dict[str, object]]:
-        """What a read is of: one state of the graph, and a query that was checked, with its values."""
-        state = self._snapshot(snapshot, branch)
-        catalog = self._schemas.of(state.schema).catalog
-        checked = self._queries.checked(source, name, catalog)
-        if isinstance(checked, CheckedMutation):
-            raise InvalidInput(f"query {checked.name!r} changes the graph: run it with mutate().")
-        return state, self._manifest.stores.tables, catalog, checked, bind_params(checked, params)
+        snapshot: Snapshot | str | None,
+        name: str | None,
+        options: ReadOptions,
+    ) -> ReadRequest:
+        from omnigraph.reading import ReadRequest
+
+        return ReadRequest(source, params, name, self._snapshot(snapshot, branch), options)
 
     def __repr__(self) -> str:
         mode = ", read-only" if self.read_only else ""

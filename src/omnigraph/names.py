@@ -29,9 +29,13 @@ class Branches:
         """All branches, main first."""
         return self._manifest.branches()
 
-    def delete(self, name: str) -> None:
-        """Remove a branch and what only it has. Refused for main, and while anything stands on it."""
-        self._manifest.delete_branch(name)
+    def delete(self, name: str, *, force: bool = False) -> None:
+        """Remove a branch and what only it has. Refused for main, and while anything stands on it.
+
+        Also refused while two other branches have merged it and not each other: a merge of the two goes back to its
+        commits. Merge them first; with `force` it is deleted all the same.
+        """
+        self._manifest.delete_branch(name, force=force)
 
     def __contains__(self, name: object) -> bool:
         return name in {each.name for each in self.list()}

@@ -11,7 +11,6 @@ from omnigraph.schema_contract import blueprint
 from omnigraph.store.compaction import DEFAULT_FOLD
 from omnigraph.store.location import parse_location
 from omnigraph.world import REAL, World
-from omnigraph.write.recovery.sweep import sweep
 
 if TYPE_CHECKING:
     import os
@@ -51,5 +50,7 @@ def open_graph(
     fold = DEFAULT_FOLD if auto_compact else None
     manifest = GraphManifest(location, read_only=read_only, world=world, fold=fold)
     if not read_only:
+        from omnigraph.write.recovery.sweep import sweep
+
         sweep(manifest)
     return Graph(manifest, actor=actor)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -80,6 +82,41 @@ def spawn(place: Path) -> Callable[..., Ran]:
         return Ran(done.returncode, done.stdout, done.stderr)
 
     return ran
+
+
+@pytest.fixture
+def at_a_terminal(place: Path) -> Callable[..., tuple[int, str]]:
+    """Run with a terminal as all three streams; the exit code, and what was shown."""
+
+    def ran(*words: str, answer: str | None = None, **environment: str | None) -> tuple[int, str]:
+        ours, theirs = pty.openpty()
+        whole = {**REAL.environ, "COLUMNS": "120", "TERM": "xterm", "NO_COLOR": "1", **environment}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "omnigraph.cli", *words],
+            cwd=place,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env={name: value for name, value in whole.items() if value is not None},
+        )
+        os.close(theirs)
+        if answer is not None:
+            os.write(ours, f"{answer}\n".encode())
+        shown = _everything(ours)
+        return process.wait(timeout=60), shown.decode()
+
+    return ran
+
+
+def _everything(terminal: int) -> bytes:
+    shown = b""
+    try:
+        while chunk := os.read(terminal, 4096):
+            shown += chunk
+    except OSError:  # the other end is closed, which is how a terminal says that it is over
+        pass
+    os.close(terminal)
+    return shown
 
 
 @pytest.fixture

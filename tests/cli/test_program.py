@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import os
-import pty
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
-import typer
-from typer.core import TyperGroup
 
 from omnigraph import __version__
-from omnigraph.cli.main import app
-from omnigraph.world import REAL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from cli.conftest import Ran
 
     Run = Callable[..., Ran]
+    Terminal = Callable[..., tuple[int, str]]
 
-HEAVY = ("lance", "pyarrow", "duckdb", "pyspark", "pydantic", "obstore", "numpy", "sqlglot")
+ENGINES = ("duckdb", "pyspark", "pydantic", "sqlglot", "urllib3")
+HEAVY = ("lance", "pyarrow", "numpy", "obstore", "rich", *ENGINES)
 
 
 def test_exit_codes_of_a_real_process(spawn: Run) -> None:
@@ -106,6 +103,7 @@ def test_an_unknown_command_is_told_with_what_was_meant(run: Run) -> None:
     "words",
     [
         ["--help"],
+        ["load", "--help"],
         ["version"],
         ["profile", "list"],
         ["completion", "bash"],
@@ -116,59 +114,28 @@ def test_an_unknown_command_is_told_with_what_was_meant(run: Run) -> None:
     ],
 )
 def test_what_opens_no_graph_loads_no_engine(place: Path, words: list[str]) -> None:
+    assert _loaded(place, words, HEAVY) == "[]"
+
+
+@pytest.mark.parametrize(
+    "words", [["snapshot"], ["branch", "list"], ["commit", "list"], ["schema", "show"]], ids=" ".join
+)
+def test_looking_at_a_graph_loads_nothing_that_queries_or_writes(place: Path, graph: str, words: list[str]) -> None:
+    assert _loaded(place, [*words, graph], ENGINES) == "[]"
+
+
+def _loaded(place: Path, words: list[str], modules: tuple[str, ...]) -> str:
+    """Which of these modules a run of the program has loaded."""
     script = (
         "import sys\n"
         "from omnigraph.cli.main import main\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        f"print('heavy:', [each for each in {HEAVY!r} if each in sys.modules])\n"
+        f"print([each for each in {modules!r} if each in sys.modules])\n"
     )
-
     done = subprocess.run(
         [sys.executable, "-c", script, *words], cwd=place, capture_output=True, text=True, timeout=60, check=True
     )
-
-    assert done.stdout.splitlines()[-1] == "heavy: []"
-
-
-# -- help --------------------------------------------------------------------------------------------------------------
-
-
-def _commands(group: TyperGroup, *before: str) -> Iterator[tuple[str, ...]]:
-    for name, command in group.commands.items():
-        yield (*before, name)
-        if isinstance(command, TyperGroup):
-            yield from _commands(command, *before, name)
-
-
-def _program() -> TyperGroup:
-    found = typer.main.get_command(app)
-    assert isinstance(found, TyperGroup)
-    return found
-
-
-@pytest.mark.parametrize("words", list(_commands(_program())), ids=" ".join)
-def test_every_command_explains_itself_and_each_of_its_options(run: Run, words: tuple[str, ...]) -> None:
-    long, short = run(*words, "--help"), run(*words, "-h")
-
-    assert long.code == 0
-    assert long.out == short.out
-    assert f"Usage: omnigraph {' '.join(words)}" in long.out
-    command = _program()
-    for word in words:
-        assert isinstance(command, TyperGroup)
-        command = command.commands[word]  # type: ignore[assignment]
-    assert command.help
-    assert all(getattr(each, "help", None) for each in command.params), "every option says what it is for"
-
-
-def test_scope_flags_are_shown_where_they_mean_something(run: Run) -> None:
-    assert "--store" in run("snapshot", "--help").out
-    assert "--store" not in run("version", "--help").out
-    assert "--cluster" in run("lint", "--help").out
-    assert "--cluster" not in run("snapshot", "--help").out
-    assert "--yes" in run("branch", "delete", "--help").out
-    assert "--yes" not in run("branch", "create", "--help").out
-    assert "--server" not in run("--help").out
+    return done.stdout.splitlines()[-1]
 
 
 # -- completion --------------------------------------------------------------------------------------------------------
@@ -194,32 +161,8 @@ def test_commands_and_options_are_completed(spawn: Run) -> None:
 # -- at a terminal -----------------------------------------------------------------------------------------------------
 
 
-def _at_a_terminal(place: Path, *words: str, answer: str | None = None) -> tuple[int, str]:
-    """Run with a terminal as all three streams; what was shown, and the exit code."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "omnigraph.cli", *words],
-        cwd=place,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env={**REAL.environ, "COLUMNS": "120", "TERM": "xterm", "NO_COLOR": "1"},
-    )
-    os.close(theirs)
-    if answer is not None:
-        os.write(ours, f"{answer}\n".encode())
-    shown = b""
-    try:
-        while chunk := os.read(ours, 4096):
-            shown += chunk
-    except OSError:  # the other end is closed, which is how a terminal says that it is over
-        pass
-    os.close(ours)
-    return process.wait(timeout=60), shown.decode()
-
-
-def test_a_person_sees_tables(place: Path, graph: str) -> None:
-    code, shown = _at_a_terminal(place, "snapshot", graph)
+def test_a_person_sees_tables(at_a_terminal: Terminal, graph: str) -> None:
+    code, shown = at_a_terminal("snapshot", graph)
 
     assert code == 0
     assert "published_dataset_version" not in shown
@@ -227,8 +170,8 @@ def test_a_person_sees_tables(place: Path, graph: str) -> None:
     assert "Person" in shown
 
 
-def test_a_person_is_asked_before_something_remote_is_destroyed(place: Path) -> None:
-    code, shown = _at_a_terminal(place, "branch", "delete", "b", "--uri", "s3://no-such-bucket/g", answer="no")
+def test_a_person_is_asked_before_something_remote_is_destroyed(at_a_terminal: Terminal) -> None:
+    code, shown = at_a_terminal("branch", "delete", "b", "--uri", "s3://no-such-bucket/g", answer="no")
 
     assert code == 1
     assert "Continue?" in shown

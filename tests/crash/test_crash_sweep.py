@@ -26,6 +26,8 @@ BOUNDED = [
     ("delete", "create_branch"),
     ("merge",),
     ("revert", "tag"),
+    ("insert_in_three_tables", "merge_from_main"),
+    ("insert", "catch_up"),
 ]
 TRIPLES = 30
 

@@ -86,6 +86,11 @@ def merge_from_main(graph: og.Graph, number: int) -> None:
     graph.merge("main", into="side")
 
 
+def catch_up(graph: og.Graph, number: int) -> None:
+    """A branch that has written little takes main's tables, most of them as they are."""
+    graph.merge("main", into="fresh")
+
+
 def revert(graph: og.Graph, number: int) -> None:
     """The load that everything began with is in the way of itself; the newest commit never is."""
     newest = next(each for each in graph.commits() if each.parent is not None)
@@ -104,7 +109,7 @@ OPERATIONS: dict[str, Callable[[og.Graph, int], None]] = {
     each.__name__: each
     for each in (
         insert, insert_in_three_tables, update, delete, load, overwrite, create_branch, first_write_to_a_branch, merge,
-        merge_from_main, revert, tag, ensure_indices,
+        merge_from_main, catch_up, revert, tag, ensure_indices,
     )
 }  # fmt: skip
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from manifest.graphs import BLUEPRINT, EAGER, at, publish_next, reopen, request
 from omnigraph import failpoints
+from omnigraph.errors import Contention
 from omnigraph.manifest.graph_manifest import GraphManifest, create_manifest
 from omnigraph.manifest.layout import MAIN
 from omnigraph.store import probe
+from omnigraph.world import REAL
 
 if TYPE_CHECKING:
     from omnigraph.manifest.publisher import NewVersion, PublishRequest
@@ -99,3 +101,23 @@ def publish_dying(uri: str, what: PublishRequest, branch: str, failpoint: str) -
     graph = reopen(uri)
     failpoints.arm(failpoint)
     return graph.publish(what, branch=branch).commit.id
+
+
+def publish_patiently(uri: str, table_key: str, times: int, branch: str = MAIN) -> None:
+    """Publish the next version of a table a few times, tidying eagerly, and again when others were always first."""
+    graph = GraphManifest(at(uri), upkeep=EAGER)
+    deadline = REAL.monotonic() + 60
+    while times:
+        try:
+            publish_next(graph, table_key, branch=branch)
+            times -= 1
+        except Contention:
+            assert REAL.monotonic() < deadline
+
+
+def create_branches(uri: str, prefix: str, count: int) -> None:
+    """Make branches one after the other, from whatever is newest, and publish to each."""
+    graph = GraphManifest(at(uri), upkeep=EAGER)
+    for number in range(count):
+        graph.create_branch(f"{prefix}-{number}")
+        publish_next(graph, branch=f"{prefix}-{number}")

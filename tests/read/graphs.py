@@ -16,7 +16,7 @@ from omnigraph.language.schema.indexes import table_indexes
 from omnigraph.manifest.layout import table_path
 from omnigraph.manifest.snapshot import Snapshot, TableEntry
 from omnigraph.read.options import ReadOptions
-from omnigraph.read.query import run_query
+from omnigraph.read.query import PreparedQuery
 from omnigraph.store.indexes import IndexSpec, stage_indexes
 from omnigraph.store.location import parse_location
 from omnigraph.store.staging import commit_staged, create_table, stage_append, stage_delete_ids, stage_upsert
@@ -49,11 +49,14 @@ class Graph:
         assert isinstance(checked, CheckedQuery)
         return checked
 
-    def query(self, text: str, params: Mapping[str, object] | None = None, **options: Any) -> Result:
+    def prepared(self, text: str, params: Mapping[str, object] | None = None, **options: Any) -> PreparedQuery:
         checked = self.checked(text if text.lstrip().startswith("query") else f"query q() {{ {text} }}")
         given = ReadOptions(**options)
         bound = bind_params(checked, params or {})
-        return run_query(self.snapshot, self.store, self.catalog, checked, bound, now=NOW, options=given)
+        return PreparedQuery(self.snapshot, self.store, self.catalog, checked, bound, given, now=NOW)
+
+    def query(self, text: str, params: Mapping[str, object] | None = None, **options: Any) -> Result:
+        return self.prepared(text, params, **options).run()
 
     def rows(self, text: str, params: Mapping[str, object] | None = None, **options: Any) -> list[tuple[Any, ...]]:
         return [tuple(row.values()) for row in self.query(text, params, **options).to_pylist()]

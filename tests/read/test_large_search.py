@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from omnigraph.read.execute.table_rows import SMALL_TABLE
-from omnigraph.read.query import analyze_query
+from omnigraph.read.query import PreparedQuery
 from read.graphs import make_graph
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def test_what_was_asked_of_the_table_is_told(graph: Graph) -> None:
     checked = graph.checked(
         "query q() { match { $d: Doc } return { $d.slug } order { nearest($d.embedding, [0.5, 0.5]) } limit 2 }"
     )
-    result, told = analyze_query(graph.snapshot, graph.store, graph.catalog, checked, {})
+    result, told = PreparedQuery(graph.snapshot, graph.store, graph.catalog, checked, {}).analyze()
     assert len(result) == 2
     assert "Doc.embedding: the best 64" in told.lines[-1].ways
     assert [line.rows for line in told.lines] == [64, 2]

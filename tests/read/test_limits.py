@@ -9,7 +9,7 @@ import pytest
 from omnigraph.errors import InvalidInput, QueryCancelled, QueryTimedOut, QueryTooLarge
 from omnigraph.read.cache import ReadCache
 from omnigraph.read.options import ReadOptions
-from omnigraph.read.query import analyze_query, explain_query
+from omnigraph.read.query import PreparedQuery
 from omnigraph.store.counting import counting
 from read.conftest import SOCIAL, edge, person
 from read.graphs import make_graph
@@ -90,7 +90,7 @@ def test_an_overflow_in_arithmetic_is_an_error_of_the_query(crowd: Graph) -> Non
 
 def explained(graph: Graph, text: str, **options: Any) -> str:
     checked = graph.checked(f"query q() {{ {text} }}")
-    return str(explain_query(graph.snapshot, graph.store, graph.catalog, checked, {}, options=ReadOptions(**options)))
+    return str(PreparedQuery(graph.snapshot, graph.store, graph.catalog, checked, {}, ReadOptions(**options)).explain())
 
 
 def test_a_plan_tells_its_operators_estimates_indexes_and_modes(crowd: Graph) -> None:
@@ -125,7 +125,7 @@ def test_the_plan_begins_where_there_is_least(crowd: Graph) -> None:
 
 def test_an_analysis_has_rows_and_times(social: Graph) -> None:
     checked = social.checked("query q() { match { $p knows $f } return { $f.name } order { $f.name } }")
-    result, told = analyze_query(social.snapshot, social.store, social.catalog, checked, {})
+    result, told = PreparedQuery(social.snapshot, social.store, social.catalog, checked, {}).analyze()
     assert [row["f.name"] for row in result] == ["Bob", "Charlie", "Diana"]
     assert [line.rows for line in told.lines][-2:] == [3, 3]
     assert all(line.seconds is not None and line.seconds >= 0 for line in told.lines)

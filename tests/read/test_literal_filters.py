@@ -9,7 +9,7 @@ import pytest
 
 from omnigraph.language.query import bind_params
 from omnigraph.read.plan.operators import Keep, Scan
-from omnigraph.read.query import prepare
+from omnigraph.read.query import PreparedQuery
 from read.conftest import edge
 from read.graphs import make_graph
 
@@ -134,7 +134,7 @@ def test_a_simple_condition_is_pushed_into_the_scan_and_not_evaluated_again(tmp_
     checked = graph.checked(
         'query q() { match { $t: Thing $t.count > 1 $t.firstName contains "x" } return { $t.name } }'
     )
-    plan = prepare(graph.snapshot, graph.store, graph.catalog, checked, bind_params(checked, {}))
+    plan = PreparedQuery(graph.snapshot, graph.store, graph.catalog, checked, bind_params(checked, {})).plan()
     (scan,) = plan.steps
     assert isinstance(scan, Scan)
     assert scan.conditions.pushed is not None

@@ -13,7 +13,7 @@ from omnigraph.language.schema.arrow import table_arrow_schemas
 from omnigraph.manifest.genesis import Blueprint
 from omnigraph.manifest.graph_manifest import create_manifest
 from omnigraph.read.cache import cache_of
-from omnigraph.read.query import run_query
+from omnigraph.read.query import PreparedQuery
 from omnigraph.store.counting import counting
 from omnigraph.store.location import parse_location
 from omnigraph.store.staging import stage_append
@@ -50,7 +50,7 @@ def write(graph: GraphManifest, branch: str = "main", **records: list[dict[str, 
 def ask(graph: GraphManifest, snapshot: Snapshot) -> list[tuple[object, ...]]:
     checked = check_query(parse_queries(TEXT).queries[0], CATALOG)
     assert isinstance(checked, CheckedQuery)
-    result = run_query(snapshot, graph.stores.tables, CATALOG, checked, {})
+    result = PreparedQuery(snapshot, graph.stores.tables, CATALOG, checked, {}).run()
     return [tuple(row.values()) for row in result.to_pylist()]
 
 

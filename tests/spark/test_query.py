@@ -13,7 +13,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.language.query import bind_params
-from omnigraph.read.options import DEFAULT_OPTIONS
+from omnigraph.read.query import PreparedQuery
 from omnigraph.spark.query.run import run_on_spark
 from read.generated import SCHEMA, graph
 from read.graphs import NOW, make_graph
@@ -32,9 +32,7 @@ pytestmark = pytest.mark.spark
 def on_spark(spark: SparkSession, made: Graph, text: str, params: dict[str, Any]) -> DataFrame:
     checked = made.checked(text if text.lstrip().startswith("query") else f"query q() {{ {text} }}")
     bound = bind_params(checked, params)
-    return run_on_spark(
-        spark, made.snapshot, made.store, made.catalog, checked, bound, options=DEFAULT_OPTIONS, now=NOW
-    )
+    return run_on_spark(spark, PreparedQuery(made.snapshot, made.store, made.catalog, checked, bound, now=NOW))
 
 
 def comparable(value: Any) -> Any:

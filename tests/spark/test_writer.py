@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 
 import omnigraph as og
+from omnigraph.errors import SchemaChanged
+from omnigraph.spark.graph_door import GraphDoor
 from omnigraph.spark.streaming.sink import stream_into
+from omnigraph.spark.writer import Target
+from omnigraph.world import REAL
+from spark.loading import row_ids
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import DataFrame, SparkSession
 
 SCHEMA = """
@@ -34,7 +40,7 @@ def people(graph: og.Graph, branch: str = "main") -> list[tuple[Any, ...]]:
 
 
 def write(frame: DataFrame, graph: og.Graph, save: str = "append", **options: str) -> None:
-    frame.write.format("omnigraph").options(type="Person", **options).mode(save).save(graph.uri)
+    frame.write.format("omnigraph").options(**{"type": "Person", **options}).mode(save).save(graph.uri)
 
 
 @pytest.mark.spark
@@ -45,7 +51,78 @@ def test_a_frame_is_written_as_one_commit(graph: og.Graph, spark: SparkSession, 
     write(new, graph, key="once")
     assert people(graph) == [("Ada", 36), ("Bob", None), ("Cy", 1), ("Di", 2)]
     assert len(graph.commits()) == commits + 1
-    assert not list((tmp_path / "graph.omni" / "__spark_writes").glob("*/*"))
+    assert not (tmp_path / "graph.omni" / "__spark_writes").exists()
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_edges_are_checked_against_the_graph_and_named_by_their_row(graph: og.Graph, spark: SparkSession) -> None:
+    good = spark.createDataFrame([("Bob", "Ada"), ("Ada", "Ada")], "from string, to string").repartition(2)
+    write(good, graph, type="Knows")
+    ask = "query q() { match { $a: Person  $a knows $b } return { count($b) as n } }"
+    assert graph.query(ask).to_pylist() == [{"n": 3}]
+    bad = spark.createDataFrame([("Bob", "Ada"), ("Bob", "nobody")], "from string, to string").repartition(2)
+    with pytest.raises(PySparkException, match="'nobody'"):
+        write(bad, graph, type="Knows")
+    twice = spark.createDataFrame([("Cy", 1), ("Di", 2), ("Cy", 3)], "name string, age long").coalesce(1)
+    with pytest.raises(PySparkException, match=r"row 3: @unique violation on Person\.name: the key 'Cy' stands twice"):
+        write(twice, graph)
+    with pytest.raises(PySparkException, match="Person has no property 'agee': did you mean 'age'"):
+        write(spark.createDataFrame([("Cy", 1)], "name string, agee long"), graph)
+    assert graph.query(ask).to_pylist() == [{"n": 3}]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_many_rows_are_merged_by_the_process_that_commits(graph: og.Graph, spark: SparkSession) -> None:
+    frame = spark.range(0, 60_000, 1, 4).selectExpr("concat('p', id) as name", "id as age")
+    write(frame, graph)
+    before = row_ids(graph, "node:Person")
+    changed = spark.range(30_000, 90_000, 1, 4).selectExpr("concat('p', id) as name", "id + 1 as age")
+    write(changed, graph, mode="merge")
+    ask = "query q() { match { $p: Person } return { count($p) as n, sum($p.age) as s } }"
+    total = sum(range(30_000)) + sum(range(30_001, 90_001)) + 36
+    assert [int(each) for each in graph.query(ask).to_pylist()[0].values()] == [90_002, total]
+    after = row_ids(graph, "node:Person")
+    assert {name: after[name] for name in before} == before, "merged rows keep their stable row ids"
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_type_that_changed_since_the_write_was_planned_is_refused(graph: og.Graph, tmp_path: Path) -> None:
+    target = Target(GraphDoor(graph.uri), "Person", "append", "main", None, "k")
+    prepared = [target.prepared(["name", "age"]) for _ in range(2)]
+    told = [
+        each.write(iter([pa.record_batch({"name": [name], "age": [1]})]))
+        for each, name in zip(prepared, "xy", strict=True)
+    ]
+    graph.apply_schema(SCHEMA + "node City { name: String @key }")
+    prepared[0].commit([told[0]], "one")
+    assert [name for name, _ in people(graph)] == ["Ada", "Bob", "x"], "another type does not concern it"
+    graph.apply_schema(SCHEMA.replace("age: U64?", "age: U64?  nick: String?") + "node City { name: String @key }")
+    with pytest.raises(SchemaChanged):
+        prepared[1].commit([told[1]], "two")
+    assert [name for name, _ in people(graph)] == ["Ada", "Bob", "x"]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_what_a_killed_writer_left_is_collected_when_it_is_old(graph: og.Graph) -> None:
+    prepared = Target(GraphDoor(graph.uri), "Person", "append", "main", None, "k").prepared(["name"])
+    before = files(graph)
+    prepared.write(iter([pa.record_batch({"name": ["lost"]})]))
+    (left,) = files(graph) - before
+    graph.cleanup(keep=1)
+    assert left in files(graph), "a living writer may still need it"
+    eight_days_ago = REAL.now_us() / 1e6 - 8 * 86_400
+    os.utime(left, (eight_days_ago, eight_days_ago))
+    graph.cleanup(keep=1)
+    assert left not in files(graph)
+    assert people(graph) == [("Ada", 36), ("Bob", None)]
+
+
+def files(graph: og.Graph) -> set[str]:
+    return {str(each) for each in Path(graph.uri.removeprefix("file://")).glob("nodes/*/data/*")}
 
 
 @pytest.mark.spark

@@ -11,7 +11,7 @@ import pytest
 from omnigraph.errors import InvalidInput
 from omnigraph.store.filters import equal, one_of
 from omnigraph.store.location import parse_location
-from omnigraph.store.placed_changes import stage_placed
+from omnigraph.store.placed_changes import KEPT_IDS_SPAN, stage_placed
 from omnigraph.store.staging import commit_staged, stage_change
 from omnigraph.store.tables import TableStore
 
@@ -67,7 +67,7 @@ def test_rows_that_lie_far_apart_get_new_ids_and_rows_close_together_keep_theirs
     table = TableStore(parse_location(tmp_path)).open_newest("t")
     last = f"r{rows - 1:06d}"
     apart = commit_staged(stage_placed(table, _rows(r000001=1, **{last: 2}), [])).table
-    together = commit_staged(stage_placed(table_of(apart), _rows(r000002=3, r000003=4), [])).table
+    together = commit_staged(stage_placed(apart, _rows(r000002=3, r000003=4), [])).table
     facts = {row["id"]: row for row in together.read(ROW_FACTS, one_of("v", [1, 2, 3, 4])).to_pylist()}
     assert {row_id for row_id, row in facts.items() if row["_rowid"] >= rows} == {"r000001", last}
     assert facts["r000002"]["_rowid"] == 2

@@ -267,3 +267,42 @@ def _disagree(forked: Social) -> None:
     forked.do('delete Person where name = "Dan"', "feature")
     forked.do('update Person set { age: 32 } where name = "Alice"')
     forked.do('update Person set { age: 52 } where name = "Dan"')
+
+
+def _merged_by_both(social: Social) -> None:
+    """Main and `feature` have both merged `third`, each at another of its commits; then main removes what came so."""
+    social.graph.branches.create("third")
+    social.do('insert Person { name: "T" }', "third")
+    social.graph.merge("third", into="feature")
+    social.do('insert Person { name: "U" }', "third")
+    social.graph.merge("third")
+    social.do('delete Person where name = "T"')
+
+
+def test_a_branch_that_two_others_have_merged_is_kept_until_they_merge_each_other(forked: Social) -> None:
+    _merged_by_both(forked)
+    with pytest.raises(errors.BranchInUse, match="'main' and 'feature' have both merged 'third'"):
+        forked.graph.branches.delete("third")
+    forked.graph.merge("feature")
+    assert "T" not in forked.people()
+    forked.graph.branches.delete("third")
+    forked.graph.merge("main", into="feature")
+    assert "T" not in forked.people("feature")
+
+
+def test_it_can_be_deleted_by_force(forked: Social) -> None:
+    _merged_by_both(forked)
+    forked.graph.branches.delete("third", force=True)
+    assert "third" not in forked.graph.branches
+
+
+def test_a_branch_that_was_merged_once_or_before_the_others_parted_is_deleted_freely(forked: Social) -> None:
+    forked.graph.branches.create("third")
+    forked.do('insert Person { name: "T" }', "third")
+    forked.graph.merge("third")
+    forked.graph.branches.create("child")
+    forked.do('insert Person { name: "C" }', "child")
+    forked.do('insert Person { name: "F" }', "feature")
+    forked.graph.branches.delete("third")
+    forked.graph.merge("child")
+    assert {"T", "C"} <= set(forked.people())

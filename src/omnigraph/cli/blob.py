@@ -36,7 +36,11 @@ def get(
     length: Annotated[int | None, typer.Option("--length", metavar="N", help="At most so many bytes.")] = None,
     out: Annotated[str | None, typer.Option("--out", metavar="PATH", help="Write to a file.")] = None,
 ) -> None:
-    """Print the bytes of a blob, or a part of them."""
+    """Print the bytes of a blob, or a part of them.
+
+    $ omnigraph blob get node Document d-1 content --store library.omni --out d-1.pdf
+    $ omnigraph blob get node Document d-1 content --store library.omni --offset 0 --length 100
+    """
     if offset < 0 or (length is not None and length <= 0):
         raise InvalidInput("a part of a blob begins at 0 or later and is at least 1 byte long.")
     found, _ = _open(entity, type_name, entity_id, property_name, uri, branch, snapshot)
@@ -63,7 +67,10 @@ def stat(
     snapshot: SnapshotId = None,
     json: Json = False,
 ) -> None:
-    """Tell how a blob is kept, how large it is, and its tag, which changes when it does."""
+    """Tell how a blob is kept, how large it is, and its tag, which changes when it does.
+
+    $ omnigraph blob stat node Document d-1 content --store library.omni
+    """
     from omnigraph.cli.wire import present
 
     found, target = _open(entity, type_name, entity_id, property_name, uri, branch, snapshot)

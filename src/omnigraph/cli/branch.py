@@ -30,7 +30,11 @@ def create(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Make a branch. It costs nothing until it is written to."""
+    """Make a branch. It costs nothing until it is written to.
+
+    $ omnigraph branch create review --uri social.omni
+    $ omnigraph branch create last-week --uri social.omni --from main --at 01M7GP1WZ52FYZDCM3NRT8NXYP
+    """
     from omnigraph.cli.wire import present
 
     target = addressed(uri)
@@ -43,7 +47,10 @@ def create(
 
 @branch.command("list", cls=Command)
 def list_branches(uri: Uri = None, uri_option: UriOption = None, json: Json = False) -> None:
-    """List the branches, main first."""
+    """List the branches, main first.
+
+    $ omnigraph branch list social.omni
+    """
     if uri is not None and uri_option is not None:
         raise InvalidInput("a URI and --uri are mutually exclusive: address one graph in one way.")
     names = [each.name for each in addressed(uri or uri_option).open(read_only=True).branches.list()]
@@ -55,13 +62,23 @@ def list_branches(uri: Uri = None, uri_option: UriOption = None, json: Json = Fa
 
 
 @branch.command("delete", cls=Command)
-def delete(name: Name, uri: UriOption = None, json: Json = False) -> None:
-    """Delete a branch and what only it has. Refused while another branch stands on it."""
+def delete(
+    name: Name,
+    uri: UriOption = None,
+    json: Json = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also when two others have merged it and not each other since.")
+    ] = False,
+) -> None:
+    """Delete a branch and what only it has. Refused while another branch stands on it.
+
+    $ omnigraph branch delete review --uri social.omni
+    """
     from omnigraph.cli.wire import present
 
     target = addressed(uri)
     require_consent(f"deleting branch {name}", target.uri, is_local=target.is_local, json=json)
-    target.open().branches.delete(name)
+    target.open().branches.delete(name, force=force)
     if json:
         say_json({"uri": target.uri, "name": name, **present(actor_id=actor())})
     else:
@@ -85,6 +102,10 @@ def merge(
     """Merge a branch into another as one commit.
 
     Where they disagree (ours is --into, theirs is SOURCE), nothing is written unless everything is settled.
+
+    $ omnigraph branch merge review --uri social.omni --delete-branch
+    $ omnigraph branch merge review --uri social.omni --dry-run
+    $ omnigraph branch merge review --uri social.omni --resolve theirs
     """
     settled = resolver_of(resolve, resolve_file)
     graph = addressed(uri).open()

@@ -58,7 +58,11 @@ def poll(
     ops: Ops = None,
     json: Json = False,
 ) -> None:
-    """Tell what changed since a place, commit by commit, and the place to go on from."""
+    """Tell what changed since a place, commit by commit, and the place to go on from.
+
+    $ omnigraph changes poll --uri social.omni --start beginning
+    $ omnigraph changes poll --uri social.omni --start after:01M7GP1WZ52FYZDCM3NRT8NXYP --type Person
+    """
     refuse_together(cursor=cursor, start=start)
     graph = addressed(uri).open(read_only=True)
     feed = graph.change_feed(branch=branch or "main")
@@ -83,7 +87,10 @@ def baseline(
     types: Types = None,
     json: Json = False,
 ) -> None:
-    """Write the newest state of a branch as records, and tell the place from which to poll for what comes later."""
+    """Write the newest state of a branch as records, and tell the place from which to poll for what comes later.
+
+    $ omnigraph changes baseline --uri social.omni --out copy.jsonl
+    """
     from omnigraph.cli.whole_file import replace_whole_file
 
     graph = addressed(uri).open(read_only=True)

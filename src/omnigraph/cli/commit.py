@@ -36,7 +36,12 @@ def list_commits(
     limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="At most this many.")] = None,
     json: Json = False,
 ) -> None:
-    """List commits, the newest first."""
+    """List commits, the newest first.
+
+    $ omnigraph commit list social.omni --limit 10
+    $ omnigraph commit list social.omni --graph
+    $ omnigraph commit list social.omni --filter actor=act-ada
+    """
     refuse_together(graph=graph, json=json)
     wanted = dict(_filter(each) for each in filters or ())
     opened = addressed(uri).open(read_only=True)
@@ -61,7 +66,10 @@ def show(
     uri: UriOption = None,
     json: Json = False,
 ) -> None:
-    """Show one commit, whichever branch it was made on."""
+    """Show one commit, whichever branch it was made on.
+
+    $ omnigraph commit show 01M7GP1WZ52FYZDCM3NRT8NXYP --uri social.omni
+    """
     from omnigraph.cli.wire import commit_json
 
     found = addressed(uri).open(read_only=True).commit(commit_id)
@@ -85,7 +93,11 @@ def changes(
     ops: Ops = None,
     json: Json = False,
 ) -> None:
-    """Tell what one commit did against its first parent: every entity, before and after."""
+    """Tell what one commit did against its first parent: every entity, before and after.
+
+    $ omnigraph commit changes 01M7GP1WZ52FYZDCM3NRT8NXYP --uri social.omni
+    $ omnigraph commit changes 01M7GP1WZ52FYZDCM3NRT8NXYP --uri social.omni --kind node --op update
+    """
     from omnigraph.cli.change_output import cause_json, change_json, change_lines
     from omnigraph.cli.wire import present
 

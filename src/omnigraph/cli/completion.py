@@ -16,7 +16,8 @@ def completion(
 ) -> None:
     """Print or install completion for a shell.
 
-    For this session alone: source <(omnigraph completion bash)
+    $ omnigraph completion bash --install
+    $ omnigraph completion zsh > _omnigraph
     """
     from typer._completion_shared import get_completion_script
     from typer._completion_shared import install as write

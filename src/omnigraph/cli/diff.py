@@ -23,7 +23,11 @@ def diff(
     rows: Annotated[bool, typer.Option("--rows", help="Show every entity that differs, not only how many.")] = False,
     json: Json = False,
 ) -> None:
-    """Tell what was added, changed and removed between two branches or commits, by type."""
+    """Tell what differs between two branches or commits. What was added, changed and removed is told by type.
+
+    $ omnigraph diff main review --uri social.omni
+    $ omnigraph diff 01M7GP1WZ52FYZDCM3NRT8NXYP main --uri social.omni --json
+    """
     found = addressed(uri).open(read_only=True).diff(before, after)
     if json:
         say_json({"before": before, "after": after, "datasets": list(_datasets(found, rows=rows))})

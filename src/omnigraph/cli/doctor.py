@@ -10,11 +10,13 @@ from omnigraph.errors import GraphUnavailable, NotAGraph
 
 
 def doctor(uri: Uri = None, json: Json = False) -> None:
-    """Find out whether a store is safe for a graph, and whether the graph there opens.
+    """Find out whether a store is safe for a graph. A graph that is there must open as well.
 
     Four writers race for a few small objects below the graph's place, which are then removed.
 
     Exit 1 when the store would lose commits, or when the graph cannot be opened.
+
+    $ omnigraph doctor s3://bucket/social.omni
     """
     target = addressed(uri)
     with working(f"probing {target.uri}"):

@@ -36,7 +36,11 @@ def embed(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Make vectors for the records of a file that have none, with the provider that the environment names."""
+    """Make vectors for the records of a file that have none. The provider is the one that the environment names.
+
+    $ omnigraph embed --input docs.jsonl --output docs.embedded.jsonl --spec spec.json
+    $ omnigraph embed --seed seed.yaml --type Document --reembed-all
+    """
     from omnigraph.embeddings.offline import FileEmbedding
     from omnigraph.embeddings.providers import Mock
     from omnigraph.embeddings.settings import from_environment

@@ -32,7 +32,11 @@ def export(
     ] = "local",
     jsonl: Annotated[bool, typer.Option("--jsonl", hidden=True, help="Has no effect: this is the default.")] = False,
 ) -> None:
-    """Print the graph as JSONL records, or write files. Loaded into an empty graph, they make the same graph."""
+    """Print the graph as JSONL records, or write files. Loaded into an empty graph, they make the same graph.
+
+    $ omnigraph export social.omni --type Person > people.jsonl
+    $ omnigraph export social.omni --format parquet --out tables
+    """
     refuse_together(branch=branch, at=at)
     if jsonl:
         note("warning: --jsonl has no effect: export prints JSONL")

@@ -6,7 +6,10 @@ from omnigraph.cli.scopes import addressed
 
 
 def ensure_indices(uri: Uri = None, branch: Branch = None, json: Json = False) -> None:
-    """Build the indexes that the schema declares and that are missing, as one commit."""
+    """Build the indexes that are declared and missing. All of them are one commit.
+
+    $ omnigraph ensure-indices social.omni
+    """
     from omnigraph.cli.wire import commit_json
 
     target = addressed(uri)

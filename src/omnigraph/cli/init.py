@@ -17,7 +17,11 @@ def init(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Make a new graph from a schema. An existing graph is never touched."""
+    """Make a new graph from a schema. An existing graph is never touched.
+
+    $ omnigraph init --schema schema.pg social.omni
+    $ omnigraph init --schema schema.pg s3://bucket/social.omni
+    """
     source = read_text(schema, "schema file")
     _refuse_cluster_member(uri)
     from omnigraph.opening import init as make

@@ -24,7 +24,11 @@ def lint(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Check queries against a schema file or a graph's schema. Exit 1 when something is wrong."""
+    """Check queries against a schema file or a graph's schema. Exit 1 when something is wrong.
+
+    $ omnigraph lint --schema schema.pg --query queries.gq
+    $ omnigraph lint social.omni --query queries.gq --json
+    """
     text = read_text(query, "query file")
     source, catalog = _schema(uri, schema)
     from omnigraph.language.query.linting import lint as check

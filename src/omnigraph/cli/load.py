@@ -49,7 +49,12 @@ def load(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Load nodes and edges as one commit: all of them, or none."""
+    """Load nodes and edges as one commit: all of them, or none.
+
+    $ omnigraph load social.omni --data people.jsonl --mode merge
+    $ omnigraph load social.omni --data 'rows/*.parquet' --mode append --branch import --from main
+    $ omnigraph load social.omni --data big/ --mode overwrite --engine spark --master 'local[4]'
+    """
     target = addressed(uri)
     how = {"engine": engine, "master": master, "idempotency_key": idempotency_key, "embed": embed}
     told = _loaded(target, data, mode, branch, from_, strict=True, json=json, **how)
@@ -70,7 +75,10 @@ def ingest(
     mode: Annotated[Mode, typer.Option("--mode", help=_MODES)] = "merge",
     json: Json = False,
 ) -> None:
-    """Load with a forgiving reader. The name of earlier releases for what `load` does."""
+    """Load with a forgiving reader. The name of earlier releases for what `load` does.
+
+    $ omnigraph ingest social.omni --data people.jsonl
+    """
     note("warning: `ingest` is now `load`, which names its --mode")
     target = addressed(uri)
     told = _loaded(target, data, mode, branch, from_, strict=False, json=json)

@@ -41,7 +41,11 @@ def mutate(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Run a mutation. All its statements become one commit, or nothing does."""
+    """Run a mutation. All its statements become one commit, or nothing does.
+
+    $ omnigraph mutate add --query queries.gq --params '{"name": "Ada"}' --store social.omni
+    $ omnigraph mutate -e 'query q() { delete Person where age < 18 }' --store social.omni --branch review
+    """
     source = query_source(query, query_string, "mutate")
     values = parameters(params, params_file)
     target = addressed()

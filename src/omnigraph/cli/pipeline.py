@@ -28,7 +28,10 @@ RunId = Annotated[
 
 @pipeline.command("validate", cls=Command)
 def validate(file: File, json: Json = False) -> None:
-    """Check a pipeline file against the schema of its graph, without Spark."""
+    """Check a pipeline file against the schema of its graph, without Spark.
+
+    $ omnigraph pipeline validate pipeline.yaml
+    """
     read, target = _read(file)
     read.validate(target.open(read_only=True))
     if json:
@@ -39,7 +42,10 @@ def validate(file: File, json: Json = False) -> None:
 
 @pipeline.command("plan", cls=Command)
 def plan(file: File, run_id: RunId = None, master: Master = None, json: Json = False) -> None:
-    """Show what a run would read and write. Nothing is written."""
+    """Show what a run would read and write. Nothing is written.
+
+    $ omnigraph pipeline plan pipeline.yaml
+    """
     read, target = _read(file, run_id)
     graph = target.open(read_only=True)
     with working(f"planning {file}"):
@@ -52,7 +58,10 @@ def plan(file: File, run_id: RunId = None, master: Master = None, json: Json = F
 
 @pipeline.command("run", cls=Command)
 def run(file: File, run_id: RunId = None, master: Master = None, json: Json = False) -> None:
-    """Run a pipeline: one commit on its branch, then the merge if the file asks for one."""
+    """Run a pipeline: one commit on its branch, then the merge if the file asks for one.
+
+    $ omnigraph pipeline run pipeline.yaml --master 'local[4]' --run-id 2026-11-16
+    """
     read, target = _read(file, run_id)
     if read.file.mode == "overwrite":
         require_consent("pipeline run with mode overwrite", target.uri, is_local=target.is_local, json=json)

@@ -15,7 +15,10 @@ profile = typer.Typer(cls=Group, no_args_is_help=True, help="The named scopes of
 
 @profile.command("list", cls=Command)
 def list_profiles(json: Json = False) -> None:
-    """List the profiles and what each stands for."""
+    """List the profiles and what each stands for.
+
+    $ omnigraph profile list
+    """
     held, active = settings(), active_profile(None)
     items = [_item(held, name, active=name == active) for name in sorted(held.profiles)]
     if json:
@@ -33,7 +36,10 @@ def show(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="The profile; the defaults if not given.")] = None,
     json: Json = False,
 ) -> None:
-    """Show what a profile, or the active one, or the defaults come to."""
+    """Show what a profile, or the active one, or the defaults come to.
+
+    $ omnigraph profile show prod
+    """
     held = settings()
     chosen = name or active_profile(None)
     detail = _detail(held, chosen or "(defaults)", held.binding(chosen) if chosen else _default_binding(held))

@@ -50,7 +50,12 @@ def query(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
-    """Run a query and print its rows. It sees one state of the graph, whatever is written meanwhile."""
+    """Run a query and print its rows. It sees one state of the graph, whatever is written meanwhile.
+
+    $ omnigraph query friends --query queries.gq --params '{"name": "Ada"}' --store social.omni
+    $ omnigraph query -e 'query q() { match { $p: Person } return { $p.name } }' --store social.omni --format csv
+    $ omnigraph query friends --query queries.gq --params-file ada.json --store social.omni --explain
+    """
     from omnigraph.language.query import parse_queries
 
     refuse_together(branch=branch, snapshot=snapshot)
@@ -91,19 +96,25 @@ class Asked:
 
 def _say_rows(asked: Asked, form: Format | None) -> None:
     from omnigraph.cli.read_formats import ReadOutput, TableStyle, render
+    from omnigraph.cli.read_streams import stream_lines
     from omnigraph.read.options import ReadOptions
     from omnigraph.read.result_json import json_rows
 
     graph = asked.target.open(read_only=True)
     # Taken first, so that the commit that is told is the one that was read.
     state = graph.snapshot(branch=asked.branch, commit_id=asked.snapshot)
-    options = ReadOptions(timeout=asked.timeout)
+    options, defaults = ReadOptions(timeout=asked.timeout), settings().defaults
+    wanted = form or defaults.output or "table"
+    if wanted in ("csv", "jsonl"):
+        reader = graph.stream(asked.source, asked.values, snapshot=state, name=asked.name, options=options)
+        for line in stream_lines(asked.name, asked.place, reader, wanted):
+            say(line)
+        return
     result = graph.query(asked.source, asked.values, snapshot=state, name=asked.name, options=options)
     rows = json_rows(result.to_arrow(), large_integers_as_text=True)
     output = ReadOutput(asked.name, asked.place, result.columns, rows, state.commit_id)
-    defaults = settings().defaults
     style = TableStyle(defaults.table_max_column_width, defaults.table_cell_layout)
-    for line in render(output, form or defaults.output or "table", style):
+    for line in render(output, wanted, style):
         say(line)
 
 

@@ -70,15 +70,19 @@ def _json(output: ReadOutput) -> Iterator[str]:
 
 def _jsonl(output: ReadOutput) -> Iterator[str]:
     about = {"query_name": output.query_name, "target": output.target, "row_count": len(output.rows)}
-    yield _compact({"kind": "metadata", **about})
-    yield from map(_compact, output.rows)
+    yield compact({"kind": "metadata", **about})
+    yield from map(compact, output.rows)
 
 
 def _csv(output: ReadOutput) -> Iterator[str]:
     columns = output.shown_columns
-    yield ",".join(map(_quoted, columns))
-    for row in output.rows:
-        yield ",".join(_quoted(_text(row.get(name))) for name in columns)
+    yield csv_line(columns)
+    yield from (csv_line([row.get(name) for name in columns]) for row in output.rows)
+
+
+def csv_line(values: Sequence[Any]) -> str:
+    """One line of csv."""
+    return ",".join(_quoted(_text(value)) for value in values)
 
 
 def _quoted(value: str) -> str:
@@ -138,8 +142,9 @@ def _laid_out(cell: str, width: int, layout: Layout) -> list[str]:
 
 def _text(value: Any) -> str:
     """A value in a cell: text as it is, everything else as compact JSON, so that null is `null`."""
-    return value if isinstance(value, str) else _compact(value)
+    return value if isinstance(value, str) else compact(value)
 
 
-def _compact(value: Any) -> str:
+def compact(value: Any) -> str:
+    """A value as JSON without spaces."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -23,7 +23,10 @@ def _group() -> None:
 
 @recovery.command("list", cls=Command)
 def list_recoveries(uri: Uri = None, json: Json = False) -> None:
-    """List the operations that died and were finished or undone, the oldest first."""
+    """List the operations that died and were finished or undone, the oldest first.
+
+    $ omnigraph recovery list social.omni
+    """
     found = addressed(uri).open(read_only=True).recoveries()
     if json:
         say_json({"recoveries": [_told(each) for each in found]})

@@ -27,6 +27,8 @@ def revert(
     """Take back what a commit did, as a new commit.
 
     What was changed again since is a conflict: ours is the branch as it is, theirs as it was before the commit.
+
+    $ omnigraph revert 01M7GP1WZ52FYZDCM3NRT8NXYP --uri social.omni --dry-run
     """
     settled = resolver_of(resolve, resolve_file)
     graph = addressed(uri).open()

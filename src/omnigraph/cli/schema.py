@@ -23,7 +23,10 @@ def show(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Print the schema of a graph as it was written."""
+    """Print the schema of a graph as it was written.
+
+    $ omnigraph schema show social.omni
+    """
     graph = addressed(uri).open(read_only=True)
     source = graph.schema
     if canonical:
@@ -50,7 +53,11 @@ def plan(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Tell the steps from a graph's schema to another one. Nothing is changed."""
+    """Tell the steps from a graph's schema to another one. Nothing is changed.
+
+    $ omnigraph schema plan social.omni --schema wider.pg
+    $ omnigraph schema plan --from schema.pg --schema wider.pg
+    """
     from omnigraph.language.schema import compile_schema, plan_evolution
 
     desired = compile_schema(read_text(schema_file, "schema file"), schema_file)
@@ -79,7 +86,11 @@ def apply(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Change a graph's schema as one commit: all of its steps, or none."""
+    """Change a graph's schema as one commit: all of its steps, or none.
+
+    $ omnigraph schema apply social.omni --schema wider.pg --dry-run
+    $ omnigraph schema apply social.omni --schema wider.pg
+    """
     target = addressed(uri)
     _refuse_cluster_member(target.uri)
     source = read_text(schema_file, "schema file")

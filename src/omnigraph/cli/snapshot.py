@@ -18,7 +18,11 @@ def snapshot(
     at: Annotated[str | None, typer.Option("--at", metavar="COMMIT", help="As of a commit.")] = None,
     json: Json = False,
 ) -> None:
-    """Show which version of each table makes up the graph, and how many entities it has."""
+    """Show which version of each table makes up the graph. How many entities each has is shown, too.
+
+    $ omnigraph snapshot social.omni
+    $ omnigraph snapshot social.omni --at 01M7GP1WZ52FYZDCM3NRT8NXYP --json
+    """
     refuse_together(branch=branch, at=at)
     target = addressed(uri)
     found = target.open(read_only=True).snapshot(branch=branch or "main", commit_id=at)

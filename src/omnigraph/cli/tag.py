@@ -26,7 +26,10 @@ def create(
     message: Annotated[str | None, typer.Option("--message", "-m", metavar="TEXT", help="What it is for.")] = None,
     json: Json = False,
 ) -> None:
-    """Name a commit, or the newest one of a branch."""
+    """Name a commit, or the newest one of a branch.
+
+    $ omnigraph tag create v1 --uri social.omni -m 'the first'
+    """
     refuse_together(at=at, branch=branch)
     made = addressed(uri).open().tags.create(name, at, branch=branch or "main", message=message)
     if json:
@@ -37,7 +40,10 @@ def create(
 
 @tag.command("list", cls=Command)
 def list_tags(uri: Uri = None, json: Json = False) -> None:
-    """List the tags, by name."""
+    """List the tags, by name.
+
+    $ omnigraph tag list social.omni
+    """
     found = addressed(uri).open(read_only=True).tags.list()
     if json:
         say_json({"tags": [_json(each) for each in found]})
@@ -51,7 +57,10 @@ def list_tags(uri: Uri = None, json: Json = False) -> None:
 
 @tag.command("delete", cls=Command)
 def delete(name: Name, uri: UriOption = None, json: Json = False) -> None:
-    """Remove a tag. The commit stays until a cleanup finds that nothing keeps it."""
+    """Remove a tag. The commit stays until a cleanup finds that nothing keeps it.
+
+    $ omnigraph tag delete v1 --uri social.omni
+    """
     addressed(uri).open().tags.delete(name)
     if json:
         say_json({"name": name})

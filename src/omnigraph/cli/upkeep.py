@@ -30,7 +30,10 @@ def optimize(
     ] = "auto",
     json: Json = False,
 ) -> None:
-    """Join small pieces and complete the declared indexes, as one commit. No history is lost."""
+    """Join small pieces and complete the declared indexes. All of it is one commit, and no history is lost.
+
+    $ omnigraph optimize social.omni
+    """
     target = addressed(uri)
     graph = target.open()
     with working("optimizing"):
@@ -82,7 +85,11 @@ def cleanup(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be deleted, with its bytes.")] = False,
     json: Json = False,
 ) -> None:
-    """Delete versions of tables that no kept commit, branch or tag needs. There is no way back."""
+    """Delete versions of tables that nothing needs. No kept commit, branch or tag loses anything; there is no way back.
+
+    $ omnigraph cleanup social.omni --keep 10 --dry-run
+    $ omnigraph cleanup social.omni --keep 10 --older-than 7d --confirm
+    """
     if keep is None and older_than is None:
         raise InvalidInput("say what to keep: --keep N, --older-than D, or both.")
     target = addressed(uri)
@@ -151,7 +158,11 @@ def repair(
     force: Annotated[bool, typer.Option("--force", help="Take what may have changed rows, too.")] = False,
     json: Json = False,
 ) -> None:
-    """Look for tables that another program has moved; with --confirm, take their newest versions into the graph."""
+    """Look for tables that another program has moved. With --confirm, their newest versions are taken into the graph.
+
+    $ omnigraph repair social.omni
+    $ omnigraph repair social.omni --confirm
+    """
     if force and not confirm:
         raise InvalidInput("--force says what to do with changes that may have touched rows: it needs --confirm too.")
     target = addressed(uri)

@@ -6,7 +6,10 @@ from omnigraph.cli.output import say, say_json
 
 
 def version(json: Json = False) -> None:
-    """Print the version of this program and of the format that it writes."""
+    """Print the version of this program and of its format.
+
+    $ omnigraph version
+    """
     from omnigraph.manifest.stamp import CURRENT
 
     if json:

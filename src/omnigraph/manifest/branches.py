@@ -13,6 +13,7 @@ from omnigraph.errors import BranchExists, BranchInUse, CommitRejected, InvalidB
 from omnigraph.failpoints import reach
 from omnigraph.manifest.layout import BRANCH_CLAIM, MAIN, MANIFEST, branch_tree, physical_branch
 from omnigraph.manifest.line import ManifestLine, Stores, no_such_branch, unfinished_branch
+from omnigraph.manifest.lineage import Lineage, who_needs
 from omnigraph.manifest.migrations import step_2_to_3
 from omnigraph.manifest.references import branch_references
 from omnigraph.manifest.row_ages import read_rows
@@ -27,9 +28,10 @@ from omnigraph.store.staging import commit_staged, stage_delete
 from omnigraph.store.tables import Pin
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from omnigraph.manifest.references import References
     from omnigraph.manifest.rows import GraphCommit
-    from omnigraph.manifest.snapshot import Snapshot
     from omnigraph.store.lease import Lease
     from omnigraph.store.tables import Table
     from omnigraph.world import World
@@ -105,8 +107,11 @@ def make_branch(
             _about_to_change(claim)
 
 
-def remove_branch(stores: Stores, name: str, *, world: World) -> None:
-    """Delete a branch and its own table forks. Refused while anything stands on it."""
+def remove_branch(stores: Stores, name: str, *, world: World, force: bool = False) -> None:
+    """Delete a branch and its own table forks. Refused while anything stands on it.
+
+    Also refused, unless `force`, while a merge of two others would have to go back to its commits.
+    """
     if name == MAIN:
         raise BranchInUse(MAIN, "main cannot be deleted.")
     check_branch_name(name)
@@ -116,7 +121,11 @@ def remove_branch(stores: Stores, name: str, *, world: World) -> None:
         if name not in references:
             raise no_such_branch(name)
         _require_unused(stores, name, references)
-        forks = _own_forks(stores, name)
+        states = {each: _state_of(stores, each) for each in (MAIN, *references) if each != SCHEMA_LOCK}
+        _require_unread(name, states)
+        if not force:
+            _require_unneeded(name, states)
+        forks = [entry.path for entry in states[name].current(name) if entry.branch == name]
         _about_to_change(claim)
         delete_branch(main, name)
         stores.tables.forget(MANIFEST, name)
@@ -244,22 +253,31 @@ def _require_unused(stores: Stores, name: str, references: References) -> None:
         raise BranchInUse(
             name, f"branch {name!r} has commits that the tags {', '.join(tags)} keep: delete the tags first."
         )
-    for other in (MAIN, *references):
-        if other in (name, SCHEMA_LOCK):
-            continue
-        pinned = [entry.table_key for entry in _tables_of(stores, other) if entry.branch == name]
-        if pinned:
+
+
+def _require_unread(name: str, states: Mapping[str, ManifestState]) -> None:
+    for other, state in states.items():
+        pinned = [entry.table_key for entry in state.current(other) if entry.branch == name]
+        if pinned and other != name:
             raise BranchInUse(name, f"branch {other!r} still reads {', '.join(pinned)} from branch {name!r}.")
 
 
-def _own_forks(stores: Stores, name: str) -> list[str]:
-    return [entry.path for entry in _tables_of(stores, name) if entry.branch == name]
+def _require_unneeded(name: str, states: Mapping[str, ManifestState]) -> None:
+    lines = {branch: Lineage(branch, state.commits) for branch, state in states.items()}
+    needing = who_needs(lines.pop(name), list(lines.values()))
+    if needing is not None:
+        one, other = needing
+        raise BranchInUse(
+            name,
+            f"{one!r} and {other!r} have both merged {name!r}, and not each other since: without its commits a merge "
+            f"of the two could bring back what one has removed. Merge {one!r} and {other!r} first, or force it.",
+        )
 
 
-def _tables_of(stores: Stores, branch: str) -> Snapshot:
-    """The tables that a branch reads, whether or not its history can be read."""
+def _state_of(stores: Stores, branch: str) -> ManifestState:
+    """What a branch's manifest says, whether or not its history can be read."""
     table = stores.tables.open_newest(MANIFEST, physical_branch(branch))
     check_stamp(table)
     state = ManifestState(stores.uri)
     state.fold(read_rows(table), manifest_version=table.version)
-    return state.current(branch)
+    return state

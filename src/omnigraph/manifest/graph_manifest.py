@@ -187,10 +187,13 @@ class GraphManifest:
         make_branch(self.stores, name, source=line, commit=commit, recent=recent, world=self.world)
         self.forget(name)
 
-    def delete_branch(self, name: str) -> None:
-        """Remove a branch. Refused for main, and while anything stands on it."""
+    def delete_branch(self, name: str, *, force: bool = False) -> None:
+        """Remove a branch. Refused for main, and while anything stands on it.
+
+        Without `force` also while a merge of two other branches would have to go back to its commits.
+        """
         self._require_writable()
-        remove_branch(self.stores, name, world=self.world)
+        remove_branch(self.stores, name, world=self.world, force=force)
         self.forget(name)
 
     def create_tag(self, name: str, commit_id: str, *, actor: str | None = None, message: str | None = None) -> Tag:

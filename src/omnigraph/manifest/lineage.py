@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from omnigraph.manifest.rows import GraphCommit
 
@@ -101,6 +102,24 @@ def unknown_ancestors(source: Lineage, target: Lineage) -> set[str]:
     reached = everything.ancestors(source.head.id) | everything.ancestors(target.head.id)
     parents = {parent for each in reached for parent in everything.parents(each)}
     return parents - everything.commits.keys()
+
+
+def who_needs(gone: Lineage, others: Sequence[Lineage]) -> tuple[str, str] | None:
+    """Two branches whose last common commits are on a third, which is to be deleted; None when there are no such two.
+
+    Both have merged it, and not each other since. Without its commits, what both took from it would count as changed by
+    both, and what one of them has removed since could come back.
+    """
+    everything = {name: each for line in (gone, *others) for name, each in line.commits.items()}
+    own = {name for name, each in gone.commits.items() if each.branch == gone.branch}
+    whole = Lineage(gone.branch, everything)
+    heads = [(line, line.head) for line in others]
+    concerned = [line for line, head in heads if head is not None and own & whole.ancestors(head.id)]
+    left = {name: each for name, each in everything.items() if name not in own}
+    for one, other in combinations(concerned, 2):
+        if merge_bases(one, other, everything).tips != merge_bases(one, other, left).tips:
+            return one.branch, other.branch
+    return None
 
 
 def rank(commit: GraphCommit) -> tuple[int, int, str]:

@@ -21,6 +21,8 @@ DEFAULT_BYTES = 2 * 1024**3
 # One lookup takes about as long as reading and sorting so many rows.
 ROWS_PER_LOOKUP = 30_000
 _REMEMBERED = 10_000
+# As many as an open graph keeps of its checked queries.
+_NUMBERED = 256
 
 
 class ReadCache:
@@ -45,7 +47,7 @@ class ReadCache:
             found = self._numbers.get(id(thing)) or (thing, next(self._counter))
             self._numbers[id(thing)] = found
             self._numbers.move_to_end(id(thing))
-            if len(self._numbers) > _REMEMBERED:
+            if len(self._numbers) > _NUMBERED:
                 self._numbers.popitem(last=False)
             return found[1]
 

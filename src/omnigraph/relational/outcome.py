@@ -80,7 +80,9 @@ class Outcome:
     def _ordering(self) -> list[tuple[Expression, bool]]:
         """What rows are ordered by, and whether falling: first what was asked for, then what tells groups apart."""
         asked = {self._source(each.value): each.descending for each in reversed(self.checked.order)}
-        keys = [(value, asked[value]) for value in dict.fromkeys(self._source(each.value) for each in self.checked.order)]
+        keys = [
+            (value, asked[value]) for value in dict.fromkeys(self._source(each.value) for each in self.checked.order)
+        ]
         if not (self.checked.aggregated or self.checked.distinct):
             return keys
         return [*keys, *((each, False) for each in self._keys() if each not in asked)]

@@ -128,11 +128,11 @@ class OmniGraphSource(DataSource):
         _require_same_types(scan, schema)
         return OmniGraphReader(scan, schema, self.rows_per_task)
 
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: ARG002 - Spark's own
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A writer of one commit."""
         from omnigraph.spark.writer import TypeWriter
 
-        return TypeWriter(self.asked.target(overwrite=overwrite))
+        return TypeWriter(self.asked.target(overwrite=overwrite), schema.fieldNames())
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's own
         """A reader of changes."""
@@ -140,11 +140,11 @@ class OmniGraphSource(DataSource):
             raise InvalidInput('a stream reads changes: add .option("changes", "true").')
         return self.asked.changes()
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, N802
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """A writer of one commit per micro-batch."""
         from omnigraph.spark.writer import TypeStreamWriter
 
-        return TypeStreamWriter(self.asked.stream_target(overwrite=overwrite))
+        return TypeStreamWriter(self.asked.stream_target(overwrite=overwrite), schema.fieldNames())
 
     @property
     def _scan(self) -> TableScan:

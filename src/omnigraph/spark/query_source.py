@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from omnigraph.errors import InvalidInput
 from omnigraph.language.query import bind_params, check_query, parse_queries
 from omnigraph.language.query.checked import CheckedMutation
-from omnigraph.read.query import run_query
+from omnigraph.read.query import PreparedQuery
 from omnigraph.spark.types import to_spark
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ class QuerySource:
         if isinstance(checked, CheckedMutation):
             raise InvalidInput(f"query {checked.name!r} changes the graph, so it cannot be read from.")
         values = bind_params(checked, _parameters(self.params))
-        return run_query(state, manifest.stores.tables, catalog, checked, values, world=manifest.world).to_arrow()
+        prepared = PreparedQuery(state, manifest.stores.tables, catalog, checked, values, world=manifest.world)
+        return prepared.run().to_arrow()
 
 
 class QueryReader(DataSourceReader):

@@ -124,7 +124,7 @@ class Asked:
         from omnigraph.spark.writer import Target
 
         actor = self.options.get("actor")
-        return Target(self.door, self.type_name, cast("Mode", mode), self.branch, actor, key, REAL.ulid())
+        return Target(self.door, self.type_name, cast("Mode", mode), self.branch, actor, key)
 
     def _mode(self) -> str:
         mode = self.options.get("mode", "append")

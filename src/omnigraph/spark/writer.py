@@ -1,13 +1,14 @@
 """`df.write.format("omnigraph")` and `writeStream`: rows of one type into the graph, as one commit a write or batch.
 
-Tasks put their rows into files beside the graph; nothing else happens in them. At the end Spark calls the driver's side
-of the writer, in a process of its own, which loads the files as one commit and removes them. That process has no Spark,
-so the rows must fit into its memory: `graph.load({...: frame})` has no such limit.
+Executors cast and check rows and write them as fragments beside the type's table, as every load on Spark does. At the
+end Spark calls the driver's side of the writer, in a process of its own, with what the tasks have told. There the rows
+are compared with each other and with the graph, by narrow columns read back, in bounded memory, and committed as one.
+A write that fails or dies leaves files that no version names, until cleanup.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,24 +18,33 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from omnigraph.errors import ResourceLimitExceeded
+from omnigraph.errors import InvalidInput, SchemaChanged
+from omnigraph.schema_contract import Schemas
+from omnigraph.spark.bulk.operation import BulkLoad
+from omnigraph.spark.bulk.reading import Reading, frame_units, targets_of, write_frame
+from omnigraph.spark.bulk.sizes import Sizes
+from omnigraph.spark.bulk.units import store_settings
+from omnigraph.spark.bulk.writing import WriteJob
+from omnigraph.spark.this_process import this_process
+from omnigraph.world import REAL
+from omnigraph.write.commit import Operation, commit
+from omnigraph.write.constraints.rules import type_of
+from omnigraph.write.load.sources import Input, LoadPlan, named_type
+from omnigraph.write.load.tabular import read_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from omnigraph.language.schema.catalog import Catalog
+    from omnigraph.manifest.snapshot import TableEntry
     from omnigraph.spark.graph_door import GraphDoor
+    from omnigraph.write.load.batches import GraphType
     from omnigraph.write.load.load import Mode
-
-# What the process that commits agrees to hold.
-MOST_BYTES = 1 << 30
-_FOLDER = "__spark_writes"
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where rows go. `key` makes the commit happen once, however often Spark asks for it; `staging` names the folder
-    that the rows wait in.
-    """
+    """Where rows go. `key` makes the commit happen once, however often Spark asks for it."""
 
     door: GraphDoor
     type_name: str
@@ -42,122 +52,110 @@ class Target:
     branch: str
     actor: str | None
     key: str
-    staging: str
 
-    def put(self, rows: pa.Table, name: str) -> StagedRows:
-        """Keep the rows of a task in a file."""
-        held = pa.BufferOutputStream()
-        with pa.ipc.new_file(held, rows.schema) as writer:
-            writer.write_table(rows)
-        data = held.getvalue().to_pybytes()
-        path = f"{self._folder}/{name}.arrow"
-        self.door.objects().write(path, data)
-        return StagedRows(path, rows.num_rows, len(data))
+    def prepared(self, columns: Sequence[str]) -> PreparedWrite:
+        """The target as the branch is now: what tasks need to write beside its table. The columns must fit the type."""
+        manifest, schemas = self.door.reader()
+        line = manifest.line(self.branch)
+        catalog, snapshot = schemas.of(line.state.schema).catalog, manifest.snapshot(self.branch)
+        kind = named_type(self.type_name, catalog)
+        _require_columns(kind, catalog, columns)
+        entry, location = snapshot[kind.table_key], self.door.location
+        targets = targets_of(catalog, [entry], location, self.mode)
+        return PreparedWrite(self, kind, entry, WriteJob(catalog, targets, self.mode, Sizes(), store_settings(REAL)))
 
-    def load(self, staged: Sequence[StagedRows], key: str) -> None:
-        """All the rows as one commit."""
-        from omnigraph.write.commit import Operation, commit
-        from omnigraph.write.load.load import read_load
-        from omnigraph.write.load.operation import Load
 
-        _refuse_too_much(staged)
-        manifest, catalog = self.door.manifest(), self.door.catalog(self.branch)
-        pieces = [self.door.objects().read(each.path) for each in sorted(staged, key=lambda each: each.path)]
-        tables = [pa.ipc.open_file(pa.py_buffer(each)).read_all() for each in pieces]
-        rows: Any = pa.concat_tables(tables) if tables else []
-        load = Load(catalog, read_load(catalog, {self.type_name: rows}, manifest.world), self.mode, manifest.world)
+@dataclass(frozen=True)
+class PreparedWrite:
+    """A write whose tasks may begin. It is for rows of the type as it was then."""
+
+    target: Target
+    kind: GraphType
+    entry: TableEntry
+    job: WriteJob = field(repr=False)
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> Told:
+        """The body of a task."""
+        told = write_frame(self.job, self.kind, self.job.catalog, self.kind.name, batches)
+        return Told([row for batch in told for row in batch.to_pylist()])
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], key: str) -> None:
+        """All that the tasks have written as one commit; none for a key that was used before."""
+        target, world = self.target, REAL
+        results = [row for each in messages if isinstance(each, Told) for row in each.results]
+        manifest = target.door.manifest()
+        schema = manifest.fresh_line(target.branch).state.schema
+        catalog = Schemas(manifest).of(schema).catalog
+        key_of_table = self.kind.table_key
+        if key_of_table not in catalog.table_keys() or type_of(catalog, key_of_table) != self.kind:
+            raise SchemaChanged(target.branch)
+        plan = LoadPlan((Input("spark", None, self.kind.name, self.kind),))
+        reading = Reading(this_process(), catalog, plan, target.mode, world)
+        units, told = frame_units(self.kind.name, results)
+        written = reading.gathered(told, units, {key_of_table: self.entry}, target.door.location)
+        load = BulkLoad(reading, written=written)
         operation = Operation(
             "Load",
             load.prepare,
-            branch=self.branch,
-            actor=self.actor,
+            branch=target.branch,
+            actor=target.actor,
             repeatable=load.is_repeatable,
             idempotency_key=key,
+            schema=schema,
         )
         commit(manifest, operation)
 
-    def drop(self) -> None:
-        """Remove the files, those of lost attempts included."""
-        self.door.objects().delete_prefix(self._folder)
-
-    @property
-    def _folder(self) -> str:
-        return f"{_FOLDER}/{self.staging}"
-
 
 @dataclass
-class StagedRows(WriterCommitMessage):
-    """A file with the rows of one task."""
+class Told(WriterCommitMessage):
+    """What one task tells of its rows: the fragments that it wrote, and what was wrong."""
 
-    path: str
-    rows: int
-    size: int
+    results: list[dict[str, Any]]
 
 
 class TypeWriter(DataSourceArrowWriter):
     """A batch write of one type."""
 
-    def __init__(self, target: Target) -> None:
-        self.target = target
+    def __init__(self, target: Target, columns: Sequence[str]) -> None:
+        self.prepared = target.prepared(columns)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedRows:  # type: ignore[override]
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Told:  # type: ignore[override]
         """The body of a task."""
-        return _staged(self.target, iterator)
+        return self.prepared.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """One commit of all tasks' rows."""
-        staged = _all_of(messages)
-        self.target.load(staged, self.target.key)
-        self.target.drop()
+        self.prepared.commit(messages, self.prepared.target.key)
 
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
-        """Nothing was loaded: only files go."""
-        self.target.drop()
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Nothing was committed: the files that tasks wrote wait for cleanup."""
 
 
 class TypeStreamWriter(DataSourceStreamArrowWriter):
     """A stream into one type: each micro-batch is a commit, whose key is the query's and the batch's number."""
 
-    def __init__(self, target: Target) -> None:
-        self.target = target
+    def __init__(self, target: Target, columns: Sequence[str]) -> None:
+        self.prepared = target.prepared(columns)
+        if target.mode == "merge" and any(
+            each.type.scalar == "Blob" for each in self.prepared.kind.properties.values()
+        ):
+            raise InvalidInput(
+                f"{target.type_name} has blobs: merge the stream with foreachBatch(og.stream_into(...))."
+            )
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedRows:  # type: ignore[override]
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Told:  # type: ignore[override]
         """The body of a task."""
-        return _staged(self.target, iterator)
+        return self.prepared.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """One commit of the batch's rows; a batch that was committed before makes none."""
-        staged = _all_of(messages)
-        self.target.load(staged, f"{self.target.key}:{batchId}")
-        self.target.drop()
+        self.prepared.commit(messages, f"{self.prepared.target.key}:{batchId}")
 
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-        """Nothing was loaded: only files go."""
-        self.target.drop()
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Nothing was committed: the files that tasks wrote wait for cleanup."""
 
 
-def _staged(target: Target, batches: Iterator[pa.RecordBatch]) -> StagedRows:
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    assert context is not None
-    rows = pa.Table.from_batches(held) if (held := list(batches)) else pa.table({})
-    if not rows.num_rows:
-        return StagedRows("", 0, 0)
-    return target.put(rows, f"{context.partitionId():06}-{context.taskAttemptId()}")
-
-
-def _all_of(messages: Sequence[WriterCommitMessage | None]) -> list[StagedRows]:
-    return [each for each in messages if isinstance(each, StagedRows) and each.path]
-
-
-def _refuse_too_much(staged: Sequence[StagedRows]) -> None:
-    size = sum(each.size for each in staged)
-    if size > MOST_BYTES:
-        raise ResourceLimitExceeded(
-            f"format('omnigraph') writes up to {MOST_BYTES >> 20} MiB at once, and this is {size >> 20} MiB: load the "
-            "frame with graph.load({'TypeName': frame}), which has no limit.",
-            resource="bytes of a write",
-            limit=MOST_BYTES,
-            actual=size,
-        )
+def _require_columns(kind: GraphType, catalog: Catalog, columns: Sequence[str]) -> None:
+    nothing: pa.DataType = pa.null()
+    empty = pa.RecordBatchReader.from_batches(pa.schema([(name, nothing) for name in columns]), [])
+    list(read_arrow(empty, kind, catalog, source=kind.name))

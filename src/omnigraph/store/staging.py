@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
     from lance import FragmentMetadata
 
-Change = Literal["append", "overwrite", "upsert", "insert", "delete", "change", "index", "compact", "restore"]
+Change = Literal[
+    "append", "overwrite", "upsert", "insert", "delete", "change", "index", "compact", "restore", "configure"
+]
 
 # The operation that staged a transaction writes its id here, so that recovery can tell whose commit a version is.
 OPERATION_PROPERTY = "omnigraph.operation"

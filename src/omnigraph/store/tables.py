@@ -181,6 +181,10 @@ class TableStore:
         """The newest version, as it is on the store now."""
         return self._open(path, branch, None, self._session(branch))
 
+    def open_afresh(self, pin: Pin) -> Table:
+        """The table at this pin, as it is on the store now: a kept handle would not tell that it was cleaned up."""
+        return self._open(pin.path, pin.branch, pin.version, self._session(pin.branch))
+
     def exists(self, path: str, branch: str | None = None) -> bool:
         """Whether a table is there. Anything but a clear absence is an error."""
         try:

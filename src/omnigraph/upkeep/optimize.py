@@ -15,6 +15,7 @@ from omnigraph.failpoints import reach
 from omnigraph.language.schema import table_indexes
 from omnigraph.manifest.layout import detached_manifest_file, physical_branch
 from omnigraph.manifest.upkeep import collect, compact
+from omnigraph.store.auto_cleanup import cleans_itself, stage_disarm
 from omnigraph.store.compaction import stage_compaction
 from omnigraph.store.index_coverage import has_vectors, stage_coverage, staged_upon
 from omnigraph.store.indexes import IndexSpec
@@ -78,11 +79,13 @@ class _Prepared:
     report: OptimizedTable
     compaction: Staged | None = None
     coverage: Staged | None = None
+    # It deletes its old versions by itself, and must not. Any other write to it ends that, too.
+    armed: bool = False
 
     def write(self) -> TableWrite | None:
         first = self.compaction or self.coverage
         if first is None:
-            return None
+            return TableWrite(self.entry, stage_disarm) if self.armed else None
         then = None if self.compaction is None else self._index
         return TableWrite(self.entry, lambda _: first, then)
 
@@ -176,6 +179,7 @@ class Optimize:
         return prepared
 
     def _stage(self, prepared: _Prepared, table: Table, kind: NodeType | EdgeType) -> None:
+        prepared.armed = cleans_itself(table)
         prepared.compaction = stage_compaction(table, rows_per_file=ROWS_PER_FILE, execute=self.execute)
         after = table if prepared.compaction is None else preview(prepared.compaction)
         try:

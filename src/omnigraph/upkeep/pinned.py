@@ -60,6 +60,8 @@ def protected_versions(manifest: GraphManifest, retention: Retention) -> Pinned:
     for found in list_sidecars(manifest.stores.objects):
         for pin in found.sidecar.tables:
             pinned[table_path(pin.table_key), pin.table_branch].add(pin.expected_version)
+        for pointed in found.sidecar.pointed:
+            pinned[table_path(pointed.table_key), pointed.table_branch].add(pointed.version)
     return pinned
 
 

@@ -60,8 +60,8 @@ class Revert:
         self._find(view)
         if self._found.conflicts:
             raise RevertConflicts(self._commit.id, self._branch, self._found.conflicts)
-        writes = writes_of(view, self._found.changes)
-        return WriteSet(writes) if writes else None
+        writes, pointers = writes_of(view, self._found.to_write), self._found.pointers
+        return WriteSet(writes, pointers=pointers) if writes or pointers else None
 
     def _find(self, view: View) -> None:
         common = CommonState(self._manifest.stores.tables, self._after, (self._after,))

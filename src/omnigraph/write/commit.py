@@ -31,6 +31,7 @@ from omnigraph.errors import (
 from omnigraph.failpoints import reach
 from omnigraph.manifest.layout import MAIN
 from omnigraph.manifest.publisher import ANY_HEAD, AnyHead, PublishRequest
+from omnigraph.store.auto_cleanup import cleans_itself, stage_disarm
 from omnigraph.write import queues
 from omnigraph.write.effects import Effects
 from omnigraph.write.recovery.recover import recover
@@ -185,11 +186,25 @@ def _attempt(effects: Effects) -> Receipt | PrepareAgain | None:
     manifest = effects.manifest
     if effects.is_empty():
         return _note(manifest, effects.operation)
+    if effects.armed():
+        _disarm(effects)
+        return PrepareAgain()
     effects.stage_ahead()
     with queues.hold(manifest.stores.uri, effects.lines()), _ticket(manifest, effects.sidecar()) as ticket:
         ticket.wait_for_turn(lambda dead: recover(manifest, dead))
         reach("commit.armed")
         return _take_turn(effects, ticket)
+
+
+def _disarm(effects: Effects) -> None:
+    """Tables that would delete their old versions at a commit lose that setting first, in a commit of its own."""
+    operation, keys = effects.operation, effects.armed()
+
+    def prepare(view: View) -> WriteSet | None:
+        writes = [TableWrite(view.entry(key), stage_disarm) for key in keys if cleans_itself(view.table(key))]
+        return WriteSet(writes) if writes else None
+
+    commit(effects.manifest, Operation("Optimize", prepare, branch=operation.branch, actor=operation.actor))
 
 
 def _take_turn(effects: Effects, ticket: Ticket) -> Receipt | PrepareAgain | None:
@@ -269,6 +284,7 @@ def _prepare_again(
         tables=again.pins(),
         added=again.added(),
         dropped=again.dropped(),
+        pointed=again.pointed(),
         reads=again.only_read(),
         incarnation=line.incarnation,
     )

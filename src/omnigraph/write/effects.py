@@ -10,13 +10,15 @@ from omnigraph.errors import CommitConflict, CommitOutcomeUnknown, CommitRejecte
 from omnigraph.failpoints import reach
 from omnigraph.manifest.branches import fork_table
 from omnigraph.manifest.layout import physical_branch, table_path
-from omnigraph.manifest.publisher import NewVersion, PublishRequest
+from omnigraph.manifest.publisher import AnyHead, NewVersion, PublishRequest
 from omnigraph.manifest.schema_files import stage_files
+from omnigraph.store.auto_cleanup import cleans_itself, stage_disarm
 from omnigraph.store.compaction import stage_fold
 from omnigraph.store.new_tables import commit_new_table, stage_new_table
 from omnigraph.store.staging import Committed, commit_staged, how_made
+from omnigraph.write.recovery.recover import pointed_versions
 from omnigraph.write.recovery.schema import change_of, new_tables
-from omnigraph.write.recovery.sidecar import AddedTable, PlannedCommit, Sidecar, TablePin
+from omnigraph.write.recovery.sidecar import AddedTable, PlannedCommit, PointedTable, Sidecar, TablePin
 from omnigraph.write.tickets import new_ticket_id
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from omnigraph.write.recovery.sidecar import DroppedTable
     from omnigraph.write.tickets import Ticket
     from omnigraph.write.view import View
-    from omnigraph.write.write_set import Adoption, TableWrite, WriteSet
+    from omnigraph.write.write_set import Adoption, Pointer, TableWrite, WriteSet
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +57,8 @@ class Effects:
         self._line = line
         self._branch = physical_branch(operation.branch)
         # What the operation was computed from, and must still be so when it is published.
-        entries = [*(each.entry for each in self._writes), *(each.entry for each in write_set.adopted)]
+        moved = (*self._writes, *write_set.adopted, *write_set.pointers)
+        entries = [each.entry for each in moved]
         self._based_on = {**view.reads, **{each.table_key: each.version for each in entries}}
         self._staged: dict[str, Staged] = {}
         self._new: list[tuple[str, StagedTable]] = []
@@ -65,7 +68,7 @@ class Effects:
     def is_empty(self) -> bool:
         """Whether no table is changed, added or dropped, and the schema stays."""
         changes = self._write_set
-        moves = self._writes or changes.adopted or changes.added or changes.dropped
+        moves = self._writes or changes.adopted or changes.added or changes.dropped or changes.pointers
         return not (moves or changes.schema is not None)
 
     def lines(self) -> list[Line]:
@@ -74,7 +77,8 @@ class Effects:
 
     def only_read(self) -> tuple[str, ...]:
         """The tables it was computed from and does not move."""
-        return tuple(sorted(self._based_on.keys() - {each.table_key for each in self.pins()}))
+        moved = {each.table_key for each in (*self.pins(), *self.pointed())}
+        return tuple(sorted(self._based_on.keys() - moved))
 
     def moved(self, line: ManifestLine) -> list[str]:
         """The tables it was computed from that have moved since; all of them when the branch is another by now."""
@@ -98,8 +102,22 @@ class Effects:
 
     def fits(self, ticket: Ticket) -> bool:
         """Whether a ticket keeps others from all that this operation moves or was computed from."""
-        mine = {pin.line for pin in self.pins()}
+        mine = {pin.line for pin in self.pins()} | {(each.table_key, self._branch) for each in self.pointed()}
         return mine <= ticket.sidecar.lines and set(self.lines()) <= ticket.sidecar.lines | ticket.sidecar.read_lines
+
+    def armed(self) -> list[str]:
+        """The tables that would delete old versions by themselves at its commit, unless it must be the very next one.
+
+        Tables that the branch has no line of its own of are left alone: their first commit is on a fork.
+        """
+        if not isinstance(self.operation.expected_head, AnyHead):
+            return []
+        own = [each.entry for each in self._writes if each.entry.branch == self._branch]
+        disarming = {each.entry.table_key for each in self._writes if each.stage is stage_disarm}
+        open_table = self.manifest.stores.tables.open
+        return [
+            each.table_key for each in own if each.table_key not in disarming and cleans_itself(open_table(each.pin))
+        ]
 
     def stage_ahead(self) -> None:
         """Stage what can be staged before the sidecar: all but tables that this branch has no line of its own of."""
@@ -131,6 +149,7 @@ class Effects:
             reads=self.only_read(),
             incarnation=self._line.incarnation,
             schema=self._write_set.schema.planned if self._write_set.schema is not None else None,
+            pointed=self.pointed(),
         )
 
     def added(self) -> tuple[AddedTable, ...]:
@@ -144,6 +163,13 @@ class Effects:
         """What the sidecar says of the tables that go."""
         return tuple(self._write_set.dropped)
 
+    def pointed(self) -> tuple[PointedTable, ...]:
+        """What the sidecar says of the tables of which a version is taken that is there already."""
+        return tuple(
+            PointedTable(each.to.table_key, each.entry.version, each.to.version, each.to.row_count, each.to.branch)
+            for each in sorted(self._write_set.pointers, key=lambda each: each.to.table_key)
+        )
+
     def pins(self) -> tuple[TablePin, ...]:
         """What the sidecar says of the tables, as far as it is known."""
         adopted = (self._adopted_pin(each) for each in self._write_set.adopted)
@@ -153,6 +179,8 @@ class Effects:
         """Commit every table, in sorted order."""
         for each in self._write_set.adopted:
             self._adopt(each)
+        for pointer in self._write_set.pointers:
+            self._require_there(pointer)
         for write in self._writes:
             key = write.entry.table_key
             ticket.keep_alive()
@@ -194,6 +222,7 @@ class Effects:
                 *(self._new_version(each) for each in self._writes),
                 *self._adopted,
                 *new_tables(sidecar),
+                *pointed_versions(sidecar),
             ],
             drops=[each.table_key for each in sidecar.dropped],
             expected_versions=self._based_on,
@@ -244,6 +273,10 @@ class Effects:
         if newest.version != adoption.version:
             raise ReadSetChanged(self.operation.branch, [entry.table_key])
         self._adopted.append(NewVersion(entry.table_key, newest.version, newest.count_rows(), entry.branch))
+
+    def _require_there(self, pointer: Pointer) -> None:
+        """A cleanup that did not see the sidecar yet may have taken the version since it was read."""
+        self.manifest.stores.tables.open_afresh(pointer.to.pin)
 
     def _adopted_pin(self, adoption: Adoption) -> TablePin:
         entry = adoption.entry

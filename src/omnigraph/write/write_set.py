@@ -37,6 +37,14 @@ class Adoption:
 
 
 @dataclass(frozen=True)
+class Pointer:
+    """A state of a table that is there already, on the line the branch has it from: taken as it is, no row written."""
+
+    entry: TableEntry
+    to: TableEntry
+
+
+@dataclass(frozen=True)
 class NewTable:
     """A table that comes into the graph. `dead` is the version it was last dropped at; `rows` may be called twice."""
 
@@ -63,3 +71,4 @@ class WriteSet:
     dropped: Sequence[DroppedTable] = ()
     schema: SchemaWrite | None = None
     adopted: Sequence[Adoption] = ()
+    pointers: Sequence[Pointer] = ()

@@ -6,9 +6,6 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from omnigraph.language.query.check import check_query
-from omnigraph.language.query.parse import parse_queries
-
 if TYPE_CHECKING:
     from omnigraph.language.query.checked import CheckedMutation, CheckedQuery
     from omnigraph.language.schema.catalog import Catalog
@@ -33,6 +30,8 @@ class KeptQueries:
             if kept is not None and kept[0] is catalog:
                 self._kept.move_to_end(key)
                 return kept[1]
+        from omnigraph.language.query import check_query, parse_queries
+
         made = check_query(parse_queries(source).select(name), catalog)
         if len(source) <= _LONGEST:
             self._keep(key, catalog, made)

@@ -46,6 +46,18 @@ class Engine:
             rows: pa.Table = relation.to_arrow_table()
         return rows
 
+    def stream(self, sql: str, rows: int) -> Iterator[pa.Table]:
+        """The rows of a query of ours over what was `collected`, so many at a time."""
+        with self._guarded() as connection:
+            relation: Any = connection.sql(sql)
+            reader: pa.RecordBatchReader = relation.to_arrow_reader(rows)
+        while True:
+            with self._guarded(), _stream_errors(self._deadline):
+                batch = next(reader, None)
+            if batch is None:
+                return
+            yield pa.Table.from_batches([batch])
+
     def run(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
         """The rows of a query of ours over several tables."""
         with self._guarded() as connection, _registered(connection, tables):
@@ -71,13 +83,16 @@ class Engine:
     @contextmanager
     def collected(self, name: str, pieces: Iterator[pa.Table]) -> Iterator[None]:
         """While the block runs, a table of DuckDB's own holds all pieces; beyond the memory limit it uses the disk."""
-        for number, piece in enumerate(pieces):
-            verb = f"insert into {name}" if number else f"create temp table {name} as"
-            self._execute(f"{verb} from piece", piece)
+        # Making the pieces asks queries, too: until all are there, the name must not mean what is collected.
+        kept = f"{name}_collected"
         try:
+            for number, piece in enumerate(pieces):
+                verb = f"insert into {kept}" if number else f"create temp table {kept} as"
+                self._execute(f"{verb} from piece", piece)
+            self._connected().execute(f"create temp view {name} as from {kept}")
             yield
         finally:
-            self._connected().execute(f"drop table if exists {name}")
+            self._connected().execute(f"drop view if exists {name}; drop table if exists {kept}")
 
     def close(self) -> None:
         """Give the connection back."""
@@ -113,6 +128,20 @@ def _duckdb_errors() -> Iterator[None]:
         raise QueryTooLarge(f"the query needs more memory than it may use: {error}") from error
     except (duckdb.OutOfRangeException, duckdb.ConversionException) as error:
         raise InvalidInput(f"a value of the query cannot be computed: {error}") from error
+
+
+@contextmanager
+def _stream_errors(deadline: Deadline) -> Iterator[None]:
+    """Through an Arrow stream an error of DuckDB comes as an OSError that only its text tells apart."""
+    try:
+        yield
+    except OSError as error:
+        deadline.check()
+        if "Out of Memory Error" in str(error):
+            raise QueryTooLarge(f"the query needs more memory than it may use: {error}") from error
+        if "Conversion Error" in str(error) or "Out of Range Error" in str(error):
+            raise InvalidInput(f"a value of the query cannot be computed: {error}") from error
+        raise
 
 
 def _few_rows(answer: duckdb.DuckDBPyConnection) -> pa.Table:

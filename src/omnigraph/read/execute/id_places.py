@@ -55,10 +55,14 @@ def _by_number(ids: Texts, among: pa.Array[Any], numbers: pa.Array[Any]) -> Plac
     if places is None:
         places = _index_in(asked, numbers)
     # `07` is the number 7 but not the id `7`: of texts for the same number only the usual one is as short.
-    lengths: Any = pc.binary_length(among)
-    asked_lengths: Any = pc.binary_length(ids)
-    same = (places >= 0) & (lengths.to_numpy()[places] == asked_lengths.to_numpy())
+    same = (places >= 0) & (_lengths(among)[places] == _lengths(ids))
     return places if same.all() else np.where(same, places, np.int32(-1))
+
+
+def _lengths(texts: Any) -> Places:
+    found: Any = pc.binary_length(texts)
+    lengths: Places = found.to_numpy()
+    return lengths
 
 
 def _dense_places(asked: NDArray[np.int64], numbers: NDArray[np.int64]) -> Places | None:

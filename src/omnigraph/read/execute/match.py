@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from omnigraph.read.execute.scope import Scope
+    from omnigraph.read.execute.table_rows import Numbers
 
+# A larger table is not held in memory only to hand its rows over.
+WINDOWED = 500_000
+STREAMED_ROWS = 65_536
 # Inside of the rows of an optional or negated part, which row of the outer match each belongs to.
 _TAG = "#tag"
 
@@ -56,6 +60,9 @@ class Matcher:
 
     def scan(self, step: Scan, rows: Rows) -> Iterator[Rows]:
         """All nodes of a variable, with each row."""
+        if (windows := self._windows(step, rows)) is not None:
+            yield from (Rows(len(keys), {step.variable.name: keys}) for keys in windows)
+            return
         keys = Candidates(self.scope, step.variable, step.conditions).keys()
         if rows.count == 1:
             yield from _batches(_each_with_each(rows, step.variable.name, keys), self._batch_rows)
@@ -63,6 +70,19 @@ class Matcher:
         most = max(1, self._batch_rows // max(len(keys), 1))
         for first in range(0, rows.count, most):
             yield _each_with_each(rows.slice(first, first + most), step.variable.name, keys)
+
+    def _windows(self, step: Scan, rows: Rows) -> Iterator[Numbers] | None:
+        """The nodes of a large table a window at a time, when the result is handed over in pieces anyway."""
+        read, bound = self.scope.read, self.scope.read.bound(step.variable)
+        names = read.streamed.get(step.variable.name)
+        begins = rows.count == 1 and not rows.keys and rows.weight is None
+        if not names or not begins or not bound.is_plain or step.conditions.texts or step.conditions.rest:
+            return None
+        table = bound.tables[0]
+        if step.variable.name in read.chosen or table.size <= WINDOWED or table.has_at_hand(names):
+            return None
+        read.profile.note(f"{table.name}: read in pieces")
+        return table.windows(names, step.conditions.pushed, STREAMED_ROWS)
 
     def expand(self, step: Expand, rows: Rows) -> Iterator[Rows]:
         """Ends of a traversal."""

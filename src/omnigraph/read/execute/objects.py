@@ -31,6 +31,28 @@ def finished(scope: Scope, checked: CheckedQuery, rows: pa.Table) -> pa.Table:
     return pa.table(columns, names=[each.name for each in checked.columns])
 
 
+def result_schema(scope: Scope, checked: CheckedQuery) -> pa.Schema:
+    """Names and types of the columns of a result, before there is one."""
+    return pa.schema([pa.field(each.name, _arrow_type(scope, each)) for each in checked.columns])
+
+
+def _arrow_type(scope: Scope, column: Column) -> pa.DataType:
+    if isinstance(column.type, EntityType):
+        variable = scope.variables[cast("EntityValue", column.value).variable]
+        fields = _fields(scope.read.catalog, variable)
+        return pa.struct([pa.field(shown, kind) for shown, (_, kind) in fields.items()])
+    assert isinstance(column.type, PropertyType)
+    return arrow_type(column.type)
+
+
+def entity_fields(scope: Scope, name: str) -> list[str]:
+    """The stored columns that a whole node or edge is made from."""
+    variable = scope.variables[name]
+    if variable.kind == "path":
+        return []
+    return [stored for stored, _ in _fields(scope.read.catalog, variable).values() if stored != TYPE_NAME]
+
+
 def _finished(scope: Scope, column: Column, values: pa.Array[Any]) -> pa.Array[Any]:
     if isinstance(column.type, EntityType):
         return _objects(scope, cast("EntityValue", column.value).variable, values)

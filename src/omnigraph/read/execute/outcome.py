@@ -42,6 +42,25 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Gathered:
+    """Matches of which the first two batches were taken, to see how many there are."""
+
+    first: Rows | None
+    second: Rows | None
+    others: Iterator[Rows]
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether they are more than are held at once."""
+        return self.second is not None
+
+    def all(self) -> Iterator[Rows]:
+        """All of them, from the first on."""
+        yield from (each for each in (self.first, self.second) if each is not None)
+        yield from self.others
+
+
+@dataclass(frozen=True)
 class Maker:
     """Makes the result of one query from its matches."""
 
@@ -56,14 +75,31 @@ class Maker:
         """The rows of the result: columns `c0`, `c1`, … in which an entity is still a key."""
         if is_plain_count(self.checked):
             return self._counted(batches)
+        gathered = self.gathered(batches)
+        if gathered.goes_on:
+            return self._collected(gathered.all())
+        return self._of_one(self._empty() if gathered.first is None else gathered.first)
+
+    def gathered(self, batches: Iterator[Rows]) -> Gathered:
+        """The first matches, and whether there are so many more that they go through a table of DuckDB."""
+        if is_plain_count(self.checked):
+            return Gathered(None, None, batches)
         pieces = self._enough(batches)
         first, second = next(pieces, None), next(pieces, None)
-        if second is None:
-            return self._of_one(self._empty() if first is None else first)
-        assert first is not None
-        if self._fusions():
-            return self._of_one(joined([first, second, *pieces]))
-        return self._collected(first, second, pieces)
+        if first is not None and second is not None and self._fusions():
+            return Gathered(joined([first, second, *pieces]), None, pieces)
+        return Gathered(first, second, pieces)
+
+    def piece(self, rows: Rows) -> pa.Table:
+        """The columns of some matches of a result that has neither order nor groups. Bounds are the caller's."""
+        table = self._table(rows)
+        if is_picked(self.checked):
+            columns = [table.column(self._name(each.value)) for each in self.checked.columns]
+            return pa.table(columns, names=[f"c{number}" for number in range(len(columns))])
+        key = ("piece", self.scope.read.query_number)
+        return self.scope.read.select(
+            key, lambda: self._outcome(weighted_rows=False, alone=False).query(Bounds()), table
+        )
 
     def _counted(self, batches: Iterator[Rows]) -> pa.Table:
         total = sum(rows.count if rows.weight is None else int(rows.weight.sum()) for rows in batches)
@@ -115,18 +151,20 @@ class Maker:
 
     # -- matches as a table --------------------------------------------------------------------------------------------
 
-    def _collected(self, first: Rows, second: Rows, others: Iterator[Rows]) -> pa.Table:
+    def _collected(self, batches: Iterator[Rows]) -> pa.Table:
         """More matches than are held at once go into a table of DuckDB, which may use the disk."""
-        engine = self.scope.read.engine
-
-        def tables() -> Iterator[pa.Table]:
-            for rows in (first, second):
-                yield self._table(rows, always_weighted=True)
-            for rows in others:
-                yield self._table(rows, always_weighted=True)
-
-        with engine.collected(MATCHES, tables()):
+        with self.scope.read.engine.collected(MATCHES, self.tables(batches)):
             return self._selected(None, weighted_rows=self.checked.aggregated, alone=False)
+
+    def tables(self, batches: Iterator[Rows]) -> Iterator[pa.Table]:
+        """Matches as tables of one shape."""
+        for rows in batches:
+            yield self._table(rows, always_weighted=True)
+
+    def text_over_collected(self) -> str:
+        """The SQL that makes the result from matches that were collected."""
+        key, weighted_rows = ("outcome", self.scope.read.query_number, "collected"), self.checked.aggregated
+        return self.scope.read.text(key, lambda: self._query(weighted_rows=weighted_rows, alone=False))
 
     def _table(self, rows: Rows, *, always_weighted: bool = False) -> pa.Table:
         """The columns that the result is made from."""
@@ -211,9 +249,12 @@ class Maker:
         return not self.checked.aggregated or any(not contains(each.value, Aggregate) for each in self.checked.columns)
 
     def _query(self, *, weighted_rows: bool, alone: bool) -> exp.Select:
+        return self._outcome(weighted_rows=weighted_rows, alone=alone).query(self.bounds())
+
+    def _outcome(self, *, weighted_rows: bool, alone: bool) -> Outcome:
         """`alone` when every match is a group of its own."""
         builder = self.scope.builder(self._aggregates(weighted_rows=weighted_rows, alone=alone))
-        outcome = Outcome(
+        return Outcome(
             self.checked,
             replace(builder, leaf=self._leaf),
             self._identity,
@@ -221,7 +262,6 @@ class Maker:
             required=[self._leaf(each) for each in self._ranking()],
             grouped=not alone,
         )
-        return outcome.query(self.bounds())
 
     def _aggregates(self, *, weighted_rows: bool, alone: bool) -> Rendering:
         weight = exp.column(WEIGHT, quoted=True) if weighted_rows else exp.Literal.number(1)

@@ -52,6 +52,8 @@ class Read:
     profile: Profile
     # What the cache calls the query: quicker to look for than the query itself.
     query_number: int = -1
+    # Of a read that hands its result over in pieces: the columns that it is made from, for each variable.
+    streamed: Mapping[str, list[str]] = field(default_factory=dict)
     # Rows that a search has chosen for a variable: nothing else counts as that variable.
     chosen: dict[str, Numbers] = field(default_factory=dict)
     # Every plan that was made again for chosen rows. Measurements know steps by identity, so they must stay alive.
@@ -88,10 +90,15 @@ class Read:
         *,
         most: int | None = None,
     ) -> pa.Table:
-        """The rows of a query over `matches`. Its text is kept under the key and the values of the request."""
+        """The rows of a query over `matches`."""
+        return self.engine.select(self.text(key, query), matches, most=most)
+
+    def text(self, key: Hashable, query: Callable[[], exp.Query]) -> str:
+        """The text of a query, kept under the key and the values of the request."""
         whole = (key, self.values_key, self.now if self.uses_now else None)
-        text = self.cache.get("sql", whole, lambda: query().sql("duckdb", copy=False), lambda made: 4 * len(made) + 1_000)
-        return self.engine.select(text, matches, most=most)
+        return self.cache.get(
+            "sql", whole, lambda: query().sql("duckdb", copy=False), lambda made: 4 * len(made) + 1_000
+        )
 
     # -- traversal -----------------------------------------------------------------------------------------------------
 

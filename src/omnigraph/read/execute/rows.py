@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -45,6 +45,16 @@ class Rows:
         keys = {name: key[start:stop] for name, key in self.keys.items()}
         weight = None if self.weight is None else self.weight[start:stop]
         return Rows(min(stop, self.count) - start, keys, weight)
+
+    def pieces(self, most: int) -> Iterator[Rows]:
+        """The rows, each as often as its weight says, at most so many at a time."""
+        if self.weight is None:
+            yield from (self.slice(first, first + most) for first in range(0, self.count, most))
+            return
+        plain, stops = replace(self, weight=None), np.cumsum(self.weight)
+        for first in range(0, int(self.weight.sum()), most):
+            wanted = np.arange(first, min(first + most, int(stops[-1])))
+            yield plain.take(np.searchsorted(stops, wanted, side="right"))
 
     def bind(self, **keys: Numbers) -> Rows:
         """The same rows with more variables."""

@@ -21,7 +21,7 @@ from omnigraph.store.filters import All, Compare, OneOf, one_of, render
 from omnigraph.store.lance_errors import lance_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -43,6 +43,23 @@ _SPARSE = 16
 
 
 @dataclass(frozen=True)
+class Window:
+    """Some rows of a table, by ascending number, and their values."""
+
+    numbers: Numbers
+    columns: dict[str, Column]
+
+    def values(self, names: Sequence[str], rows: Numbers) -> dict[str, Column] | None:
+        """The columns at some rows; None when the window does not have all of that."""
+        if not set(names) <= self.columns.keys() or not len(self.numbers):
+            return None
+        places = np.minimum(np.searchsorted(self.numbers, rows), len(self.numbers) - 1)
+        if not bool((self.numbers[places] == rows).all()):
+            return None
+        return {name: _take(self.columns[name], places, len(self.numbers)) for name in names}
+
+
+@dataclass(frozen=True)
 class TableRows:
     """A table of the snapshot. `prefers` is the traversal mode, which columns follow; `note` hears about choices."""
 
@@ -53,6 +70,8 @@ class TableRows:
     note: Callable[[str], None] = lambda _: None
     # Columns that this read has had in hand already: found without asking the cache, and not gone before it ends.
     _held: dict[str, Column] = field(default_factory=dict, compare=False, repr=False)
+    # The part of the table that a stream has just read.
+    _window: list[Window] = field(default_factory=list, compare=False, repr=False)
 
     @cached_property
     def table(self) -> Table:
@@ -100,6 +119,8 @@ class TableRows:
         """The columns at some rows; a row number below zero gives null."""
         if not names:
             return {}
+        if self._window and (seen := self._window[0].values(names, rows)) is not None:
+            return seen
         if self.reads_whole(names, len(rows)):
             return {name: _take(column, rows, self.size) for name, column in self.columns(names).items()}
         known = rows >= 0
@@ -169,6 +190,20 @@ class TableRows:
             )
             rows: pa.Table = scanner.to_table()
         return rows
+
+    def windows(self, names: Sequence[str], where: Filter | None, rows: int) -> Iterator[Numbers]:
+        """The numbers of the rows that a filter selects, some at a time. Meanwhile their values are at hand."""
+        count("table_scans", self.entry.path)
+        condition = None if where is None else render(where, self.table.schema)
+        try:
+            with lance_errors(f"reading {self.entry.path} at version {self.entry.version}"):
+                scanner = self.table.dataset.scanner(columns=[*names, ROW_NUMBER], filter=condition, batch_size=rows)
+                for batch in scanner.to_batches():
+                    numbers = batch.column(ROW_NUMBER).to_numpy().astype(np.int64)
+                    self._window[:] = [Window(numbers, {name: batch.column(name) for name in names})]
+                    yield numbers
+        finally:
+            self._window.clear()
 
     def rows_of_ids(self, ids: pa.Array[Any]) -> Numbers:
         """The row of each id, -1 where there is none."""

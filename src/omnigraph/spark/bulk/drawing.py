@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from omnigraph.language.schema.catalog import EdgeType
-from omnigraph.spark.bulk.hashing import numbers_of, tuple_numbers
+from omnigraph.spark.bulk.hashing import column_numbers, is_there, joined
 from omnigraph.store.tables import ID
 from omnigraph.write.constraints.rules import count_rule, endpoint_rules, type_of, unique_rules
+from omnigraph.write.same_value import comparable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -30,6 +32,11 @@ class Drawn:
 
     columns: tuple[str, ...]
     beside: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All columns that are read for it."""
+        return self.columns if self.beside is None else (*self.columns, self.beside)
 
 
 IDS = Drawn((ID,))
@@ -49,15 +56,15 @@ def draws_of(catalog: Catalog, key: str, mode: Mode) -> tuple[Drawn, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def draw(rows: pa.Table, wanted: Iterable[Drawn]) -> Iterator[tuple[Drawn, Numbers]]:
+def draw(rows: pa.Table, wanted: Sequence[Drawn]) -> Iterator[tuple[Drawn, Numbers]]:
     """The numbers of rows, in their order; with another beside it, one row of two for each."""
-    made: dict[tuple[str, ...], tuple[Numbers, NDArray[np.bool_]]] = {}
+    names = list(dict.fromkeys(name for each in wanted for name in each.names))
+    plain = [comparable(rows.column(name)) for name in names]
+    numbers = dict(zip(names, column_numbers(plain), strict=True)) if names else {}
+    nulls = {name: is_there(each) for name, each in zip(names, plain, strict=True) if each.null_count}
     for each in wanted:
-        if each.columns not in made:
-            made[each.columns] = tuple_numbers([rows.column(name) for name in each.columns])
-        numbers, valid = made[each.columns]
-        if each.beside is None:
-            yield each, numbers
-        else:
-            others = numbers_of(rows.column(each.beside))
-            yield each, np.column_stack([numbers, others if valid.all() else others[valid]])
+        found = functools.reduce(joined, [numbers[name] for name in each.columns])
+        if each.beside is not None:
+            found = np.column_stack([found, numbers[each.beside]])
+        whole = [nulls[name] for name in each.columns if name in nulls]
+        yield each, found[np.logical_and.reduce(whole)] if whole else found

@@ -31,27 +31,32 @@ _SHIFT = np.uint64(29)
 
 def numbers_of(values: Values) -> Numbers:
     """A number for each value, none of which is null."""
-    return _queried("SELECT hash(v) AS h FROM t", one_array(values))
+    return column_numbers([values])[0]
 
 
 def second_numbers_of(values: Values) -> Numbers:
     """Other numbers for texts: two texts that share one hardly share both."""
-    return _queried("SELECT hash(reverse(v)) AS h FROM t", one_array(values))
+    return _queried([one_array(values)], "hash(reverse({}))")[0]
+
+
+def column_numbers(columns: Sequence[Values]) -> list[Numbers]:
+    """A number for each value of each column, which are of one length. Null has one as well."""
+    return _queried([one_array(each) for each in columns], "hash({})")
 
 
 def tuple_numbers(columns: Sequence[Values]) -> tuple[Numbers, NDArray[np.bool_]]:
     """A number for each tuple of values, and which rows have one: a tuple with a null has none."""
     plain = [comparable(each) for each in columns]
-    valid = np.ones(len(plain[0]), dtype=bool)
-    for each in plain:
-        if each.null_count:
-            valid &= each.is_valid().to_numpy(zero_copy_only=False)
-    if not valid.all():
-        plain = [each.filter(pa.array(valid)) for each in plain]
-    found = numbers_of(plain[0])
-    for each in plain[1:]:
-        found = joined(found, numbers_of(each))
-    return found, valid
+    valid = np.logical_and.reduce([is_there(each) for each in plain])
+    found = functools.reduce(joined, column_numbers(plain))
+    return found if valid.all() else found[valid], valid
+
+
+def is_there(values: pa.Array[Any]) -> NDArray[np.bool_]:
+    """Which values are not null."""
+    if not values.null_count:
+        return np.ones(len(values), dtype=bool)
+    return values.is_valid().to_numpy(zero_copy_only=False)
 
 
 def joined(first: Numbers, second: Numbers) -> Numbers:
@@ -60,12 +65,15 @@ def joined(first: Numbers, second: Numbers) -> Numbers:
         return (first ^ (first >> _SHIFT)) * _FACTOR + second
 
 
-def _queried(query: str, values: pa.Array[Any]) -> Numbers:
-    if not len(values):
-        return np.empty(0, np.uint64)
-    answer: Any = _engine().from_arrow(pa.table({"v": values})).query("t", query)
-    found: Numbers = answer.fetchnumpy()["h"]
-    return found
+def _queried(columns: Sequence[pa.Array[Any]], expression: str) -> list[Numbers]:
+    """All columns in one query: what a query takes by itself is paid once."""
+    if not len(columns[0]):
+        return [np.empty(0, np.uint64) for _ in columns]
+    names = [f"c{number}" for number in range(len(columns))]
+    asked = ", ".join(f"{expression.format(name)} AS {name}" for name in names)
+    answer: Any = _engine().from_arrow(pa.table(dict(zip(names, columns, strict=True))))
+    found: dict[str, Numbers] = answer.query("t", f"SELECT {asked} FROM t").fetchnumpy()  # noqa: S608
+    return [found[name] for name in names]
 
 
 @functools.cache

@@ -126,7 +126,7 @@ class _Places:
         if (at, table_key) not in self.known:
             numbers = self.known[at, table_key] = array("q")
             catalog, world = self.reading.catalog, self.reading.world
-            for chunk in chunks_of(unit, catalog, world):
+            for chunk in chunks_of(unit, self.reading.readable, world):
                 for batch, _ in sifted(catalog, chunk, [], world):
                     if batch.type.table_key == table_key:
                         numbers.extend(batch.places.numbers)

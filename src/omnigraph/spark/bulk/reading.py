@@ -31,7 +31,7 @@ from omnigraph.write.load.error_policy import FAIL, ErrorPolicy
 from omnigraph.write.load.tabular import read_arrow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -43,9 +43,11 @@ if TYPE_CHECKING:
     from omnigraph.spark.bulk.rejects import Reject
     from omnigraph.store.location import Location
     from omnigraph.world import World
+    from omnigraph.write.load.batches import GraphType
     from omnigraph.write.load.load import Mode
     from omnigraph.write.load.sources import Input, LoadPlan
 
+    Entries = Snapshot | Mapping[str, TableEntry]
     Results = list[dict[str, Any]]
 
 
@@ -80,7 +82,7 @@ class Reading:
 
     def run(self, snapshot: Snapshot, location: Location) -> Written:
         """Read everything, and write it beside the tables of a snapshot."""
-        targets = _targets(self.catalog, snapshot, location, self.mode)
+        targets = targets_of(self.catalog, snapshot, location, self.mode)
         sizes, settings = sizes_of(self.session), store_settings(self.world)
         job = WriteJob(self.catalog, targets, self.mode, sizes, settings, self.directory, self.strict, self.embeddings)
         units: list[Unit | FrameUnit] = []
@@ -89,6 +91,12 @@ class Reading:
             more_units, more = self._frame(job, group[0]) if group[0].form == "spark" else self._files(job, group)
             results += [{**each, "unit": each["unit"] + len(units)} for each in more]
             units += more_units
+        return self.gathered(results, units, snapshot, location)
+
+    def gathered(
+        self, results: Results, units: Sequence[Unit | FrameUnit], snapshot: Entries, location: Location
+    ) -> Written:
+        """What tasks have written beside the tables of a snapshot, and told of it."""
         tables = self._tables(results, snapshot, location)
         written = Written(tables, units, told_errors(results, units), told_rejects(results, units))
         return written if self.strict else follow_spellings(self, written, told_spellings(results, units))
@@ -117,20 +125,13 @@ class Reading:
         list(read_arrow(pa.RecordBatchReader.from_batches(columns, []), kind, catalog, source=name))
 
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            first = next(batches, None)
-            if first is None:
-                return write_batches(job, partition_unit(), [])
-            reader = pa.RecordBatchReader.from_batches(first.schema, _chained(first, batches))
-            if limit:
-                chunks = table_chunks(kind, catalog, name, reader, cast_column)
-                return write_sifted(job, partition_unit(), chunks, limit)
-            return write_batches(job, partition_unit(), read_arrow(reader, kind, catalog, source=name))
+            return write_frame(job, kind, catalog, name, batches, limit)
 
         with errors_of_tasks():
             told: Any = each.data.mapInArrow(work, spark_schema(RESULT)).toArrow()
-        return _frame_units(name, told.to_pylist())
+        return frame_units(name, told.to_pylist())
 
-    def _tables(self, results: Results, snapshot: Snapshot, location: Location) -> dict[str, StagedTable]:
+    def _tables(self, results: Results, snapshot: Entries, location: Location) -> dict[str, StagedTable]:
         """Named types first, then nodes and edges as they appeared: the order in which repeated ids are told."""
         ordered = sorted(results, key=lambda each: each["unit"])
         seen = [key for each in ordered if each["kind"] == "read" for key in json.loads(each["body"])]
@@ -144,12 +145,25 @@ class Reading:
         return tables
 
 
+def write_frame(
+    job: WriteJob, kind: GraphType, catalog: Catalog, name: str, batches: Iterator[pa.RecordBatch], limit: int = 0
+) -> Iterator[pa.RecordBatch]:
+    """Write the rows of one partition of a frame. Yields rows of `RESULT`."""
+    first = next(batches, None)
+    if first is None:
+        return write_batches(job, partition_unit(), [])
+    reader = pa.RecordBatchReader.from_batches(first.schema, _chained(first, batches))
+    if limit:
+        return write_sifted(job, partition_unit(), table_chunks(kind, catalog, name, reader, cast_column), limit)
+    return write_batches(job, partition_unit(), read_arrow(reader, kind, catalog, source=name))
+
+
 def _chained(first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield first
     yield from others
 
 
-def _frame_units(name: str, results: Results) -> tuple[list[FrameUnit], Results]:
+def frame_units(name: str, results: Results) -> tuple[list[FrameUnit], Results]:
     """Partitions in order, each with the number of its first row."""
     read = {each["unit"]: each["rows"] for each in results if each["kind"] == "read"}
     counts = [read.get(number, 0) for number in range(max(read, default=-1) + 1)]
@@ -172,7 +186,8 @@ def _groups(inputs: Sequence[Input]) -> Iterator[list[Input]]:
         yield group
 
 
-def _targets(catalog: Catalog, snapshot: Snapshot, location: Location, mode: Mode) -> dict[str, Target]:
+def targets_of(catalog: Catalog, snapshot: Iterable[TableEntry], location: Location, mode: Mode) -> dict[str, Target]:
+    """Where the rows of each type of a snapshot are written."""
     options = location.storage_options
     known = {each.table_key: _known(catalog, each, location) for each in snapshot if mode == "merge" and each.row_count}
     return {

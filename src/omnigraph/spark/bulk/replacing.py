@@ -66,8 +66,8 @@ def find_replacements(session: SparkSession, view: View, table: StagedTable) -> 
     pieces = [each for each in piece_files(table) if not each.minted]
     sources: list[PieceFile | TableScan] = [*pieces, *tasks_of(scan)]
     parts = parts_for(table.rows + entry.row_count, session)
-    matched = _matched(session, sources, parts)
     groups = max(1, min(parts, len(table.pieces)))
+    matched = _matched(session, sources, parts, groups)
     outcome = _rewritten(matched, {each.number: each for each in pieces}, table, groups)
     with errors_of_tasks():
         told: Any = outcome.toArrow()
@@ -98,8 +98,8 @@ def stage_merge(table: Table, session: SparkSession, replacements: Replacements)
     )
 
 
-def _matched(session: SparkSession, sources: list[PieceFile | TableScan], parts: int) -> DataFrame:
-    """Packets of matched pairs: by piece the row and its row id, by committed fragment the offset."""
+def _matched(session: SparkSession, sources: list[PieceFile | TableScan], parts: int, groups: int) -> DataFrame:
+    """Packets of matched pairs: by piece the row and its row id, by committed fragment the offset; cut in groups."""
 
     def emit(group: list[PieceFile | TableScan]) -> Iterator[pa.RecordBatch]:
         for source in group:
@@ -107,10 +107,10 @@ def _matched(session: SparkSession, sources: list[PieceFile | TableScan], parts:
                 yield from packets(0, role, rows, parts)
 
     def join(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from _join(collected(batches))
+        yield from _join(collected(batches), groups)
 
-    groups = grouped_rows(session, sources, lambda each: each.rows if isinstance(each, PieceFile) else ROWS_PER_TASK)
-    sent = one_task_each(session, groups, emit, PACKET)
+    tasks = grouped_rows(session, sources, lambda each: each.rows if isinstance(each, PieceFile) else ROWS_PER_TASK)
+    sent = one_task_each(session, tasks, emit, PACKET)
     return sent.repartitionById(parts, "part").mapInArrow(join, spark_schema(PACKET))
 
 
@@ -137,7 +137,7 @@ def _two_numbers(ids: pa.Array[Any]) -> tuple[Numbers, Numbers]:
     return numbers_of(ids), second_numbers_of(ids)
 
 
-def _join(found: Collected) -> Iterator[pa.RecordBatch]:
+def _join(found: Collected, groups: int) -> Iterator[pa.RecordBatch]:
     """Both sides have an id at most once, so equal numbers are one pair."""
     put, there = found.get((0, _PUT)), found.get((0, _THERE))
     if put is None or there is None:
@@ -147,18 +147,19 @@ def _join(found: Collected) -> Iterator[pa.RecordBatch]:
     at = np.minimum(at, len(there) - 1)
     same = (there[at, 0] == put[:, 0]) & (there[at, 1] == put[:, 1])
     mine, theirs = put[same], there[at[same]]
-    yield from _grouped(_PIECE, mine[:, 2] >> _HALF, np.column_stack([mine[:, 2] & _LOW, theirs[:, 2]]))
-    yield from _grouped(_FRAGMENT, theirs[:, 3] >> _HALF, (theirs[:, 3] & _LOW)[:, None])
+    yield from _grouped(_PIECE, mine[:, 2] >> _HALF, np.column_stack([mine[:, 2] & _LOW, theirs[:, 2]]), groups)
+    yield from _grouped(_FRAGMENT, theirs[:, 3] >> _HALF, (theirs[:, 3] & _LOW)[:, None], groups)
 
 
-def _grouped(role: int, groups: Numbers, rows: Numbers) -> Iterator[pa.RecordBatch]:
-    """Packets by group; the group stands where packets have their space."""
-    order = np.argsort(groups, kind="stable")
-    groups, rows = groups[order], rows[order]
-    for group in np.unique(groups):
-        chosen = np.ascontiguousarray(rows[np.searchsorted(groups, group) : np.searchsorted(groups, group, "right")])
-        number = int(group)
-        yield pa.record_batch([[number], [number], [role], [chosen.shape[1]], [chosen.tobytes()]], schema=PACKET)
+def _grouped(role: int, owners: Numbers, rows: Numbers, groups: int) -> Iterator[pa.RecordBatch]:
+    """Packets by the piece or fragment that owns the rows; its number stands where packets have their space."""
+    order = np.argsort(owners, kind="stable")
+    owners, rows = owners[order], rows[order]
+    for owner in np.unique(owners):
+        chosen = np.ascontiguousarray(rows[np.searchsorted(owners, owner) : np.searchsorted(owners, owner, "right")])
+        number = int(owner)
+        part, width = number % groups, chosen.shape[1]
+        yield pa.record_batch([[part], [number], [role], [width], [chosen.tobytes()]], schema=PACKET)
 
 
 def _rewritten(matched: DataFrame, files: Mapping[int, PieceFile], table: StagedTable, groups: int) -> DataFrame:
@@ -177,8 +178,7 @@ def _rewritten(matched: DataFrame, files: Mapping[int, PieceFile], table: Staged
                 body = _with_old_rows_first(files[number], fragments[number], rows, location, line, schema)
                 yield pa.record_batch([[role], [number], [json.dumps(body).encode()]], schema=_OUTCOME)
 
-    parted = matched.selectExpr(f"part % {groups} AS part", "space", "role", "width", "numbers")
-    return parted.repartitionById(groups, "part").mapInArrow(work, spark_schema(_OUTCOME))
+    return matched.repartitionById(groups, "part").mapInArrow(work, spark_schema(_OUTCOME))
 
 
 def _require_sorted(file: PieceFile, rows: Numbers, type_name: str | None) -> None:

@@ -7,11 +7,12 @@ import pickle
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from omnigraph.embeddings.columns import expect_vectors
 from omnigraph.errors import ConstraintViolation, InvalidRecord, OmniGraphError
 from omnigraph.spark.bulk.input_errors import renumbered
 from omnigraph.spark.bulk.rejects import Reject, reject_of, require_within
 from omnigraph.spark.bulk.writing import READING, Sink, is_minted, result
-from omnigraph.write.constraints.rules import value_rules
+from omnigraph.write.constraints.rules import type_of, value_rules
 from omnigraph.write.constraints.values import value_violations
 from omnigraph.write.load.identity import strict_ids
 from omnigraph.write.load.rows import whole_rows
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from omnigraph.spark.bulk.chunks import Chunk
     from omnigraph.spark.bulk.writing import WriteJob
     from omnigraph.world import World
-    from omnigraph.write.load.batches import Batch
+    from omnigraph.write.load.batches import Batch, GraphType
 
     Made = list[tuple[Batch, pa.Table]]
 
@@ -41,7 +42,8 @@ def write_sifted(job: WriteJob, unit: int, chunks: Iterable[Chunk], limit: int) 
             for batch, rows in sifted(job.catalog, chunk, rejects, world):
                 key = batch.type.table_key
                 sink = sinks.setdefault(key, Sink(job, unit, key))
-                yield from sink.add(rows, minted=is_minted(batch))
+                whole = job.with_vectors(batch, rows, world)
+                yield from sink.add(whole, minted=is_minted(batch))
             require_within(rejects, limit)
         for sink in sinks.values():
             yield from sink.close()
@@ -53,7 +55,7 @@ def write_sifted(job: WriteJob, unit: int, chunks: Iterable[Chunk], limit: int) 
 
 
 def sifted(catalog: Catalog, chunk: Chunk, rejects: list[Reject], world: World) -> Made:
-    """The good rows of a chunk; the bad ones are added to the rejects."""
+    """The good rows of a chunk; the bad ones are added to the rejects. Vectors that are made later count as there."""
     try:
         return _made(catalog, chunk, world)
     except (InvalidRecord, ConstraintViolation) as error:
@@ -69,8 +71,14 @@ def sifted(catalog: Catalog, chunk: Chunk, rejects: list[Reject], world: World) 
 def _made(catalog: Catalog, chunk: Chunk, world: World) -> Made:
     made = []
     for batch in chunk.read():
-        rows = whole_rows(batch, strict_ids(batch, world))
-        for violation in value_violations(value_rules(catalog, batch.type.table_key), rows):
+        rows, key = whole_rows(batch, strict_ids(batch, world)), batch.type.table_key
+        kind = type_of(catalog, key)
+        for violation in value_violations(value_rules(catalog, key), _expected(rows, batch.type, kind)):
             raise violation
         made.append((batch, rows))
     return made
+
+
+def _expected(rows: pa.Table, read_as: GraphType, kind: GraphType) -> pa.Table:
+    """The rows as they will be: a load that makes vectors reads the type as one that may have none."""
+    return rows if read_as == kind else expect_vectors(rows, kind)

@@ -74,7 +74,7 @@ def by_shuffle(session: SparkSession, questions: Questions) -> DataFrame:
         for source in group:
             for emission, rows in emitted(source):
                 few = emission.beside is None and emission.role in (ASKED, KEPT)
-                yield from packets(emission.space, emission.role, _once(rows) if few else rows, parts)
+                yield from packets(emission.space, emission.role, once(np.sort(rows)) if few else rows, parts)
 
     groups = grouped_rows(session, questions.sources, lambda each: each.size)
     return shuffled(session, groups, emit, lambda found: _evaluated(spaces, found), SUSPECTS, parts=parts)
@@ -120,28 +120,24 @@ def _suspects(space: Space, roles: dict[int, Numbers]) -> Iterator[tuple[int, Nu
 
 def _of_ids(roles: dict[int, Numbers]) -> Iterator[tuple[int, Numbers]]:
     put, there = roles.get(PUT, _NONE), roles.get(THERE, _NONE)
-    mine, repeated = distinct(put)
-    yield REPEATED, repeated
-    committed, _ = distinct(there)
+    mine, committed = once(put), once(there)
+    yield REPEATED, repeated(put)
     yield TAKEN, _common(mine, committed)
     for role, kind in ((ASKED, MISSING), (KEPT, STRANDED)):
         if role in roles:
-            present, _ = distinct(np.sort(np.concatenate([mine, committed])))
-            yield kind, _absent(distinct(roles[role])[0], present)
+            present = once(np.sort(np.concatenate([mine, committed]))) if len(committed) else mine
+            yield kind, _absent(once(roles[role]), present)
 
 
-def distinct(ordered: Numbers) -> tuple[Numbers, Numbers]:
-    """Each of sorted numbers once, and those that stand more than once. Quicker than hashing them."""
-    if len(ordered) < 2:
-        return ordered, _NONE
+def once(ordered: Numbers) -> Numbers:
+    """Each of sorted numbers once. Quicker than hashing them."""
     same = ordered[1:] == ordered[:-1]
-    if not same.any():
-        return ordered, _NONE
-    return ordered[np.concatenate([[True], ~same])], np.unique(ordered[1:][same])
+    return ordered[np.concatenate([[True], ~same])] if same.any() else ordered
 
 
-def _once(numbers: Numbers) -> Numbers:
-    return distinct(np.sort(numbers))[0]
+def repeated(ordered: Numbers) -> Numbers:
+    """Those of sorted numbers that stand more than once, each once."""
+    return once(ordered[1:][ordered[1:] == ordered[:-1]])
 
 
 def _absent(asked: Numbers, present: Numbers) -> Numbers:
@@ -159,12 +155,13 @@ def _common(first: Numbers, second: Numbers) -> Numbers:
 def _held(roles: dict[int, Numbers]) -> Numbers:
     """Tuples of two rows that are put, or of one and a committed row of another id."""
     put, there = roles.get(PUT, _NONE.reshape(0, 2)), roles.get(THERE, _NONE.reshape(0, 2))
-    mine, repeated = distinct(np.sort(put[:, 0]))
+    ordered = np.sort(put[:, 0])
+    mine, twice = once(ordered), repeated(ordered)
     if not len(there):
-        return repeated
+        return twice
     candidates = there[np.isin(there[:, 0], mine)]
     others = _without(candidates, put)
-    return np.unique(np.concatenate([repeated, others[:, 0]]))
+    return np.unique(np.concatenate([twice, others[:, 0]]))
 
 
 def _without(rows: Numbers, others: Numbers) -> Numbers:

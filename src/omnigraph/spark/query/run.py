@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
@@ -14,7 +13,6 @@ from omnigraph.read.plan.build import Planner, visible
 from omnigraph.read.plan.estimates import Estimates
 from omnigraph.read.plan.needs import deciding
 from omnigraph.read.plan.pushdown import Pushdown
-from omnigraph.read.query import run_query
 from omnigraph.relational.expressions import SqlBuilder
 from omnigraph.relational.outcome import MATCHES, Bounds, Outcome
 from omnigraph.spark.query.asked import KEY, by_key, properties, refusal, wholes
@@ -22,7 +20,6 @@ from omnigraph.spark.query.frames import Frames
 from omnigraph.spark.query.match import Matcher
 from omnigraph.spark.query.render import aggregated, rendered
 from omnigraph.spark.types import spark_schema, to_spark
-from omnigraph.world import REAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,32 +27,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from omnigraph.language.query.checked import CheckedQuery, Pattern, Variable
-    from omnigraph.language.schema.catalog import Catalog
-    from omnigraph.manifest.snapshot import Snapshot
-    from omnigraph.read.options import ReadOptions
-    from omnigraph.store.tables import TableStore
-    from omnigraph.world import World
+    from omnigraph.read.query import PreparedQuery
 
 
-def run_on_spark(
-    session: SparkSession,
-    snapshot: Snapshot,
-    tables: TableStore,
-    catalog: Catalog,
-    checked: CheckedQuery,
-    params: Mapping[str, object],
-    *,
-    options: ReadOptions,
-    now: dt.datetime | None = None,
-    world: World = REAL,
-) -> DataFrame:
+def run_on_spark(session: SparkSession, prepared: PreparedQuery) -> DataFrame:
     """The result as a frame, pinned to the snapshot. Columns have the names that the embedded engine gives them."""
-    moment = now or dt.datetime.fromtimestamp(world.now_us() // 1_000 / 1_000, dt.UTC)
-    if refusal(checked) is not None:
-        result = run_query(snapshot, tables, catalog, checked, params, now=moment, options=options, world=world)
-        return handed_over(session, result.to_arrow())
-    keyed = by_key(checked)
-    frames = Frames(session, tables.location, snapshot, catalog, properties(keyed), frozenset(wholes(keyed)))
+    if refusal(prepared.checked) is not None:
+        return handed_over(session, prepared.run().to_arrow())
+    snapshot, catalog, params, moment = prepared.snapshot, prepared.catalog, prepared.params, prepared.moment
+    keyed = by_key(prepared.checked)
+    location = prepared.tables.location
+    frames = Frames(session, location, snapshot, catalog, properties(keyed), frozenset(wholes(keyed)))
     builder = SqlBuilder(params, moment, _leaf, aggregated)
     planner = Planner(Estimates(snapshot, catalog), Pushdown(params, moment))
     variables = {each.name: each for each in _everything(keyed.pattern)}

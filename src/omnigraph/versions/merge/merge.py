@@ -33,7 +33,11 @@ class MergeOptions:
 
 @dataclass(frozen=True)
 class Merged:
-    """What a merge did, or would do: per table, how many rows it puts and removes on the target."""
+    """What a merge did, or would do: per table, how many rows it puts and removes on the target.
+
+    Of the tables in `adopted` no row is written: the target had not changed them, and takes the version that the source
+    has from the line that both have them from.
+    """
 
     kind: Kind
     source: str
@@ -42,6 +46,7 @@ class Merged:
     puts: dict[str, int] = field(default_factory=dict)
     deletes: dict[str, int] = field(default_factory=dict)
     conflicts: tuple[Conflict, ...] = ()
+    adopted: tuple[str, ...] = ()
 
 
 class Merge:
@@ -97,7 +102,7 @@ class Merge:
         self._find(view)
         if self._found.conflicts:
             raise MergeConflicts(self._source, self._target, self._found.conflicts)
-        return WriteSet(writes_of(view, self._found.changes))
+        return WriteSet(writes_of(view, self._found.to_write), pointers=self._found.pointers)
 
     def _find(self, view: View) -> None:
         states = [self._manifest.snapshot_of(each.id) for each in self._bases.tips]
@@ -112,4 +117,4 @@ class Merge:
 
     def _told(self, kind: Kind, made: GraphCommit | None) -> Merged:
         found = self._found
-        return Merged(kind, self._source, self._target, made, found.puts, found.deletes, found.conflicts)
+        return Merged(kind, self._source, self._target, made, found.puts, found.deletes, found.conflicts, found.adopted)

@@ -12,6 +12,7 @@ from omnigraph.versions.merge.conflicts import Conflict, Resolver, of_violation
 from omnigraph.versions.merge.three_way import TableMerge, merge_table
 from omnigraph.write.changes import TableChanges
 from omnigraph.write.constraints import violations
+from omnigraph.write.write_set import Pointer
 
 if TYPE_CHECKING:
     from omnigraph.language.schema.catalog import Catalog
@@ -34,13 +35,23 @@ class Reconciled:
 
     changes: dict[str, TableChanges] = field(default_factory=dict)
     conflicts: tuple[Conflict, ...] = ()
-    # Tables that the receiving side has not touched since the common state.
-    untouched: frozenset[str] = frozenset()
+    # Tables whose state the receiving side takes as it is, from the line that both have them from.
+    pointers: tuple[Pointer, ...] = ()
 
     @property
     def puts(self) -> dict[str, int]:
         """How many rows are put, by table."""
         return {key: each.puts.num_rows for key, each in self.changes.items() if each.puts is not None}
+
+    @property
+    def adopted(self) -> tuple[str, ...]:
+        """The tables of which no row has to be written."""
+        return tuple(each.to.table_key for each in self.pointers)
+
+    @property
+    def to_write(self) -> dict[str, TableChanges]:
+        """The changes to tables that are not taken as they are."""
+        return {key: each for key, each in self.changes.items() if key not in self.adopted}
 
     @property
     def deletes(self) -> dict[str, int]:
@@ -53,22 +64,44 @@ def reconcile(catalog: Catalog, view: View, common: CommonState, theirs: Snapsho
 
     Conflicts between rows come first; when there are none, the rules of the schema are checked over the merged whole.
     """
+    pointers = _pointers(view, common, theirs)
+    if _is_only_behind(view, common, theirs, pointers):
+        return Reconciled(pointers=pointers)
     merges = []
-    untouched = set()
     for key in sorted(theirs.tables.keys() & view.snapshot.tables.keys()):
         merge = _merge_table(view, common, theirs, key, settings)
-        if merge is None:
-            continue
-        merges.append(merge)
-        if common.has(view.snapshot.tables[key]):
-            untouched.add(key)
+        if merge is not None:
+            merges.append(merge)
     changes = {each.table_key: _changes(each) for each in merges}
     contested = tuple(conflict for each in merges for conflict in each.conflicts)
     if contested:
         return Reconciled(changes, contested)
     types = {key.partition(":")[2]: key for key in theirs.tables}
     broken = tuple(of_violation(each, types) for each in violations(catalog, view, changes))
-    return Reconciled(changes, broken, frozenset(untouched))
+    return Reconciled(changes, broken, pointers)
+
+
+def _pointers(view: View, common: CommonState, theirs: Snapshot) -> tuple[Pointer, ...]:
+    """The tables that the view has from the same line as the other side, only older, and has never changed itself.
+
+    Whatever keeps that line from being deleted or cleaned up under the branch now does so afterwards. The line of the
+    other side's own changes would have to be kept for the sake of this one: those rows are written instead.
+    """
+    found = []
+    for key in sorted(theirs.tables.keys() & view.snapshot.tables.keys()):
+        here, there = view.snapshot.tables[key], theirs.tables[key]
+        one_line = (here.path, here.branch) == (there.path, there.branch)
+        if one_line and here.version < there.version and common.has(here):
+            found.append(Pointer(view.entry(key), there))
+    return tuple(found)
+
+
+def _is_only_behind(view: View, common: CommonState, theirs: Snapshot, pointers: tuple[Pointer, ...]) -> bool:
+    """Whether the view becomes the other side's state, which has been checked when it was made."""
+    here, taken = view.snapshot.tables, {each.to.table_key for each in pointers}
+    return here.keys() == theirs.tables.keys() and all(
+        common.has(here[key]) and (key in taken or here[key].pin == theirs.tables[key].pin) for key in here
+    )
 
 
 def _merge_table(

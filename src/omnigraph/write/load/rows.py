@@ -120,7 +120,7 @@ def _refuse_repeated_ids(gathered: _Gathered) -> None:
     ids = one_array(pa.chunked_array(gathered.ids, pa.string()))
     if all_differ(ids):
         return
-    texts: list[str] = ids.to_pylist()
+    texts: list[Any] = ids.to_pylist()
     seen: dict[str, int] = {}
     for index, row_id in enumerate(texts):
         if row_id in seen:

@@ -77,6 +77,11 @@ def commit_id_of(sidecar: Sidecar, what: Literal["forward", "back", "orphan"]) -
     return encode_ulid(sidecar.started_at // 1_000, int.from_bytes(digest[:10]))
 
 
+def pointed_versions(sidecar: Sidecar) -> list[NewVersion]:
+    """The tables of which it takes a version that is there already, as they are published."""
+    return [NewVersion(each.table_key, each.version, each.row_count, each.table_branch) for each in sidecar.pointed]
+
+
 def _forward_id(sidecar: Sidecar) -> str:
     return sidecar.commit.commit_id if sidecar.commit else commit_id_of(sidecar, "forward")
 
@@ -117,9 +122,13 @@ def _forward(manifest: GraphManifest, branch: str, sidecar: Sidecar, seen: list[
         versions=[
             *(_version_at(manifest, each.pin, each.head) for each in seen),
             *new_tables(sidecar),
+            *pointed_versions(sidecar),
         ],
         drops=[each.table_key for each in sidecar.dropped],
-        expected_versions={each.pin.table_key: each.pin.expected_version for each in seen},
+        expected_versions={
+            **{each.pin.table_key: each.pin.expected_version for each in seen},
+            **{each.table_key: each.expected_version for each in sidecar.pointed},
+        },
         actor=sidecar.actor if planned else ACTOR,
         merged_parent=planned.merged_parent if planned else sidecar.merge_source_commit_id,
         idempotency_key=planned.idempotency_key if planned else None,

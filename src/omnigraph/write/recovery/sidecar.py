@@ -73,6 +73,17 @@ class DroppedTable:
 
 
 @dataclass(frozen=True)
+class PointedTable:
+    """A table of which the operation takes a version that is there already; nothing of it moves before the publish."""
+
+    table_key: str
+    expected_version: int
+    version: int
+    row_count: int
+    table_branch: str | None = None
+
+
+@dataclass(frozen=True)
 class PlannedCommit:
     """The graph commit that the operation wants to become: a roll-forward publishes it under the same id."""
 
@@ -120,6 +131,7 @@ class Sidecar:
     # Tells the branch from an earlier or later one of the same name; None for main.
     incarnation: str | None = None
     schema: PlannedSchema | None = None
+    pointed: tuple[PointedTable, ...] = ()
     # Fields of a later release, kept when the sidecar is rewritten.
     unknown: dict[str, Any] = field(default_factory=dict, compare=False)
 
@@ -131,7 +143,7 @@ class Sidecar:
     @property
     def lines(self) -> frozenset[tuple[str, str | None]]:
         """What it moves."""
-        return frozenset(pin.line for pin in self.tables)
+        return frozenset(pin.line for pin in self.tables) | {(each.table_key, self.branch) for each in self.pointed}
 
     @property
     def read_lines(self) -> frozenset[tuple[str, str | None]]:
@@ -226,6 +238,8 @@ def _own_fields(sidecar: Sidecar) -> dict[str, Any]:
         own["added"] = {each.table_key: _planned_table(each) for each in sidecar.added}
     if sidecar.schema is not None:
         own["schema"] = vars(sidecar.schema)
+    if sidecar.pointed:
+        own["pointed"] = [_without_none(vars(each)) for each in sidecar.pointed]
     return {_OWN: own}
 
 
@@ -279,6 +293,7 @@ def _from_fields(fields: dict[str, Any]) -> Sidecar:
         reads=tuple(own.get("reads", ())),
         incarnation=own.get("incarnation"),
         schema=_planned_schema(own["schema"]) if "schema" in own else None,
+        pointed=tuple(PointedTable(**each) for each in own.get("pointed", ())),
         unknown={key: value for key, value in fields.items() if key not in _KNOWN},
     )
 
