@@ -3,7 +3,8 @@
     python benchmarks/mutate.py                  on the disk, at depths 10 and 1,000
     python benchmarks/mutate.py --deep           at depth 10,000 as well (takes a while)
     python benchmarks/mutate.py --s3             on an S3 server that it starts, counting requests through a proxy
-    python benchmarks/mutate.py --depths 10 100 1000 10000   one-row inserts and updates after so many others [--s3]
+    python benchmarks/mutate.py --depths 10 100 1000 10000   one-row inserts and updates after so many others [--s3];
+                                                 with --kept FOLDER, the graphs stay for the next run
 
 The floor does the same work without the protocol: it stages and commits the same rows to tables of the same content,
 and publishes them, with no sidecar, no queue and no look at what others do. Commits of both are timed in turn. Times
@@ -20,10 +21,12 @@ import tempfile
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from deep_graphs import copy_graph, kept_graph
 
 import omnigraph as og
 from omnigraph.manifest.genesis import Blueprint
@@ -108,11 +111,16 @@ class Timings:
 def main() -> None:
     """Print the tables."""
     options = _options()
+    if options.build_only:
+        for depth in options.depths:
+            kept_graph(options.kept, f"mutate-{depth}", partial(_build, depth=depth))
+        return
     with ExitStack() as stack:
         proxy = _server(stack) if options.s3 else None
         where = _places(stack, s3=options.s3)
         if options.depths:
-            _flatness(next(where), options.depths, proxy, "S3" if options.s3 else "disk")
+            kept = options.kept or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            _flatness(where, sorted(options.depths), proxy, "S3" if options.s3 else "disk", kept)
             return
         depths = [10, 1_000, 10_000] if options.deep else [10, 200] if options.s3 else [10, 1_000]
         print(f"| {'S3' if options.s3 else 'disk'}: commit | depth | floor ms | commit ms | ratio | noise | requests |")
@@ -196,28 +204,37 @@ def _mutations(uri: str, proxy: CountingProxy | None) -> None:
         print(f"| {name} | {timings.milliseconds:.1f} | +{timings.noise:.0%} | {timings.typical_requests or '-'} |")
 
 
-def _flatness(uri: str, depths: Sequence[int], proxy: CountingProxy | None, place: str) -> None:
-    """Inserts and updates of one row after so many others, each of which has moved the same table."""
+INSERT = "query q($n: String) { insert Person { name: $n } }"
+UPDATE = 'query q($a: I32) { update Person set { age: $a } where name = "p0" }'
+
+
+def _build(uri: str, depth: int) -> None:
+    """A graph in which so many mutations have moved the same table."""
     graph = og.init(uri, schema=TYPES)
-    insert = "query q($n: String) { insert Person { name: $n } }"
-    update = 'query q($a: I32) { update Person set { age: $a } where name = "p0" }'
-    number = 0
+    for number in range(depth):
+        graph.mutate(INSERT, {"n": f"p{number}"})
+
+
+def _flatness(where: Iterator[str], depths: Sequence[int], proxy: CountingProxy | None, place: str, kept: Path) -> None:
+    """Inserts and updates of one row after so many others, in graphs of all depths in turns."""
+    graphs = {}
+    for depth in depths:
+        source = kept_graph(kept, f"mutate-{depth}", partial(_build, depth=depth))
+        graphs[depth] = og.open(copy_graph(source, next(where)))
+        graphs[depth].mutate(INSERT, {"n": "first"})
     print(f"| {place}: mutations before | mutation | ms | noise | mean ms | requests | mean requests |")
     print("|---|---|---|---|---|---|---|")
-    for depth in sorted(depths):
-        while number < depth:
-            graph.mutate(insert, {"n": f"p{number}"})
-            number += 1
-        for name, query in (("insert", insert), ("update", update)):
-            timings = Timings()
-            for _ in range(DEPTH_ROUNDS):
-                given = {"n": f"p{number}"} if query is insert else {"a": number}
-                _time(timings, lambda q=query, p=given: graph.mutate(q, p), proxy)
-                number += 1
-            mean = statistics.mean(timings.requests) if timings.requests else 0.0
+    for name, query in (("insert", INSERT), ("update", UPDATE)):
+        timings = {depth: Timings() for depth in depths}
+        for number in range(DEPTH_ROUNDS):
+            given = {"n": f"n{number}"} if query is INSERT else {"a": number}
+            for depth, graph in graphs.items():
+                _time(timings[depth], partial(graph.mutate, query, given), proxy)
+        for depth, each in timings.items():
+            mean = statistics.mean(each.requests) if each.requests else 0.0
             print(
-                f"| {depth:,} | {name} | {timings.milliseconds:.1f} | +{timings.noise:.0%} "
-                f"| {statistics.mean(timings.seconds) * 1_000:.1f} | {timings.typical_requests or '-'} | {mean:.1f} |",
+                f"| {depth:,} | {name} | {each.milliseconds:.1f} | +{each.noise:.0%} "
+                f"| {statistics.mean(each.seconds) * 1_000:.1f} | {each.typical_requests or '-'} | {mean:.1f} |",
                 flush=True,
             )
 
@@ -274,6 +291,8 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--s3", action="store_true", help="on an S3 server, counting requests")
     parser.add_argument("--depths", type=int, nargs="+", help="only one-row mutations, after so many others")
+    parser.add_argument("--kept", type=Path, help="a folder in which the graphs of --depths stay for the next run")
+    parser.add_argument("--build-only", action="store_true", help="only build those of --depths there")
     parser.add_argument("--deep", action="store_true", help="at depth 10,000 as well")
     return parser.parse_args()
 

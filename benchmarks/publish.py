@@ -3,16 +3,19 @@
     python benchmarks/publish.py                                 local disk, depths 10, 100 and 1,000
     python benchmarks/publish.py --depths 10 100 1000 10000      the whole curve
     python benchmarks/publish.py --s3                            the S3 server of the tests, requests counted by a proxy
+    python benchmarks/publish.py --kept FOLDER [--build-only]    graphs are built once, and copied from there
+
 
 A publish makes one table version visible. `requests` are all object-store requests of a publish, upkeep included, as a
 mean over the window; `p50` is the median time of one. A local disk has no requests: there the operations on tables and
 control objects are counted (commits, opens, scans, looks for a newer version).
 
-There is one graph per depth, built by real publishes. Then all of them are published to in turns, and the floors with
-them, so that a busy machine is equally busy for every line and the ratio of the last depth to the first needs no
-correction. The window is longer than one cycle of collecting old versions, so that the lines of deep histories carry
-its requests. `cpu` is the processor time of one act, all threads. The floors: an append of one row to a small table on
-an open handle, and the format's other way to publish, a keyed merge_insert into a table that is not tidied.
+There is one graph per depth, built by real publishes on the disk and copied to where it is measured. Then all of them
+are published to in turns, and the floors with them, so that a busy machine is equally busy for every line and the ratio
+of the last depth to the first needs no correction. The window is longer than one cycle of collecting old versions, so
+that the lines of deep histories carry its requests. `cpu` is the processor time of one act, all threads. The floors: an
+append of one row to a small table on an open handle, and the format's other way to publish, a keyed merge_insert into a
+table that is not tidied.
 """
 
 from __future__ import annotations
@@ -25,12 +28,15 @@ import tempfile
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from deep_graphs import copy_graph, kept_graph
 
 from omnigraph.manifest.genesis import Blueprint
 from omnigraph.manifest.graph_manifest import GraphManifest, create_manifest
@@ -97,10 +103,9 @@ class Series:
 class Publisher:
     """A graph of one type that is published to, one version after the other, through one warm handle."""
 
-    def __init__(self, uri: str) -> None:
-        files = {"_schema.pg": b"", "_schema.ir.json": b"{}", "__schema_state.json": b"{}"}
-        self.graph: GraphManifest = create_manifest(parse_location(uri), Blueprint(files, {TYPE: PERSON}))
-        self.depth = 1
+    def __init__(self, graph: GraphManifest) -> None:
+        self.graph = graph
+        self.depth = graph.snapshot()[TYPE].version
 
     def publish(self) -> None:
         """One more version."""
@@ -112,6 +117,12 @@ class Publisher:
         """Real publishes until the history is this deep."""
         while self.depth < depth:
             self.publish()
+
+
+def build(uri: str, depth: int) -> None:
+    """A graph with a history of this depth."""
+    files = {"_schema.pg": b"", "_schema.ir.json": b"{}", "__schema_state.json": b"{}"}
+    Publisher(create_manifest(parse_location(uri), Blueprint(files, {TYPE: PERSON}))).deepen(depth)
 
 
 def bare_append(uri: str) -> Callable[[], None]:
@@ -150,15 +161,16 @@ def _rows(commit: str) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
-def run(uri: str, depths: list[int], meter: Meter, window: int) -> list[Series]:
-    """Build every graph, then measure all in turns."""
+def run(uri: str, depths: list[int], meter: Meter, window: int, kept: Path) -> list[Series]:
+    """Build every graph that is not kept, then measure all in turns."""
     lines = [
         Series("bare append of one row", bare_append(uri), meter),
         Series("bare keyed publish (merge_insert)", bare_keyed_publish(uri), meter),
     ]
     for depth in depths:
-        publisher = Publisher(f"{uri}/graph-{depth}")
-        publisher.deepen(depth)
+        source = kept_graph(kept, f"publish-{depth}", partial(build, depth=depth))
+        publisher = Publisher(GraphManifest(parse_location(copy_graph(source, f"{uri}/graph-{depth}"))))
+        publisher.publish()
         lines.append(Series(f"publish at depth {depth:,}", publisher.publish, meter))
     for turn in range(window):
         # Another one begins each time: what a line leaves behind in caches and threads falls on all others alike.
@@ -215,10 +227,16 @@ def main() -> int:
     parser.add_argument("--depths", type=int, nargs="+", default=[10, 100, 1_000])
     parser.add_argument("--s3", action="store_true", help="on the S3 server of the tests instead of the local disk")
     parser.add_argument("--window", type=int, default=240, help="publishes measured at each depth")
+    parser.add_argument("--kept", type=Path, help="a folder in which built graphs stay for the next run")
+    parser.add_argument("--build-only", action="store_true", help="only build them there")
     chosen = parser.parse_args()
+    if chosen.build_only:
+        for depth in chosen.depths:
+            kept_graph(chosen.kept, f"publish-{depth}", partial(build, depth=depth))
+        return 0
     place = bucket if chosen.s3 else local
-    with place() as (uri, meter):
-        lines = run(uri, sorted(chosen.depths), meter, chosen.window)
+    with place() as (uri, meter), tempfile.TemporaryDirectory() as folder:
+        lines = run(uri, sorted(chosen.depths), meter, chosen.window, chosen.kept or Path(folder))
     return 0 if report(lines, "S3 server on loopback" if chosen.s3 else "local disk") else 1
 
 

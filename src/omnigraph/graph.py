@@ -9,7 +9,7 @@ import datetime as dt
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
-from omnigraph.errors import CommitRejected, InvalidInput
+from omnigraph.errors import InvalidInput
 from omnigraph.language.query.kept import KeptQueries
 from omnigraph.manifest.layout import MAIN
 from omnigraph.manifest.time_travel import snapshot_at, snapshot_at_version, snapshot_named
@@ -277,10 +277,11 @@ class Graph:
         is written. `dry_run` only tells what would happen.
         """
         from omnigraph.versions.merge.merge import Merge, MergeOptions
+        from omnigraph.versions.merge.reshaping import merged_schema
 
-        self._require_one_schema(source, into)
+        catalog, reshaping = merged_schema(self._manifest, self._schemas, source, into)
         options = MergeOptions(by_property=by_property, resolver=resolve, actor=actor or self.actor)
-        merge = Merge(self._manifest, self._catalog, source, into, options)
+        merge = Merge(self._manifest, catalog, source, into, options, reshaping)
         if dry_run:
             return merge.preview()
         done = merge.run()
@@ -363,29 +364,41 @@ class Graph:
             return export.write_on_spark(self._manifest, spark)
         return export.write(self._manifest)
 
-    def ensure_indices(self, *, branch: str = MAIN) -> IndexReport:
-        """Build the indexes that the schema declares and that are missing, as one commit."""
+    def ensure_indices(self, *, branch: str = MAIN, engine: Literal["auto", "local", "spark"] = "auto") -> IndexReport:
+        """Build the indexes that the schema declares and that are missing, as one commit.
+
+        `engine="spark"` has the parts of each index built by Spark tasks.
+        """
         from omnigraph.upkeep.indices import IndexBuild
 
-        return IndexBuild(self._manifest, self._catalog, branch=branch, actor=self.actor).run()
+        build = None
+        if engine == "spark":
+            from omnigraph.spark.installed import require_spark
+
+            require_spark("building indexes on Spark")
+            from omnigraph.spark.index_build import build_on_spark
+
+            build = build_on_spark()
+        return IndexBuild(self._manifest, self._catalog, branch=branch, actor=self.actor, build=build).run()
 
     def optimize(self, *, branch: str = MAIN, engine: Literal["auto", "local", "spark"] = "auto") -> OptimizeReport:
         """Join small pieces, complete the declared indexes and tidy `__manifest`, as one commit. No history is lost.
 
-        `engine="spark"` has the tables rewritten by Spark tasks. Tables that another program has written to are
-        skipped, and the report says so.
+        `engine="spark"` has the tables rewritten and indexed by Spark tasks. Tables that another program has written
+        to are skipped, and the report says so.
         """
         from omnigraph.upkeep.optimize import Optimize
 
-        execute = None
+        execute = build = None
         if engine == "spark":
             from omnigraph.spark.installed import require_spark
 
             require_spark("optimize on Spark")
             from omnigraph.spark.compaction import execute_on_spark
+            from omnigraph.spark.index_build import build_on_spark
 
-            execute = execute_on_spark()
-        return Optimize(self._manifest, self._catalog, branch, actor=self.actor, execute=execute).run()
+            execute, build = execute_on_spark(), build_on_spark()
+        return Optimize(self._manifest, self._catalog, branch, actor=self.actor, execute=execute, build=build).run()
 
     def cleanup(
         self,
@@ -551,14 +564,6 @@ class Graph:
         from omnigraph.embeddings.settings import from_environment
 
         return self.embeddings if self.embeddings is not None else from_environment(self._manifest.world)
-
-    def _require_one_schema(self, source: str, target: str) -> None:
-        theirs, ours = (self._schemas.of(self.snapshot(branch=each).schema).hash for each in (source, target))
-        if theirs != ours:
-            raise CommitRejected(
-                f"branch {source!r} cannot be merged into {target!r}: they have different schemas, because one of them "
-                "was made from a commit before a change of schema. Export what is wanted and load it instead."
-            )
 
     def _snapshot(self, given: Snapshot | str | None, branch: str) -> Snapshot:
         if given is None:

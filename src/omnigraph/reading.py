@@ -1,4 +1,4 @@
-"""A call of `Graph.query`, `stream`, `explain` or `analyze`: one state of the graph, and a query checked against its schema."""
+"""A read that `Graph` is asked for: one state of the graph, and a query checked against its schema."""
 
 from __future__ import annotations
 

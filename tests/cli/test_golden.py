@@ -53,7 +53,12 @@ STORY: dict[str, tuple[str, ...]] = {
     "schema_show": ("schema", "show"),
     "schema_plan": ("schema", "plan", "--schema", "wider.pg"),
     "lint": ("lint", "--query", "queries.gq"),
+    "changes_poll": ("changes", "poll", "--start", "beginning"),
+    "schema_apply": ("schema", "apply", "--schema", "wider.pg", "--as", "act-ada"),
     "ensure_indices": ("ensure-indices",),
+    "optimize": ("optimize",),
+    "repair": ("repair", "--confirm"),
+    "cleanup": ("cleanup", "--keep", "1", "--older-than", "0s", "--grace", "0s", "--confirm"),
     "recovery_list": ("recovery", "list"),
     "doctor": ("doctor",),
     "profile_list": ("profile", "list"),
@@ -68,7 +73,9 @@ def _scrubbed(text: str) -> str:
         return seen.setdefault(match[0], f"<id {len(seen) + 1}>")
 
     text = re.sub(r"\b(?!01A{24})0[0-9A-HJKMNP-TV-Z]{25}\b", named, text)
-    return re.sub(r'("created_at": )\d+', r'\1"<time>"', text)
+    text = re.sub(r'("(?:created|authored)_at": )(?:\d+|"[^"]+")', r'\1"<time>"', text)
+    text = re.sub(r'("(?:cursor|resume_cursor)": )"[^"]+"', r'\1"<cursor>"', text)
+    return re.sub(r'("bytes_removed": )[1-9]\d*', r'\1"<bytes>"', text)
 
 
 def test_the_json_of_every_command(run: Run, place: Path, configure: Callable[[str], None]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import omnigraph as og
-from omnigraph.errors import InvalidInput, NotFound, ValueViolation
+from omnigraph.errors import InvalidInput, NotFound, SchemaChanged, ValueViolation
 from omnigraph.spark.analytics.groups import connected_components, label_propagation
 from omnigraph.spark.analytics.paths import shortest_paths, triangle_count
 from omnigraph.spark.analytics.ranking import degrees, page_rank
@@ -17,8 +17,10 @@ from omnigraph.spark.analytics.topology import Ground, Topology
 from omnigraph.store.location import parse_location
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 SCHEMA = """
@@ -200,3 +202,20 @@ def test_results_become_properties_in_one_commit_on_a_branch(tmp_path: Path, spa
     with pytest.raises(ValueViolation, match="level"):
         analytics.write_back(spark.createDataFrame([("a", 10)], "id string, n int"), {"level": "n"}, type="Person")
     assert graph.query(ask).to_pylist()[0]["p.level"] is None
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_results_are_not_written_under_a_schema_that_came_meanwhile(tmp_path: Path, spark: SparkSession) -> None:
+    graph = made(tmp_path)
+    where, newer = graph.uri, SCHEMA.replace("rank: F64?  group", "rank: F64?  score: F64?  group")
+
+    def change(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        og.open(where).apply_schema(newer)
+        yield from batches
+
+    scores = spark.createDataFrame([("a", 0.5)], "id string, s double").coalesce(1)
+    late = scores.mapInArrow(change, "id string, s double")
+    with pytest.raises(SchemaChanged):
+        graph.analytics.on(spark).write_back(late, {"rank": "s"}, type="Person")
+    assert graph.analytics.on(spark).write_back(scores, {"rank": "s"}, type="Person").nodes == {"Person": 1}

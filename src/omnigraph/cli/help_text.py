@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 WIDEST = 100
 _PROMPT = "$ "
+_JOINT = "\N{NO-BREAK SPACE}"
 
 
 def split_examples(text: str) -> tuple[str, list[str]]:
@@ -57,11 +58,12 @@ def write_parameters(formatter: HelpFormatter, ctx: Context, parameters: Sequenc
     for each in parameters:
         record = each.get_help_record(ctx)
         if record is not None:
-            panels.setdefault(_panel(each), []).append((_strong(_without_brackets(record[0])), record[1]))
+            panels.setdefault(_panel(each), []).append((_strong(_without_brackets(record[0])), _joined(record[1])))
     for panel, records in panels.items():
         if records:
             with formatter.section(_strong(panel)):
                 formatter.write_dl(records, col_max=28)
+    formatter.buffer[:] = [each.replace(_JOINT, " ") for each in formatter.buffer]
 
 
 def write_commands(formatter: HelpFormatter, chapters: Mapping[str, Mapping[str, str]]) -> None:
@@ -90,6 +92,12 @@ def _panel(parameter: Parameter) -> str:
 def _without_brackets(names: str) -> str:
     """`--mode <append|merge>` is `--mode append|merge`: the brackets say nothing."""
     return names.replace("<", "").replace(">", "")
+
+
+def _joined(text: str) -> str:
+    """`[default: main]` at the end of a text is never broken over two lines."""
+    prose, found, extra = text.rpartition("  [")
+    return f"{prose} [{extra.replace(' ', _JOINT)}" if found else text
 
 
 def _strong(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from omnigraph.cli.read_formats import compact, csv_line
 from omnigraph.read.result_json import json_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
 
@@ -20,8 +21,7 @@ def stream_lines(
 ) -> Iterator[str]:
     """The lines of a format. `jsonl` begins with how many rows there are: until that is known, they wait in a file."""
     if wanted == "csv":
-        yield csv_line(reader.schema.names)
-        yield from (csv_line([row[name] for name in reader.schema.names]) for row in _rows(reader))
+        yield from _csv(reader.schema.names, _rows(reader))
         return
     with tempfile.TemporaryFile("w+", encoding="utf-8", newline="\n") as waiting:
         count = 0
@@ -31,6 +31,14 @@ def stream_lines(
         waiting.seek(0)
         yield compact({"kind": "metadata", "query_name": query_name, "target": dict(target), "row_count": count})
         yield from (line.rstrip("\n") for line in waiting)
+
+
+def _csv(names: Sequence[str], rows: Iterator[dict[str, Any]]) -> Iterator[str]:
+    # What fails before the first row fails before anything is printed.
+    first = next(rows, None)
+    yield csv_line(names)
+    for row in [] if first is None else chain([first], rows):
+        yield csv_line([row[name] for name in names])
 
 
 def _rows(reader: pa.RecordBatchReader) -> Iterator[dict[str, Any]]:

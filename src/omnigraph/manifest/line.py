@@ -19,6 +19,7 @@ from omnigraph.errors import (
 from omnigraph.manifest.layout import BRANCH_CLAIM, MAIN, MANIFEST, branch_reference_file, physical_branch
 from omnigraph.manifest.legacy import read_legacy_commits
 from omnigraph.manifest.named_files import NamedFiles
+from omnigraph.manifest.own_pieces import OwnPieces
 from omnigraph.manifest.references import ReferredVersions
 from omnigraph.manifest.row_ages import just_written, read_rows
 from omnigraph.manifest.rows import KEY, SCHEMA, head_id
@@ -28,10 +29,10 @@ from omnigraph.store.filters import equal
 from omnigraph.store.lease import read_claim
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     import pyarrow as pa
-    from lance import LanceFragment
+    from lance import FragmentMetadata, LanceFragment
 
     from omnigraph.manifest.snapshot import Snapshot
     from omnigraph.store.objects import ControlStore
@@ -51,6 +52,16 @@ class Stores:
         return self.tables.location.uri
 
 
+@dataclass(frozen=True)
+class StagedPublish:
+    """What a publish writes: its rows, as pieces of their own, and the head row in the place of the piece `replaced`."""
+
+    rows: pa.Table
+    head: pa.Table
+    added: Sequence[FragmentMetadata]
+    replaced: int
+
+
 class ManifestLine:
     """One branch's manifest. `refresh` costs one probe, and reads only fragments it has not seen."""
 
@@ -65,6 +76,7 @@ class ManifestLine:
         self.stamp = check_stamp(self.table)
         self.state = ManifestState(stores.uri)
         self._seen: frozenset[int] = frozenset()
+        self.own = OwnPieces()
         # What a collection of old versions needs to know, and the version from which on one is due.
         self.names = NamedFiles()
         self.referred = ReferredVersions(branch, self.incarnation)
@@ -94,14 +106,14 @@ class ManifestLine:
             self.state.fold(read_rows(table, unseen), manifest_version=table.version)
             self._move(table)
 
-    def advance(self, table: Table, rows: pa.Table, *, replaced: int) -> None:
-        """Move to the version that this process has just published, whose rows it need not read back.
-
-        The publish has added pieces, and put another in the place of one, `replaced`.
-        """
+    def advance(self, table: Table, staged: StagedPublish) -> None:
+        """Move to the version that this process has just published, whose rows it need not read back."""
         with self.lock:
-            self.state.fold(just_written(rows, version=table.version), manifest_version=table.version)
-            self._move(table, replaced=(replaced,))
+            for rows in (staged.rows, staged.head):
+                self.state.fold(just_written(rows, version=table.version), manifest_version=table.version)
+            if len(staged.added) == 1:
+                self.own.add(staged.added[0], staged.rows)
+            self._move(table, replaced=(staged.replaced,))
 
     def rewritten(self, table: Table) -> None:
         """Move to the version that this process has just compacted: other fragments, the very same rows."""
@@ -128,6 +140,7 @@ class ManifestLine:
     def _move(self, table: Table, *, replaced: Collection[int] | None = None) -> None:
         fragments = table.dataset.get_fragments()
         self.names.note(table.version, fragments, replaced=replaced)
+        self.own.keep_only(self.names.of(table.version) or frozenset())
         self.table, self._seen = table, frozenset(each.fragment_id for each in fragments)
 
     def _find_head(self) -> int | None:

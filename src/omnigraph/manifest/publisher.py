@@ -29,6 +29,7 @@ from omnigraph.errors import (
 )
 from omnigraph.failpoints import reach
 from omnigraph.manifest.layout import lance_manifest_file
+from omnigraph.manifest.line import StagedPublish
 from omnigraph.manifest.migrations import bring_up_to_date
 from omnigraph.manifest.rows import (
     KEY,
@@ -269,8 +270,9 @@ def _write(line: ManifestLine, rows: list[Row], commit: GraphCommit, watch: Stop
         table = upsert_rows_by_key(line.table, encode([*rows, head]), key=KEY)
         move = partial(line.adopt, table)
     else:
-        landed = commit_staged(_stage(line, encode(rows), encode([head]), old))
-        advance = partial(line.advance, rows=encode([*rows, head]), replaced=old.fragment_id)
+        change, staged = _stage(line, encode(rows), encode([head]), old)
+        landed = commit_staged(change)
+        advance = partial(line.advance, staged=staged)
         move = partial(advance if landed.contiguous else line.adopt, landed.table)
     if watch.is_late():
         _require_visible(line, commit)
@@ -291,7 +293,7 @@ def _replaces_rows(line: ManifestLine, rows: list[Row]) -> bool:
     )
 
 
-def _stage(line: ManifestLine, rows: pa.Table, head: pa.Table, old: LanceFragment) -> Staged:
+def _stage(line: ManifestLine, rows: pa.Table, head: pa.Table, old: LanceFragment) -> tuple[Staged, StagedPublish]:
     dataset = line.table.dataset
     with lance_errors("writing manifest rows"):
         added = write_fragments(rows, dataset)
@@ -304,7 +306,8 @@ def _stage(line: ManifestLine, rows: pa.Table, head: pa.Table, old: LanceFragmen
         fields_for_preserving_frag_bitmap=[],
         update_mode="rewrite_rows",
     )
-    return Staged(line.table, "change", Transaction(line.table.version, operation))
+    staged = Staged(line.table, "change", Transaction(line.table.version, operation))
+    return staged, StagedPublish(rows, head, list(added), replaced=old.fragment_id)
 
 
 def _pause(attempt: int, world: World) -> float:

@@ -113,16 +113,21 @@ def _collect(line: ManifestLine, listed: Listed, policy: UpkeepPolicy, world: Wo
 def _stage(line: ManifestLine, small: list[LanceFragment], policy: UpkeepPolicy) -> Staged | None:
     """Whole publishes lose their row versions; rows of another origin keep theirs, and are merged apart from them.
 
-    The head row's own fragment is replaced along, under its id, as a publish does, so that of the two one loses: a
+    Pieces that this process has published are joined from memory, others are read. The head row's own fragment is replaced along, under its id, as a publish does, so that of the two one loses: a
     publish that slid over a compaction would carry a wrong version number in its commit row.
     """
     head = line.lone_head()
     if head is None:
         return None
     others = [each for each in small if each.fragment_id != head.fragment_id]
-    by_order = told_by_order(line.table, (each.metadata for each in others))
-    rest = {each.fragment_id for each in others} - by_order
-    groups = _rewrite(line, by_order, policy, strip=True) + _rewrite(line, rest, policy, strip=False)
+    own = line.own.among(others)
+    groups = [line.own.join(line.table, own)] if len(own) > 1 else []
+    done = {each.fragment_id for each in own} if groups else set()
+    foreign = [each for each in others if each.fragment_id not in done]
+    if len(foreign) > 1:
+        by_order = told_by_order(line.table, (each.metadata for each in foreign))
+        rest = {each.fragment_id for each in foreign} - by_order
+        groups += _rewrite(line, by_order, policy, strip=True) + _rewrite(line, rest, policy, strip=False)
     if not groups:
         return None
     operation = LanceOperation.Rewrite([*groups, _replaced(line, head)], [])

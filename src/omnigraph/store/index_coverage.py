@@ -21,7 +21,7 @@ from omnigraph.store.staging import Staged
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from omnigraph.store.indexes import IndexSpec
+    from omnigraph.store.indexes import Build, IndexSpec
     from omnigraph.store.tables import Table
 
 # Each search asks every segment.
@@ -29,7 +29,9 @@ MOST_SEGMENTS = 4
 _CREATED_AT = "_row_created_at_version"
 
 
-def stage_coverage(table: Table, specs: Sequence[IndexSpec]) -> tuple[Staged | None, tuple[str, ...]]:
+def stage_coverage(
+    table: Table, specs: Sequence[IndexSpec], build: Build | None = None
+) -> tuple[Staged | None, tuple[str, ...]]:
     """Build what is missing of these indexes and extend the others to all rows, as one transaction.
 
     Returns it with the names of the indexes that it builds or extends; None and no names when all are complete.
@@ -39,7 +41,7 @@ def stage_coverage(table: Table, specs: Sequence[IndexSpec]) -> tuple[Staged | N
     with lance_errors(f"indexing {table.path}"):
         segments = _segments(table)
         for spec in specs:
-            built, replaced = _cover(table, spec, segments.get(spec.name, []))
+            built, replaced = _cover(table, spec, segments.get(spec.name, []), build)
             new += built
             old += replaced
     if not new:
@@ -61,13 +63,15 @@ def staged_upon(staged: Staged, table: Table) -> Staged:
     return Staged(table, "index", Transaction(table.version, operation))
 
 
-def _cover(table: Table, spec: IndexSpec, segments: list[lance.Index]) -> tuple[list[lance.Index], list[lance.Index]]:
+def _cover(
+    table: Table, spec: IndexSpec, segments: list[lance.Index], build: Build | None
+) -> tuple[list[lance.Index], list[lance.Index]]:
     """The segments to add, and those to remove."""
     there = set(table.fragment_ids())
     covered = {number for each in segments for number in each.fragment_ids}
     missing = sorted(there - covered)
     if not segments:
-        return [build_segment(table, spec, sorted(there))], []
+        return [build_segment(table, spec, sorted(there), build)], []
     if not missing:
         return [], []
     if spec.kind == "vector" and not _any_vector(table, spec.column, missing):
@@ -75,8 +79,8 @@ def _cover(table: Table, spec: IndexSpec, segments: list[lance.Index]) -> tuple[
     living = [each for each in segments if there & set(each.fragment_ids)]
     if len(living) < MOST_SEGMENTS and _can_extend(table, spec, missing, living):
         # A segment whose pieces are all gone answers nothing any more.
-        return [build_segment(table, spec, missing)], [each for each in segments if each not in living]
-    return [build_segment(table, spec, sorted(there))], segments
+        return [build_segment(table, spec, missing, build)], [each for each in segments if each not in living]
+    return [build_segment(table, spec, sorted(there), build)], segments
 
 
 def _can_extend(table: Table, spec: IndexSpec, missing: list[int], segments: Iterable[lance.Index]) -> bool:

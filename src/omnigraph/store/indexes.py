@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 from lance import LanceOperation, Transaction
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import lance
 
     from omnigraph.store.tables import Table
+
+    Build = Callable[[Table, "IndexSpec", Sequence[int]], lance.Index]
 
 IndexKind = Literal["btree", "inverted", "vector", "label_list"]
 _LANCE_KIND = {"btree": "BTREE", "inverted": "INVERTED", "vector": "IVF_FLAT", "label_list": "LABEL_LIST"}
@@ -48,26 +50,70 @@ class IndexSpec:
     metric: Literal["L2", "cosine", "dot"] = "L2"
 
 
+@dataclass(frozen=True)
+class VectorTraining:
+    """Into how many partitions vectors go, and the centres of those when several workers must agree on them."""
+
+    partitions: int
+    centroids: Any = None
+
+
 def index_names(table: Table) -> frozenset[str]:
     """The names of the indexes the table has."""
     with lance_errors(f"listing the indexes of {table.path}"):
         return frozenset(each.name for each in table.dataset.describe_indices())
 
 
-def stage_indexes(table: Table, specs: Sequence[IndexSpec]) -> Staged:
-    """Build indexes over all rows of the table as one transaction."""
+def stage_indexes(table: Table, specs: Sequence[IndexSpec], build: Build | None = None) -> Staged:
+    """Build indexes over all rows of the table as one transaction. `build`: who does the work; None: this process."""
     for spec in specs:
         _require_column(table, spec)
     with lance_errors(f"building indexes for {table.path}"):
-        built = [_build(table, spec, table.fragment_ids()) for spec in specs]
+        built = [(build or _build)(table, spec, table.fragment_ids()) for spec in specs]
     operation = LanceOperation.CreateIndex(built, [])
     return Staged(table, "index", Transaction(table.version, operation))
 
 
-def build_segment(table: Table, spec: IndexSpec, pieces: Sequence[int]) -> lance.Index:
+def build_segment(table: Table, spec: IndexSpec, pieces: Sequence[int], build: Build | None = None) -> lance.Index:
     """A part of an index, over some of the table's pieces; the index may be there already."""
     _require_column(table, spec)
-    return _build(table, spec, pieces, extends=True)
+    return (build or _build)(table, spec, pieces)
+
+
+def part_of_index(
+    dataset: lance.LanceDataset, spec: IndexSpec, pieces: Sequence[int], training: VectorTraining | None
+) -> lance.Index:
+    """What one worker builds of an index. Parts are joined with `joined`, also a single one."""
+    options: dict[str, object] = {}
+    if training is not None:
+        options = {"num_partitions": training.partitions, "metric": spec.metric}
+        if training.centroids is not None:
+            options["ivf_centroids"] = training.centroids
+    return dataset.create_index_uncommitted(
+        spec.column, _LANCE_KIND[spec.kind], name=spec.name, fragment_ids=list(pieces), replace=True, **options
+    )
+
+
+def joined(table: Table, spec: IndexSpec, parts: Sequence[lance.Index]) -> lance.Index:
+    """One segment of the parts that were built of it."""
+    if len(parts) == 1 and spec.kind != "inverted":
+        return parts[0]
+    # A text segment holds only staging files; committed as it is, every search fails on the missing token file.
+    return table.dataset.merge_existing_index_segments(list(parts))
+
+
+def training_of(table: Table, spec: IndexSpec, *, shared: bool = False) -> VectorTraining | None:
+    """What a vector index needs; `shared`: its parts are built apart, around the same centres, so that they fit."""
+    if spec.kind != "vector":
+        return None
+    partitions = vector_partitions(table.count_rows())
+    if not shared:
+        return VectorTraining(partitions)
+    from lance.indices import IndicesBuilder
+
+    with lance_errors(f"training an index of {table.path}"):
+        model = IndicesBuilder(table.dataset, spec.column).train_ivf(partitions, distance_type=spec.metric)
+    return VectorTraining(partitions, model.centroids)
 
 
 def _require_column(table: Table, spec: IndexSpec) -> None:
@@ -83,20 +129,5 @@ def vector_partitions(rows: int) -> int:
     return 1 if rows < _PARTITIONED else math.isqrt(rows)
 
 
-def _build(table: Table, spec: IndexSpec, pieces: Sequence[int], *, extends: bool = False) -> lance.Index:
-    dataset = table.dataset
-    options: dict[str, object] = {}
-    if spec.kind == "vector":
-        options = {"num_partitions": vector_partitions(table.count_rows()), "metric": spec.metric}
-    segment = dataset.create_index_uncommitted(
-        spec.column,
-        _LANCE_KIND[spec.kind],
-        name=spec.name,
-        fragment_ids=list(pieces),
-        replace=extends,
-        **options,
-    )
-    if spec.kind != "inverted":
-        return segment
-    # A text segment holds only staging files; committed as it is, every search fails on the missing token file.
-    return dataset.merge_existing_index_segments([segment])
+def _build(table: Table, spec: IndexSpec, pieces: Sequence[int]) -> lance.Index:
+    return joined(table, spec, [part_of_index(table.dataset, spec, pieces, training_of(table, spec))])

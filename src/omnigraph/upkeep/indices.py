@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from omnigraph.language.schema import table_indexes
 from omnigraph.store.filters import IsNull, Not
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from omnigraph.language.schema.catalog import Catalog, EdgeType, NodeType
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.manifest.rows import GraphCommit
-    from omnigraph.store.staging import Staged
-    from omnigraph.store.tables import Table
+    from omnigraph.store.indexes import Build
     from omnigraph.write.view import View
 
 
@@ -39,13 +38,22 @@ class IndexReport:
 
 
 class IndexBuild:
-    """Builds every declared index that is missing on a branch, as one commit."""
+    """Builds every declared index that is missing on a branch, as one commit. `build`: who builds; None: here."""
 
-    def __init__(self, manifest: GraphManifest, catalog: Catalog, *, branch: str, actor: str | None = None) -> None:
+    def __init__(
+        self,
+        manifest: GraphManifest,
+        catalog: Catalog,
+        *,
+        branch: str,
+        actor: str | None = None,
+        build: Build | None = None,
+    ) -> None:
         self._manifest = manifest
         self._catalog = catalog
         self._branch = branch
         self._actor = actor
+        self._build = build
         self._built: dict[str, tuple[str, ...]] = {}
         self._pending: list[PendingIndex] = []
 
@@ -64,7 +72,9 @@ class IndexBuild:
             missing = self._missing(view, kind) if view.snapshot[kind.table_key].row_count else []
             if missing:
                 self._built[kind.table_key] = tuple(each.name for each in missing)
-                writes.append(TableWrite(view.entry(kind.table_key), partial(_stage, specs=missing)))
+                writes.append(
+                    TableWrite(view.entry(kind.table_key), partial(stage_indexes, specs=missing, build=self._build))
+                )
         return WriteSet(writes) if writes else None
 
     def _missing(self, view: View, kind: NodeType | EdgeType) -> list[IndexSpec]:
@@ -79,7 +89,3 @@ class IndexBuild:
                 continue
             found.append(IndexSpec(each.column, each.kind, each.name, each.metric))
         return found
-
-
-def _stage(table: Table, specs: list[Any]) -> Staged:
-    return stage_indexes(table, specs)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from omnigraph.manifest.rows import GraphCommit
     from omnigraph.manifest.snapshot import TableEntry
     from omnigraph.store.compaction import Execute
+    from omnigraph.store.indexes import Build
     from omnigraph.store.staging import Staged
     from omnigraph.store.tables import Table
     from omnigraph.write.view import View
@@ -95,13 +96,14 @@ class _Prepared:
 
 @dataclass
 class Optimize:
-    """Optimizes the tables of a branch. `execute` carries out compaction tasks; None: in this process."""
+    """Optimizes the tables of a branch. `execute` carries out compaction tasks, `build` builds indexes; None: here."""
 
     manifest: GraphManifest
     catalog: Catalog
     branch: str
     actor: str | None = None
     execute: Execute | None = None
+    build: Build | None = None
     _prepared: dict[str, _Prepared] = field(default_factory=dict)
     _reports: dict[str, OptimizedTable] = field(default_factory=dict)
 
@@ -184,7 +186,7 @@ class Optimize:
         after = table if prepared.compaction is None else preview(prepared.compaction)
         try:
             specs, pending = _declared(after, kind)
-            prepared.coverage, indexed = stage_coverage(after, specs)
+            prepared.coverage, indexed = stage_coverage(after, specs, self.build)
         finally:
             if after is not table:
                 self._drop(after)

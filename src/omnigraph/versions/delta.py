@@ -94,9 +94,14 @@ def table_delta(tables: TableStore, base: TableEntry | None, side: TableEntry | 
     if base.pin == side.pin:
         nothing = put_schema(tables.open(side.pin).schema).empty_table()
         return TableDelta(side.table_key, nothing, nothing)
+    return net(side.table_key, *differing_rows(tables, base, side))
+
+
+def differing_rows(tables: TableStore, base: TableEntry, side: TableEntry) -> tuple[pa.Table, pa.Table]:
+    """The rows of either state among which the changed ones are, each in the columns of its own state."""
     if base.path != side.path:
-        return net(side.table_key, _all(tables, base), _all(tables, side))
-    return net(side.table_key, *_differing(tables, base, side))
+        return _all(tables, base), _all(tables, side)
+    return _differing(tables, base, side)
 
 
 def descends(tables: TableStore, entry: TableEntry, ancestor: TableEntry) -> bool:

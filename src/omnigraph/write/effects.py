@@ -57,8 +57,8 @@ class Effects:
         self._line = line
         self._branch = physical_branch(operation.branch)
         # What the operation was computed from, and must still be so when it is published.
-        moved = (*self._writes, *write_set.adopted, *write_set.pointers)
-        entries = [each.entry for each in moved]
+        entries = [each.entry for each in self._writes]
+        entries += [each.entry for each in write_set.adopted] + [each.entry for each in write_set.pointers]
         self._based_on = {**view.reads, **{each.table_key: each.version for each in entries}}
         self._staged: dict[str, Staged] = {}
         self._new: list[tuple[str, StagedTable]] = []
@@ -77,7 +77,7 @@ class Effects:
 
     def only_read(self) -> tuple[str, ...]:
         """The tables it was computed from and does not move."""
-        moved = {each.table_key for each in (*self.pins(), *self.pointed())}
+        moved = {each.table_key for each in self.pins()} | {each.table_key for each in self.pointed()}
         return tuple(sorted(self._based_on.keys() - moved))
 
     def moved(self, line: ManifestLine) -> list[str]:

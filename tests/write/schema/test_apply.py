@@ -300,8 +300,8 @@ def test_a_branch_made_from_an_old_commit_keeps_its_schema(graph: og.Graph) -> N
     assert ("old", 1) in rows(graph, "Person", "name", "age", branch="past")
     again = og.open(graph.uri)
     assert ("old", 1) in rows(again, "Person", "name", "age", branch="past")
-    with pytest.raises(CommitRejected, match="different schemas"):
-        graph.merge("past")
+    graph.merge("past")
+    assert "old" in [name for (name,) in rows(graph, "Person", "name")]
     assert graph.apply_schema(f"node Person {{ name: String @key  n: I32? }}\n{CITY}\n{LIVES}").applied
     assert ("old", 1) in rows(graph, "Person", "name", "age", branch="past")
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
 
 from omnigraph.read.execute.bound import Bound
 from omnigraph.read.execute.table_rows import TableRows
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
     import pyarrow as pa
+    from numpy.typing import NDArray
     from sqlglot import exp
 
     from omnigraph.language.query.checked import Traversal, Variable
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     from omnigraph.read.traversal.choose import Mode
     from omnigraph.read.traversal.reach import Neighbours
     from omnigraph.store.tables import TableStore
+
+_BACK = {"out": "in", "in": "out"}
 
 
 @dataclass
@@ -59,7 +64,8 @@ class Read:
     # Every plan that was made again for chosen rows. Measurements know steps by identity, so they must stay alive.
     replanned: list[tuple[Step, ...]] = field(default_factory=list)
     _tables: dict[str, TableRows] = field(default_factory=dict)
-    _bounds: dict[Variable, Bound] = field(default_factory=dict)
+    # By identity, which is quicker to look for; what is held keeps its identity.
+    _bounds: dict[int, Bound] = field(default_factory=dict)
 
     @cached_property
     def values_key(self) -> str:
@@ -77,10 +83,11 @@ class Read:
 
     def bound(self, variable: Variable) -> Bound:
         """The tables of a node or edge variable."""
-        if variable not in self._bounds:
+        found = self._bounds.get(id(variable))
+        if found is None:
             tables = tuple(self.table(f"{variable.kind}:{name}") for name in variable.types)
-            self._bounds[variable] = Bound(variable, tables)
-        return self._bounds[variable]
+            found = self._bounds[id(variable)] = Bound(variable, tables)
+        return found
 
     def select(
         self,
@@ -147,6 +154,18 @@ class Read:
             lambda made: made.nbytes,
         )
 
+    def degrees(self, traversal: Traversal, *, distinct: bool) -> Numbers | None:
+        """How many neighbours each row has, if adjacency of the other direction tells it and that of this is not there."""
+        edge, direction = self.edge_type(traversal), traversal.direction
+        key = self._key(edge, direction, distinct=distinct)
+        if direction == "both" or self.cache.find(("adjacency", key)) is not None:
+            return None
+        back = self.cache.find(("adjacency", self._key(edge, _BACK[direction], distinct=distinct)))
+        if back is None or self.options.traversal == "indexed":
+            return None
+        ends, size = cast("Adjacency", back).ends, self._ends(traversal)[0].size
+        return self.cache.get("degrees", key, lambda: _counted(ends, size), lambda made: made.nbytes)
+
     def _edge_ends(self, edge: EdgeType) -> Ends:
         tables = self._three(edge)
         pins = tuple(each.entry.pin for each in tables)
@@ -166,3 +185,7 @@ class Read:
         """The node types at the start and at the end of a traversal, as it is followed."""
         edge = self.edge_type(traversal)
         return (edge.target, edge.source) if traversal.direction == "in" else (edge.source, edge.target)
+
+
+def _counted(ends: NDArray[Any], size: int) -> Numbers:
+    return np.bincount(ends, minlength=size).astype(np.int64)

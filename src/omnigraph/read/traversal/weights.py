@@ -53,6 +53,10 @@ class Weights:
     def _of_rows(self, branch: Branch, rows: Numbers) -> Numbers:
         read, hops = self.scope.read, branch.traversal.hops
         counts_edges = branch.traversal.edge_variable is not None
+        if hops.maximum == 1 and self._is_counted_whole(branch):
+            degrees = read.degrees(branch.traversal, distinct=not counts_edges)
+            if degrees is not None:
+                return degrees[rows]
         neighbours = read.neighbours(branch.traversal, len(rows), distinct=not counts_edges)
         if isinstance(neighbours, Adjacency) and hops.maximum == 1 and not branch.edge_conditions:
             return self._from_memory(branch, neighbours, rows)
@@ -60,6 +64,12 @@ class Weights:
         chains = edge.source == edge.target and not counts_edges
         near = reach(neighbours, rows, hops, chains=chains, edge=edge.name)
         return self._summed(branch, near)
+
+    def _is_counted_whole(self, branch: Branch) -> bool:
+        """Whether every end counts, once."""
+        if branch.branches or branch.edge_conditions:
+            return False
+        return Candidates(self.scope, branch.target, branch.conditions).is_everything
 
     def _summed(self, branch: Branch, near: Neighbourhood) -> Numbers:
         """The sum over each row's neighbours of the ways in which the neighbour goes on."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import InvalidInput
 from omnigraph.manifest.layout import MAIN
-from omnigraph.spark.analytics import groups, paths, ranking
+from omnigraph.schema_contract import Schemas
+from omnigraph.spark.analytics import array_rounds, groups, paths, ranking
+from omnigraph.spark.analytics.arrays import Arrays, fits
 from omnigraph.spark.analytics.rounds import settle
 from omnigraph.spark.analytics.topology import Ground, Topology
 from omnigraph.spark.analytics.write_back import WriteBack, checked_types, values_of
@@ -66,8 +68,11 @@ class Analytics:
         commit_id: str | None = None,
     ) -> DataFrame:
         """type, id and rank. Ranks add up to 1; rounds end when they change by less than `tolerance` in total."""
-        topology = self._topology(edges, branch, commit_id)
-        return ranking.page_rank(topology, damping=damping, tolerance=tolerance, max_iterations=max_iterations)
+        settings: Any = {"damping": damping, "tolerance": tolerance, "max_iterations": max_iterations}
+        arrays = self._arrays(edges, branch, commit_id)
+        if arrays is not None:
+            return array_rounds.page_rank(arrays, **settings)
+        return ranking.page_rank(self._topology(edges, branch, commit_id), **settings)
 
     def degrees(
         self, edges: Sequence[str] | None = None, *, branch: str = MAIN, commit_id: str | None = None
@@ -81,6 +86,9 @@ class Analytics:
         """type, id and component: the number of its first vertex, counted in the order of type and id. Edges count
         both ways.
         """
+        arrays = self._arrays(edges, branch, commit_id)
+        if arrays is not None:
+            return array_rounds.connected_components(arrays)
         return groups.connected_components(self._topology(edges, branch, commit_id))
 
     def label_propagation(
@@ -94,6 +102,9 @@ class Analytics:
         """type, id and community. In a round each vertex takes the label that most neighbours and itself have, the
         smallest among equals; edges count both ways.
         """
+        arrays = self._arrays(edges, branch, commit_id)
+        if arrays is not None:
+            return array_rounds.label_propagation(arrays, max_iterations=max_iterations)
         topology = self._topology(edges, branch, commit_id)
         return groups.label_propagation(topology, max_iterations=max_iterations)
 
@@ -136,27 +147,45 @@ class Analytics:
         column rank to the property influence.
 
         `scores` has id and type, unless `type` says it. `from_`: make the branch from this one if it is not there.
-        Nodes that the branch does not have are left out; a value that the schema does not allow is an error.
+        Nodes that the branch does not have are left out; a value that the schema does not allow is an error, and so
+        is a schema of the branch that is changed meanwhile (`SchemaChanged`).
         """
+        branches = {each.name for each in self.manifest.branches()}
+        schema = self.manifest.fresh_line(branch if from_ is None or branch in branches else from_).state.schema
+        catalog = Schemas(self.manifest).of(schema).catalog
         values = values_of(scores, properties, type)
         settled = settle(values)
         named = [row["type"] for row in settled.select("type").distinct().collect()]
-        types = checked_types(self.catalog, named, list(properties))
-        if from_ is not None and branch not in {each.name for each in self.manifest.branches()}:
+        types = checked_types(catalog, named, list(properties))
+        if from_ is not None and branch not in branches:
             self.manifest.create_branch(branch, source=from_)
-        work = WriteBack(self.catalog, self.manifest.stores.tables.location, settled, list(properties), types)
+        work = WriteBack(catalog, self.manifest.stores.tables.location, settled, list(properties), types)
         operation = Operation(
-            "Load", work.prepare, branch=branch, actor=actor or self.actor, idempotency_key=idempotency_key
+            "Load",
+            work.prepare,
+            branch=branch,
+            actor=actor or self.actor,
+            idempotency_key=idempotency_key,
+            schema=schema,
         )
         receipt = commit(self.manifest, operation)
         assert receipt is not None, "a write-back always makes a commit"
         return WrittenBack(receipt.commit, {} if receipt.repeated else dict(work.written), repeated=receipt.repeated)
 
     def _topology(self, edges: Sequence[str] | None, branch: str, commit_id: str | None) -> Topology:
+        return self._ground(branch, commit_id).topology(edges)
+
+    def _arrays(self, edges: Sequence[str] | None, branch: str, commit_id: str | None) -> Arrays | None:
+        """The same as arrays, if they are small enough for that."""
+        ground = self._ground(branch, commit_id)
+        kinds = ground.edge_types(edges)
+        return Arrays(ground, tuple(kinds)) if fits(ground, kinds) else None
+
+    def _ground(self, branch: str, commit_id: str | None) -> Ground:
         manifest = self.manifest
         snapshot = manifest.snapshot(branch) if commit_id is None else manifest.snapshot_of(commit_id)
         session = spark_session(session=self.session, world=manifest.world)
-        return Ground(session, manifest.stores.tables.location, snapshot, self.catalog).topology(edges)
+        return Ground(session, manifest.stores.tables.location, snapshot, self.catalog)
 
     def _by_type(
         self, sources: Sequence[str] | Mapping[str, Sequence[str]], edges: Sequence[str] | None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_WHOLE = 1 << 60
+WHOLE = 1 << 60
 # The rank of vertices that have nobody to give it to.
 _LOST = "sum(if(out = 0, rank, 0L))"
 
@@ -31,8 +31,7 @@ def page_rank(topology: Topology, *, damping: float, tolerance: float, max_itera
 
     Stops when the ranks change by less than `tolerance` in total.
     """
-    if not 0 <= damping < 1:
-        raise InvalidInput(f"damping is at least 0 and less than 1, not {damping}.")
+    require_damping(damping)
     if not topology.count:
         return topology.named(topology.vertices.select("v", f.lit(0.0).alias("rank")), "rank")
     state = _first_ranks(topology)
@@ -40,12 +39,23 @@ def page_rank(topology: Topology, *, damping: float, tolerance: float, max_itera
     for _ in range(max_iterations):
         state = _next_ranks(topology, state, damping, lost or 0)
         moved, lost = totals(state, moved=f.sum("moved"), lost=f.expr(_LOST))
-        if moved < tolerance * _WHOLE:
+        if moved < tolerance * WHOLE:
             break
     else:
         log.warning("the ranks still moved by more than %g after %d rounds", tolerance, max_iterations)
     whole = totals(state, all=f.sum("rank"))["all"]
     return topology.named(state.select("v", (f.col("rank") / f.lit(whole)).alias("rank")), "rank")
+
+
+def require_damping(damping: float) -> None:
+    """Refuse what is no damping."""
+    if not 0 <= damping < 1:
+        raise InvalidInput(f"damping is at least 0 and less than 1, not {damping}.")
+
+
+def everyones_share(damping: float, lost: int, count: int) -> int:
+    """What each vertex gets in a round whoever points at it."""
+    return int((1 - damping) * WHOLE / count) + int(damping * lost / count)
 
 
 def degrees(topology: Topology) -> DataFrame:
@@ -59,13 +69,13 @@ def degrees(topology: Topology) -> DataFrame:
 
 def _first_ranks(topology: Topology) -> DataFrame:
     out = topology.edges.groupBy(f.col("src").alias("v")).agg(f.count("*").alias("out"))
-    start = f.lit(_WHOLE // topology.count).alias("rank")
+    start = f.lit(WHOLE // topology.count).alias("rank")
     first = topology.vertices.join(out, "v", "left").select("v", f.coalesce("out", f.lit(0)).alias("out"), start)
     return settle(first.repartition("v"))
 
 
 def _next_ranks(topology: Topology, state: DataFrame, damping: float, lost: int) -> DataFrame:
-    everyones = int((1 - damping) * _WHOLE / topology.count) + int(damping * lost / topology.count)
+    everyones = everyones_share(damping, lost, topology.count)
     given = state.where("out > 0").select(f.col("v").alias("src"), f.expr("rank div out").alias("given"))
     received = topology.edges.join(given, "src").groupBy(f.col("dst").alias("v")).agg(f.sum("given").alias("received"))
     share = (f.lit(damping) * f.coalesce("received", f.lit(0))).cast("bigint")

@@ -64,7 +64,7 @@ class Ground:
 
     def topology(self, edges: Sequence[str] | None) -> Topology:
         """The vertices and edges of some edge types; None means all. Vertices are all nodes of the types they join."""
-        kinds = self._edge_types(edges)
+        kinds = self.edge_types(edges)
         ends = sorted({end for kind in kinds for end in (kind.source, kind.target)})
         offsets, vertices = _numbered(reduce(_union, (self._nodes(end) for end in ends)))
         joined = reduce(_union, (self._pairs(kind, vertices) for kind in kinds))
@@ -76,7 +76,8 @@ class Ground:
         scan = TableScan(self.location, self.snapshot[table_key].pin, columns)
         return one_task_each(self.session, tasks_of(scan), read_scan, scan.schema())
 
-    def _edge_types(self, names: Sequence[str] | None) -> list[EdgeType]:
+    def edge_types(self, names: Sequence[str] | None) -> list[EdgeType]:
+        """The edge types of these names; None means all."""
         if isinstance(names, str):
             raise InvalidInput(f"edges is a list of edge types: write [{names!r}].")
         known = self.catalog.edges

@@ -39,8 +39,8 @@ _NOTED = pa.schema([("noted", BYTES)])
 def emitted(source: Source) -> Iterator[tuple[Emission, Numbers]]:
     """The numbers of a source, for each of its emissions."""
     wanted = list(dict.fromkeys(each.drawn for each in source.emissions))
-    for batches in _chunks(source):
-        numbers = dict(draw(pa.Table.from_batches(batches), wanted))
+    for rows in in_chunks(read_source(source, source.columns)):
+        numbers = dict(draw(rows, wanted))
         yield from ((each, numbers[each.drawn]) for each in source.emissions)
 
 
@@ -82,18 +82,18 @@ def read_source(source: Source, columns: list[str]) -> Iterator[pa.RecordBatch]:
     yield from scan.table().scan(columns, fragments=scan.fragments, batch_size=65_536)
 
 
-def _chunks(source: Source) -> Iterator[list[pa.RecordBatch]]:
-    """A file at once, or as many committed rows: the work per packet is large, memory stays small."""
+def in_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """A file at once, or as many committed rows: much work with every call, in memory that stays small."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
-    for batch in read_source(source, source.columns):
+    for batch in batches:
         waiting.append(batch)
         rows += batch.num_rows
         if rows >= _AT_ONCE:
-            yield waiting
+            yield pa.Table.from_batches(waiting)
             waiting, rows = [], 0
     if waiting:
-        yield waiting
+        yield pa.Table.from_batches(waiting)
 
 
 def _related(questions: Questions, unread: Sequence[Source]) -> dict[int, list[Noted]]:

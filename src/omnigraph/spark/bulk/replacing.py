@@ -1,4 +1,4 @@
-"""Merge: which committed rows the load replaces, found by a join of ids as packed numbers, and staged as one Update.
+"""Merge: which committed rows the load replaces, found by a join of ids as numbers, and staged as one Update.
 
 Replaced rows are taken out of their fragments by deletion files. The rows that come in their place carry their stable
 row ids: Lance binds them to the first rows of a new fragment, so a fragment with old and new rows is written again with
@@ -17,7 +17,7 @@ import pyarrow as pa
 from omnigraph.errors import CommitRejected
 from omnigraph.spark.bulk.columns import BYTES, INT, LONG, TEXT
 from omnigraph.spark.bulk.grouping import grouped_rows
-from omnigraph.spark.bulk.hashing import numbers_of, second_numbers_of
+from omnigraph.spark.bulk.known_rows import SMALL_LOAD, id_chunks, known_rows, located, put_numbers, two_numbers
 from omnigraph.spark.bulk.packed import PACKET, Collected, collected, packets, parts_for
 from omnigraph.spark.bulk.staged import PieceFile, StagedTable, bring_files, piece_files
 from omnigraph.spark.fragments import write_rows
@@ -64,11 +64,8 @@ def find_replacements(session: SparkSession, view: View, table: StagedTable) -> 
     entry = view.entry(table.type.table_key)
     scan = TableScan(view.tables.location, entry.pin)
     pieces = [each for each in piece_files(table) if not each.minted]
-    sources: list[PieceFile | TableScan] = [*pieces, *tasks_of(scan)]
-    parts = parts_for(table.rows + entry.row_count, session)
-    groups = max(1, min(parts, len(table.pieces)))
-    matched = _matched(session, sources, parts, groups)
-    outcome = _rewritten(matched, {each.number: each for each in pieces}, table, groups)
+    find = _by_sieve if table.rows <= SMALL_LOAD else _by_shuffle
+    outcome = find(session, table, pieces, scan, entry.row_count)
     with errors_of_tasks():
         told: Any = outcome.toArrow()
     return _replacements(table, told.to_pylist())
@@ -98,6 +95,40 @@ def stage_merge(table: Table, session: SparkSession, replacements: Replacements)
     )
 
 
+def _by_sieve(
+    session: SparkSession, table: StagedTable, pieces: list[PieceFile], scan: TableScan, _committed: int
+) -> DataFrame:
+    """A few rows that are put: each task knows all committed rows that these may replace."""
+    there = known_rows(session, scan, put_numbers(session, table, pieces))
+    rewrite = _Rewrite.of(table)
+
+    def work(group: list[PieceFile]) -> Iterator[pa.RecordBatch]:
+        for file in group:
+            put = np.concatenate([rows for _, rows in _ids_of(file)])
+            for role, owner, rows in _owned({(0, _PUT): put, (0, _THERE): there}):
+                yield rewrite.outcome(role, owner, rows, file)
+
+    found = pieces if len(there) else []
+    return one_task_each(session, grouped_rows(session, found, lambda each: each.rows), work, _OUTCOME)
+
+
+def _by_shuffle(
+    session: SparkSession, table: StagedTable, pieces: list[PieceFile], scan: TableScan, committed: int
+) -> DataFrame:
+    """Ids of both sides meet part by part, and what was found of a piece or fragment in one task."""
+    sources: list[PieceFile | TableScan] = [*pieces, *tasks_of(scan)]
+    parts = parts_for(table.rows + committed, session)
+    groups = max(1, min(parts, len(table.pieces)))
+    files, rewrite = {each.number: each for each in pieces}, _Rewrite.of(table)
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for (number, role), rows in collected(batches).items():
+            yield rewrite.outcome(role, number, rows, files.get(number))
+
+    matched = _matched(session, sources, parts, groups)
+    return matched.repartitionById(groups, "part").mapInArrow(work, spark_schema(_OUTCOME))
+
+
 def _matched(session: SparkSession, sources: list[PieceFile | TableScan], parts: int, groups: int) -> DataFrame:
     """Packets of matched pairs: by piece the row and its row id, by committed fragment the offset; cut in groups."""
 
@@ -107,7 +138,7 @@ def _matched(session: SparkSession, sources: list[PieceFile | TableScan], parts:
                 yield from packets(0, role, rows, parts)
 
     def join(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from _join(collected(batches), groups)
+        yield from _packets_of(collected(batches), groups)
 
     tasks = grouped_rows(session, sources, lambda each: each.rows if isinstance(each, PieceFile) else ROWS_PER_TASK)
     sent = one_task_each(session, tasks, emit, PACKET)
@@ -121,24 +152,23 @@ def _ids_of(source: PieceFile | TableScan) -> Iterator[tuple[int, Numbers]]:
         for batch in source.read([ID]):
             places = start + np.arange(batch.num_rows, dtype=np.uint64)
             start += np.uint64(batch.num_rows)
-            yield _PUT, np.column_stack([*_two_numbers(batch.column(ID)), places])
+            yield _PUT, np.column_stack([*two_numbers(batch.column(ID)), places])
         return
-    dataset = source.table().dataset
-    fragments = [dataset.get_fragment(each) for each in source.fragments or ()]
-    scanner = dataset.scanner(
-        columns=[ID], fragments=fragments, with_row_id=True, with_row_address=True, batch_size=65_536
-    )
-    for batch in scanner.to_batches():
-        where = [batch.column(name).to_numpy() for name in ("_rowid", "_rowaddr")]
-        yield _THERE, np.column_stack([*_two_numbers(batch.column(ID)), *where])
+    yield from ((_THERE, located(rows)) for rows in id_chunks(source))
 
 
-def _two_numbers(ids: pa.Array[Any]) -> tuple[Numbers, Numbers]:
-    return numbers_of(ids), second_numbers_of(ids)
+def _packets_of(found: Collected, groups: int) -> Iterator[pa.RecordBatch]:
+    """Packets by the piece or fragment that owns the rows; its number stands where packets have their space."""
+    for role, owner, rows in _owned(found):
+        part, width = owner % groups, rows.shape[1]
+        yield pa.record_batch([[part], [owner], [role], [width], [rows.tobytes()]], schema=PACKET)
 
 
-def _join(found: Collected, groups: int) -> Iterator[pa.RecordBatch]:
-    """Both sides have an id at most once, so equal numbers are one pair."""
+def _owned(found: Collected) -> Iterator[tuple[int, int, Numbers]]:
+    """By piece its rows with their row ids, by committed fragment the offsets of replaced rows.
+
+    Both sides have an id at most once, so equal numbers are one pair.
+    """
     put, there = found.get((0, _PUT)), found.get((0, _THERE))
     if put is None or there is None:
         return
@@ -147,38 +177,44 @@ def _join(found: Collected, groups: int) -> Iterator[pa.RecordBatch]:
     at = np.minimum(at, len(there) - 1)
     same = (there[at, 0] == put[:, 0]) & (there[at, 1] == put[:, 1])
     mine, theirs = put[same], there[at[same]]
-    yield from _grouped(_PIECE, mine[:, 2] >> _HALF, np.column_stack([mine[:, 2] & _LOW, theirs[:, 2]]), groups)
-    yield from _grouped(_FRAGMENT, theirs[:, 3] >> _HALF, (theirs[:, 3] & _LOW)[:, None], groups)
+    yield from _by_owner(_PIECE, mine[:, 2] >> _HALF, np.column_stack([mine[:, 2] & _LOW, theirs[:, 2]]))
+    yield from _by_owner(_FRAGMENT, theirs[:, 3] >> _HALF, (theirs[:, 3] & _LOW)[:, None])
 
 
-def _grouped(role: int, owners: Numbers, rows: Numbers, groups: int) -> Iterator[pa.RecordBatch]:
-    """Packets by the piece or fragment that owns the rows; its number stands where packets have their space."""
+def _by_owner(role: int, owners: Numbers, rows: Numbers) -> Iterator[tuple[int, int, Numbers]]:
     order = np.argsort(owners, kind="stable")
     owners, rows = owners[order], rows[order]
-    for owner in np.unique(owners):
-        chosen = np.ascontiguousarray(rows[np.searchsorted(owners, owner) : np.searchsorted(owners, owner, "right")])
-        number = int(owner)
-        part, width = number % groups, chosen.shape[1]
-        yield pa.record_batch([[part], [number], [role], [width], [chosen.tobytes()]], schema=PACKET)
+    numbers, starts = np.unique(owners, return_index=True)
+    for number, start, end in zip(numbers, starts, [*starts[1:], len(owners)], strict=True):
+        yield role, int(number), np.ascontiguousarray(rows[start:end])
 
 
-def _rewritten(matched: DataFrame, files: Mapping[int, PieceFile], table: StagedTable, groups: int) -> DataFrame:
-    """Each piece with its row ids, each committed fragment with its replaced offsets."""
-    location, line, schema = table.location, table.line, rows_schema(table.type)
-    name, has_blobs = table.type.name, table.has_blobs
-    fragments = {number: each.fragment for number, each in enumerate(table.pieces)}
+@dataclass(frozen=True)
+class _Rewrite:
+    """What a task must know to put row ids on pieces."""
 
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for (number, role), rows in collected(batches).items():
-            if role == _FRAGMENT:
-                offsets = np.sort(rows.reshape(-1)).astype(np.uint32)
-                yield pa.record_batch([[role], [number], [offsets.tobytes()]], schema=_OUTCOME)
-            else:
-                _require_sorted(files[number], rows, name if has_blobs else None)
-                body = _with_old_rows_first(files[number], fragments[number], rows, location, line, schema)
-                yield pa.record_batch([[role], [number], [json.dumps(body).encode()]], schema=_OUTCOME)
+    location: Location
+    line: str
+    schema: pa.Schema
+    fragments: Mapping[int, str]
+    with_blobs: str | None
 
-    return matched.repartitionById(groups, "part").mapInArrow(work, spark_schema(_OUTCOME))
+    @classmethod
+    def of(cls, table: StagedTable) -> _Rewrite:
+        """For the pieces of a table."""
+        fragments = {number: each.fragment for number, each in enumerate(table.pieces)}
+        blobs = table.type.name if table.has_blobs else None
+        return cls(table.location, table.line, rows_schema(table.type), fragments, blobs)
+
+    def outcome(self, role: int, number: int, rows: Numbers, file: PieceFile | None) -> pa.RecordBatch:
+        """A committed fragment with its replaced offsets, or a piece with its row ids."""
+        if role == _FRAGMENT:
+            offsets = rows.reshape(-1).astype(np.uint32)
+            return pa.record_batch([[role], [number], [offsets.tobytes()]], schema=_OUTCOME)
+        assert file is not None, "a piece is told by its file"
+        _require_sorted(file, rows, self.with_blobs)
+        body = _with_old_rows_first(file, self.fragments[number], rows, self.location, self.line, self.schema)
+        return pa.record_batch([[role], [number], [json.dumps(body).encode()]], schema=_OUTCOME)
 
 
 def _require_sorted(file: PieceFile, rows: Numbers, type_name: str | None) -> None:
@@ -226,5 +262,9 @@ def _replacements(table: StagedTable, told: list[dict[str, Any]]) -> Replacement
             body = json.loads(each["body"])
             pieces[each["number"]] = replace(pieces[each["number"]], fragment=body["fragment"])
             rows += body["replaced"]
-    gone = {each["number"]: each["body"] for each in told if each["role"] == _FRAGMENT}
-    return Replacements(replace(table, pieces=tuple(pieces)), gone, rows)
+    gone: dict[int, list[NDArray[np.uint32]]] = {}
+    for each in told:
+        if each["role"] == _FRAGMENT:
+            gone.setdefault(each["number"], []).append(np.frombuffer(each["body"], np.uint32))
+    offsets = {number: np.sort(np.concatenate(found)).tobytes() for number, found in gone.items()}
+    return Replacements(replace(table, pieces=tuple(pieces)), offsets, rows)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.manifest.layout import MAIN
 from omnigraph.spark.pipeline.check import check_against
 from omnigraph.spark.pipeline.parse import read_file, read_text
 from omnigraph.spark.pipeline.plan import PipelinePlan, SourcePlan, TypePlan
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from omnigraph.graph import Graph
+    from omnigraph.language.schema.catalog import Catalog
     from omnigraph.manifest.rows import GraphCommit
     from omnigraph.spark.pipeline.mapping import Mapped
     from omnigraph.spark.pipeline.shape import PipelineFile, Source, TypeMapping
@@ -35,6 +37,14 @@ if TYPE_CHECKING:
     from omnigraph.write.load.load import LoadSummary
 
 _DIRECT = ("parquet", "csv", "json", "orc")
+
+
+@dataclass(frozen=True)
+class _Schema:
+    """A schema of the graph by the name that commits give it."""
+
+    name: str | None
+    catalog: Catalog
 
 
 @dataclass(frozen=True)
@@ -86,31 +96,46 @@ class Pipeline:
 
     def validate(self, graph: Graph) -> None:
         """Check it against the graph's schema, without Spark. Raises `PipelineError` with everything that is wrong."""
-        findings = self._findings()
-        check_against(self.file, graph.catalog, findings)
-        findings.raise_if_any()
+        self._check(self._schema(graph).catalog)
 
     def plan(self, graph: Graph, *, session: SparkSession | None = None) -> PipelinePlan:
         """What a run would do. Sources are opened for their columns and sizes; nothing is written."""
-        self.validate(graph)
+        schema = self._schema(graph)
+        self._check(schema.catalog)
         with self._workspace(graph, session) as work:
-            mapped = self._mapped(graph, work)
+            mapped = self._mapped(graph, work, schema.catalog)
             return self._told(graph, work, mapped)
 
     def run(self, graph: Graph, *, session: SparkSession | None = None, actor: str | None = None) -> PipelineRun:
-        """Load everything as one commit on the branch, then publish as the file says."""
-        self.validate(graph)
+        """Load everything as one commit on the branch, then publish as the file says.
+
+        When the schema of the branch is changed meanwhile, that is `SchemaChanged`, and nothing is written.
+        """
+        schema = self._schema(graph)
+        self._check(schema.catalog)
         done = self._done_before(graph)
         if done is not None:
             return PipelineRun(done, None, repeated=True)
         with self._workspace(graph, session) as work:
-            mapped = self._mapped(graph, work)
+            mapped = self._mapped(graph, work, schema.catalog)
             self._make_branch(graph)
-            commit, summary, repeated = self._load(graph, work, mapped, actor)
+            commit, summary, repeated = self._load(graph, work, mapped, schema, actor)
         return PipelineRun(commit, summary, self._publish(graph, actor), repeated=repeated)
 
     def _findings(self) -> Findings:
         return Findings(self.text, self.name)
+
+    def _check(self, catalog: Catalog) -> None:
+        findings = self._findings()
+        check_against(self.file, catalog, findings)
+        findings.raise_if_any()
+
+    def _schema(self, graph: Graph) -> _Schema:
+        """That of the branch that the run starts from, as it is now; of main while there is no such branch."""
+        base = self._base(graph)
+        branch = base if base in {each.name for each in graph.branches.list()} else MAIN
+        name = graph._manifest.fresh_line(branch).state.schema
+        return _Schema(name, graph._schemas.of(name).catalog)
 
     @contextmanager
     def _workspace(self, graph: Graph, session: SparkSession | None) -> Iterator[Workspace]:
@@ -122,13 +147,13 @@ class Pipeline:
             work.open(self.file)
             yield work
 
-    def _mapped(self, graph: Graph, work: Workspace) -> list[Mapped]:
+    def _mapped(self, graph: Graph, work: Workspace, catalog: Catalog) -> list[Mapped]:
         from omnigraph.spark.pipeline.mapping import Mapper
 
         location = graph._manifest.stores.tables.location
         work.findings.raise_if_any()
         base = graph.snapshot(branch=self._base(graph))
-        mapped = Mapper(self.file, graph.catalog, work, location, base).map()
+        mapped = Mapper(self.file, catalog, work, location, base).map()
         work.findings.raise_if_any()
         return mapped
 
@@ -145,7 +170,7 @@ class Pipeline:
             graph.branches.create(self.file.branch.value, from_=self.file.from_.value)
 
     def _load(
-        self, graph: Graph, work: Workspace, mapped: list[Mapped], actor: str | None
+        self, graph: Graph, work: Workspace, mapped: list[Mapped], schema: _Schema, actor: str | None
     ) -> tuple[GraphCommit, LoadSummary | None, bool]:
         from omnigraph.spark.load import load_plan
         from omnigraph.spark.pipeline.mapping import refuse_unresolved
@@ -155,14 +180,15 @@ class Pipeline:
                 refuse_unresolved(each)
         receipt, summary = load_plan(
             graph._manifest,
-            graph.catalog,
-            LoadPlan(tuple(self._inputs(graph, work, mapped))),
+            schema.catalog,
+            LoadPlan(tuple(self._inputs(graph, work, mapped, schema.catalog))),
             mode=self.file.mode,
             branch=self.file.branch.value,
             actor=actor or graph.actor,
             idempotency_key=None if self.file.run_id is None else self.file.run_id.value,
             errors=self._errors(),
             spark=work.session,
+            schema=schema.name,
         )
         return receipt.commit, None if receipt.repeated else summary, receipt.repeated
 
@@ -172,18 +198,18 @@ class Pipeline:
             return policy
         return replace(policy, path=str(self.folder / policy.path))
 
-    def _inputs(self, graph: Graph, work: Workspace, mapped: list[Mapped]) -> Iterator[Input]:
+    def _inputs(self, graph: Graph, work: Workspace, mapped: list[Mapped], catalog: Catalog) -> Iterator[Input]:
         from omnigraph.spark.pipeline.mapping import without_keys
 
         world = graph._manifest.world
         for source in self.file.sources:
             for path in source.paths if source.format == "graph" else ():
-                yield from plan_load(work.located(path.value), graph.catalog, world).inputs
+                yield from plan_load(work.located(path.value), catalog, world).inputs
         for each in mapped:
             source_of = self.file.source(each.mapping.source.value)
             if source_of is not None and _is_direct(each.mapping, source_of):
                 for path in source_of.paths:
-                    yield from plan_load({each.type.table_key: work.located(path.value)}, graph.catalog, world).inputs
+                    yield from plan_load({each.type.table_key: work.located(path.value)}, catalog, world).inputs
             else:
                 yield Input("spark", without_keys(each), each.type.name, each.type)
 

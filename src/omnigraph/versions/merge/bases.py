@@ -15,12 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.store.tables import ID
-from omnigraph.versions.delta import TableDelta, net, table_delta
+from omnigraph.versions.delta import TableDelta, differing_rows, net, table_delta
 from omnigraph.versions.merge.three_way import merge_table
+from omnigraph.write.row_shape import put_schema
 
 if TYPE_CHECKING:
     from omnigraph.manifest.snapshot import Snapshot, TableEntry
     from omnigraph.store.tables import TableStore
+    from omnigraph.versions.merge.reshaping import Reshaping
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class CommonState:
     tables: TableStore
     root: Snapshot | None
     tips: tuple[Snapshot, ...] = ()
+    # How rows of the common state come into the schema of the target, when it has changed that since.
+    reshaping: Reshaping | None = None
     _joined: dict[str, Joined] = field(default_factory=dict)
 
     def has(self, entry: TableEntry) -> bool:
@@ -39,10 +43,33 @@ class CommonState:
 
     def delta(self, side: TableEntry) -> TableDelta:
         """What turned the common state of a table into this one."""
+        if self.reshaping is not None:
+            return self._in_new_shape(side, self.reshaping)
         since_root = self._since_root(side)
         if len(self.tips) < 2:
             return since_root
         return rebased(self._join(side.table_key).since_root, since_root)
+
+    def delta_is_empty(self, side: TableEntry) -> bool:
+        """Whether a table that has not changed its shape has the rows of the common state."""
+        return self._since_root(side).is_empty
+
+    def delta_of_source(self, there: TableEntry, here: TableEntry) -> TableDelta:
+        """What turned the common state of a table into the source's, in the columns that the target has."""
+        if self.reshaping is None:
+            return self.delta(there)
+        delta, schema = self._since_root(there), put_schema(self.tables.open(here.pin).schema)
+        rows = (self.reshaping.rows(there.table_key, each, schema) for each in (delta.before, delta.after))
+        return net(here.table_key, *rows)
+
+    def _in_new_shape(self, side: TableEntry, reshaping: Reshaping) -> TableDelta:
+        entries = self.root.tables.values() if self.root is not None else ()
+        base = next((each for each in entries if reshaping.new_key(each.table_key) == side.table_key), None)
+        if base is None:
+            return table_delta(self.tables, None, side)
+        before, after = differing_rows(self.tables, base, side)
+        schema = put_schema(self.tables.open(side.pin).schema)
+        return net(side.table_key, reshaping.rows(base.table_key, before, schema), after)
 
     def undecided(self, table_key: str) -> frozenset[str]:
         """The rows that the common states themselves disagree on."""

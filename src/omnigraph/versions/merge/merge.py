@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.manifest.rows import GraphCommit
     from omnigraph.versions.merge.conflicts import Conflict, Resolver
+    from omnigraph.versions.merge.reshaping import Reshaping
 
 Kind = Literal["already_up_to_date", "fast_forward", "merged"]
 
@@ -53,7 +54,13 @@ class Merge:
     """One merge of the newest commit of `source`, as it is now, into `target`."""
 
     def __init__(
-        self, manifest: GraphManifest, catalog: Catalog, source: str, target: str, options: MergeOptions
+        self,
+        manifest: GraphManifest,
+        catalog: Catalog,
+        source: str,
+        target: str,
+        options: MergeOptions,
+        reshaping: Reshaping | None = None,
     ) -> None:
         if source == target:
             raise InvalidInput(f"branch {source!r} cannot be merged into itself.")
@@ -61,6 +68,7 @@ class Merge:
         self._catalog = catalog
         self._source, self._target = source, target
         self._options = options
+        self._reshaping = reshaping
         self._theirs = manifest.snapshot(source)
         self._bases = manifest.merge_bases(source, target)
         self._found = Reconciled()
@@ -111,6 +119,7 @@ class Merge:
             self._manifest.stores.tables,
             self._manifest.snapshot_of(root.id) if root is not None else None,
             tuple(states),
+            self._reshaping,
         )
         settings = Settings(by_property=self._options.by_property, resolver=self._options.resolver)
         self._found = reconcile(self._catalog, view, common, self._theirs, settings)

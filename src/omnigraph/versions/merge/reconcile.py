@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from omnigraph.errors import CommitRejected
 from omnigraph.versions.merge.conflicts import Conflict, Resolver, of_violation
 from omnigraph.versions.merge.three_way import TableMerge, merge_table
 from omnigraph.write.changes import TableChanges
@@ -16,7 +17,7 @@ from omnigraph.write.write_set import Pointer
 
 if TYPE_CHECKING:
     from omnigraph.language.schema.catalog import Catalog
-    from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.manifest.snapshot import Snapshot, TableEntry
     from omnigraph.versions.merge.bases import CommonState
     from omnigraph.write.view import View
 
@@ -64,19 +65,16 @@ def reconcile(catalog: Catalog, view: View, common: CommonState, theirs: Snapsho
 
     Conflicts between rows come first; when there are none, the rules of the schema are checked over the merged whole.
     """
-    pointers = _pointers(view, common, theirs)
-    if _is_only_behind(view, common, theirs, pointers):
+    pointers = _pointers(view, common, theirs) if common.reshaping is None else ()
+    if common.reshaping is None and _is_only_behind(view, common, theirs, pointers):
         return Reconciled(pointers=pointers)
-    merges = []
-    for key in sorted(theirs.tables.keys() & view.snapshot.tables.keys()):
-        merge = _merge_table(view, common, theirs, key, settings)
-        if merge is not None:
-            merges.append(merge)
+    found = [_merge_table(view, common, there, here, settings) for there, here in _pairs(view, common, theirs)]
+    merges = [each for each in found if each is not None]
     changes = {each.table_key: _changes(each) for each in merges}
     contested = tuple(conflict for each in merges for conflict in each.conflicts)
     if contested:
         return Reconciled(changes, contested)
-    types = {key.partition(":")[2]: key for key in theirs.tables}
+    types = {key.partition(":")[2]: key for key in view.snapshot.tables}
     broken = tuple(of_violation(each, types) for each in violations(catalog, view, changes))
     return Reconciled(changes, broken, pointers)
 
@@ -104,15 +102,29 @@ def _is_only_behind(view: View, common: CommonState, theirs: Snapshot, pointers:
     )
 
 
+def _pairs(view: View, common: CommonState, theirs: Snapshot) -> list[tuple[TableEntry, TableEntry]]:
+    """Each table of the other side with what it is in the view."""
+    here = view.snapshot.tables
+    if common.reshaping is None:
+        return [(theirs.tables[key], here[key]) for key in sorted(theirs.tables.keys() & here.keys())]
+    found = {each.table_key: common.reshaping.new_key(each.table_key) for each in theirs}
+    for key, now in found.items():
+        if now is None and not common.has(theirs[key]) and not common.delta_is_empty(theirs[key]):
+            raise CommitRejected(
+                f"branch {theirs.branch!r} has changed rows of {key}, and {view.snapshot.branch!r} has dropped that "
+                f"type since: take those changes back on {theirs.branch!r} first, or export them."
+            )
+    return [(theirs[key], here[now]) for key, now in sorted(found.items()) if now is not None and now in here]
+
+
 def _merge_table(
-    view: View, common: CommonState, theirs: Snapshot, table_key: str, settings: Settings
+    view: View, common: CommonState, there: TableEntry, here: TableEntry, settings: Settings
 ) -> TableMerge | None:
     """None when the other side has nothing that the view lacks: the table is then not even opened."""
-    there, here = theirs.tables[table_key], view.snapshot.tables[table_key]
     if there.pin == here.pin or common.has(there):
         return None
-    view.entry(table_key)
-    source = common.delta(there)
+    view.entry(here.table_key)
+    source = common.delta_of_source(there, here)
     if source.is_empty:
         return None
     return merge_table(
@@ -120,7 +132,7 @@ def _merge_table(
         common.delta(here),
         by_property=settings.by_property,
         resolver=settings.resolver,
-        undecided=common.undecided(table_key),
+        undecided=common.undecided(here.table_key),
     )
 
 

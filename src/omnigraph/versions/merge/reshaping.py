@@ -7,6 +7,7 @@ through every change that the other has seen: columns are renamed, widened, fill
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -32,10 +33,20 @@ class _Step:
 
     catalog: Catalog
     changes: dict[str, TableChange]
+    dropped: frozenset[str]
+
+    def new_key(self, table_key: str) -> str | None:
+        """What an old table is called afterwards; None when it is gone. One that is not named stays as it is."""
+        if table_key in self.dropped:
+            return None
+        change = self.changes.get(table_key)
+        return table_key if change is None else change.table_key
 
     def rows(self, table_key: str, rows: pa.Table) -> pa.Table:
         """Rows of an old table in the columns of the new one."""
-        change = self.changes[table_key]
+        change = self.changes.get(table_key)
+        if change is None:
+            return rows
         kind = type_of(self.catalog, change.table_key)
         made: dict[str, Any] = {each.name: each for each in change.columns}
         kept = [name for name in rows.column_names if name in ("id", "src", "dst") and name not in made]
@@ -56,16 +67,15 @@ class Reshaping:
         """What an old table is called now; None when its type was dropped."""
         key: str | None = table_key
         for step in self.steps:
-            change = step.changes.get(key) if key is not None else None
-            key = None if change is None else change.table_key
+            key = None if key is None else step.new_key(key)
         return key
 
     def rows(self, table_key: str, rows: pa.Table, schema: pa.Schema) -> pa.Table:
         """Rows of an old table as rows of what it has become, in the columns of that."""
-        key = table_key
+        key: str | None = table_key
         for step in self.steps:
-            rows = step.rows(key, rows)
-            key = step.changes[key].table_key
+            assert key is not None, "rows of a type that was dropped have no other shape"
+            rows, key = step.rows(key, rows), step.new_key(key)
         columns = [rows.column(field.name).cast(field.type) for field in schema]
         return pa.table(columns, schema=pa.schema([field.with_nullable(nullable=True) for field in schema]))
 
@@ -79,13 +89,13 @@ def merged_schema(
         return ours.catalog, None
     bases = [schemas.of(manifest.snapshot_of(each.id).schema) for each in manifest.merge_bases(source, target).tips]
     if len(bases) == 1 and bases[0].hash == theirs.hash:
-        return ours.catalog, Reshaping(_steps(_way(manifest, schemas, target, theirs, ours)))
+        steps = _steps(_way(manifest, schemas, target, theirs, ours))
+        if steps is not None:
+            return ours.catalog, Reshaping(steps)
     raise _refusal(source, target, behind=len(bases) == 1 and bases[0].hash == ours.hash)
 
 
-def _way(
-    manifest: GraphManifest, schemas: Schemas, branch: str, first: Accepted, last: Accepted
-) -> list[Catalog]:
+def _way(manifest: GraphManifest, schemas: Schemas, branch: str, first: Accepted, last: Accepted) -> list[Catalog]:
     """The schemas that a branch had one after the other, from one to another."""
     changes = [each.schema for each in manifest.line(branch).state.schema_commits if each.schema is not None]
     way, now = [first.catalog], first.hash
@@ -96,23 +106,27 @@ def _way(
     return way if now == last.hash else [first.catalog, last.catalog]
 
 
-def _steps(way: Sequence[Catalog]) -> tuple[_Step, ...]:
+def _steps(way: Sequence[Catalog]) -> tuple[_Step, ...] | None:
+    """None when one of the schemas cannot have come of the one before it by a plan."""
     made = []
-    for old, new in zip(way, way[1:], strict=False):
+    for old, new in pairwise(way):
         plan = plan_evolution(old, new, allow_data_loss=True)
-        changes = {each.from_table_key or each.table_key: each for each in plan.tables if each.action != "drop"}
-        made.append(_Step(new, changes))
+        if not plan.supported:
+            return None
+        changes = {each.from_table_key: each for each in plan.tables if each.action in ("keep", "rewrite", "move")}
+        dropped = frozenset(each.table_key for each in plan.tables if each.action == "drop")
+        made.append(_Step(new, {key: each for key, each in changes.items() if key is not None}, dropped))
     return tuple(made)
 
 
 def _refusal(source: str, target: str, *, behind: bool) -> CommitRejected:
     if behind:
         return CommitRejected(
-            f"branch {source!r} cannot be merged into {target!r}: its schema has changed since they parted, and that of "
-            f"{target!r} has not. Make a new branch of {source!r} and merge {target!r} into that: its rows are then read "
-            "in the new schema."
+            f"branch {source!r} cannot be merged into {target!r}: its schema has changed since they parted, and that "
+            f"of {target!r} has not. Make a new branch of {source!r} and merge {target!r} into that: its rows are then "
+            "read in the new schema."
         )
     return CommitRejected(
-        f"branch {source!r} cannot be merged into {target!r}: the schemas of both have changed since they parted. Export "
-        f"what is wanted of {source!r}, and load it into {target!r}."
+        f"branch {source!r} cannot be merged into {target!r}: the schemas of both have changed since they parted. "
+        f"Export what is wanted of {source!r}, and load it into {target!r}."
     )

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from omnigraph.store.tables import ID
 from omnigraph.versions.merge.conflicts import Conflict, ConflictKind, Resolver, Row, settle
+from omnigraph.versions.merge.settled_columns import settle_columns
 from omnigraph.versions.same_rows import same_value
 
 if TYPE_CHECKING:
@@ -41,25 +42,34 @@ def merge_table(
     Rows that only the source touched are taken as they are. Rows that both touched are merged property by property, or,
     without `by_property`, must be the same on both sides; so must `undecided` rows, which have no agreed base.
     """
-    theirs = {*_touched(target), *undecided}
-    both = [each for each in {**_touched(source), **dict.fromkeys(sorted(undecided))} if each in theirs]
-    if not both:
+    contested = _both_touched(source, target, undecided)
+    if not len(contested):
         return TableMerge(source.table_key, source.after, _ids(source.deleted), ())
-    contested = pa.array(both, pa.string())
     puts = source.after.filter(pc.invert(pc.is_in(source.after_ids, value_set=contested)))
-    deletes = _ids(source.deleted) - set(both)
+    deletes = source.deleted.filter(pc.invert(pc.is_in(source.deleted.column(ID), value_set=contested)))
+    disputed = pa.array(sorted(undecided), pa.string())
+    agreed = contested.filter(pc.invert(pc.is_in(contested, value_set=disputed)))
+    settled = settle_columns(source, target, agreed, by_property=by_property)
+    left: list[Any] = pa.concat_arrays([settled.left, disputed]).to_pylist()
     decided = [
         _disputed(each, resolver)
         if each.row_id in undecided
         else _decide(each, by_property=by_property, resolver=resolver)
-        for each in _contested(source, target, both)
+        for each in _contested(source, target, left)
     ]
     rows = [each.put for each in decided if each.put is not None]
     gone = {each.row_id for each in decided if each.delete}
-    if rows:
-        puts = pa.concat_tables([puts, _table(rows, puts.schema)])
+    puts = pa.concat_tables([puts, settled.puts, _table(rows, puts.schema)])
     conflicts = tuple(each.conflict for each in decided if each.conflict is not None)
-    return TableMerge(source.table_key, puts, frozenset(deletes | gone), conflicts)
+    return TableMerge(source.table_key, puts, _ids(deletes) | gone, conflicts)
+
+
+def _both_touched(source: TableDelta, target: TableDelta, undecided: frozenset[str]) -> pa.Array[Any]:
+    """The ids that both sides have changed, added or removed, and those that have no agreed base."""
+    mine = pc.unique(pa.concat_arrays([source.before_ids, source.after_ids]))
+    theirs = pa.concat_arrays([target.before_ids, target.after_ids])
+    both = mine.filter(pc.is_in(mine, value_set=theirs))
+    return pc.unique(pa.concat_arrays([both, pa.array(sorted(undecided), both.type)]))
 
 
 @dataclass(frozen=True)
@@ -163,7 +173,9 @@ def _contested(source: TableDelta, target: TableDelta, ids: list[str]) -> Iterat
 
 def _after(delta: TableDelta, base: dict[str, Row], ids: list[str]) -> dict[str, Row]:
     """The rows as a side has them; one that it has not touched is as it was."""
-    touched = _touched(delta)
+    asked = pa.array(ids, pa.string())
+    known = pa.concat_arrays([delta.before_ids, delta.after_ids])
+    touched = set(asked.filter(pc.is_in(asked, value_set=known)).to_pylist())
     return {**{row_id: row for row_id, row in base.items() if row_id not in touched}, **_rows(delta.after, ids)}
 
 
@@ -186,11 +198,6 @@ def _table(rows: list[Row], schema: pa.Schema) -> pa.Table:
         carrier = pa.int64() if pa.types.is_date64(field.type) else field.type
         columns.append(pa.array([row.get(field.name) for row in rows], carrier).cast(field.type))
     return pa.table(columns, schema=schema)
-
-
-def _touched(delta: TableDelta) -> dict[str, None]:
-    ids: list[Any] = [*delta.before_ids.to_pylist(), *delta.after_ids.to_pylist()]
-    return dict.fromkeys(ids)
 
 
 def _ids(rows: pa.Table) -> frozenset[str]:

@@ -18,6 +18,7 @@ from omnigraph.language.schema.evolution import MigrationPlan, plan_evolution
 from omnigraph.manifest.branches import CLAIM_SECONDS, claim_branches
 from omnigraph.manifest.layout import MAIN, SCHEMA_IR, SCHEMA_SOURCE, SCHEMA_STATE
 from omnigraph.manifest.schema_files import keep_text
+from omnigraph.store.column_additions import stage_new_columns
 from omnigraph.store.staging import stage_overwrite
 from omnigraph.write.commit import NewTable, Operation, SchemaWrite, TableWrite, WriteSet, commit
 from omnigraph.write.constraints.rules import type_of
@@ -156,8 +157,11 @@ class SchemaApply:
         return NewShape(type_of(self.desired_catalog, change.table_key), change)
 
     def _rewrite(self, change: TableChange, view: View) -> TableWrite:
-        rows = partial(self._rows, change, view)
-        return TableWrite(view.entry(change.table_key), partial(_overwrite, rows))
+        entry = view.entry(change.table_key)
+        shape = self._shape(change)
+        if entry.row_count and shape.only_adds_columns:
+            return TableWrite(entry, partial(stage_new_columns, schema=shape.schema, fills=shape.fills))
+        return TableWrite(entry, partial(_overwrite, partial(self._rows, change, view)))
 
     def _rows(self, change: TableChange, view: View) -> pa.RecordBatchReader:
         shape = self._shape(change)

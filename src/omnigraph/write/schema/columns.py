@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from omnigraph.store.blobs import read_blobs
 from omnigraph.store.tables import ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from omnigraph.language.schema.catalog import EdgeType
     from omnigraph.language.schema.evolution import ColumnChange, TableChange
@@ -35,6 +36,20 @@ class NewShape:
     def schema(self) -> pa.Schema:
         """The columns of the table afterwards."""
         return node_arrow_schema(self.kind) if isinstance(self.kind, NodeType) else edge_arrow_schema(self.kind)
+
+    @property
+    def only_adds_columns(self) -> bool:
+        """Whether every column that the table has stays as it is: then none of them needs to be written again."""
+        old = [each for each in self.change.columns if each.from_column is not None]
+        new = [each for each in self.change.columns if each.from_column is None]
+        fillable = all(each.type.scalar != "Blob" for each in new)
+        return bool(new) and fillable and not self.change.dropped_columns and all(each.is_unchanged for each in old)
+
+    @property
+    def fills(self) -> dict[str, Callable[[int], pa.Array[Any]]]:
+        """The values of new columns that are not null."""
+        new = [self.kind.properties[each.name] for each in self.change.columns if each.from_column is None]
+        return {each.name: partial(default_array, each) for each in new if each.default is not None}
 
     def reader(self, table: Table) -> pa.RecordBatchReader:
         """Every row of a table of the old shape, in the new one, as a stream."""

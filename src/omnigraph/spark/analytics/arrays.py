@@ -1,0 +1,157 @@
+"""A snapshot as arrays, while its vertices are few enough for the memory of a task: no row goes through Java.
+
+Vertices have the numbers that `topology` gives them, their places in the order of type and id. Tasks read ids and turn
+edges into pairs of numbers; each block of edges, all those into some vertices, is one row of packed arrays. A round of
+an algorithm is one job over the blocks with one array of values, and gives one array back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.spark.analytics.blocks import blocks_of
+from omnigraph.spark.analytics.rounds import settle
+from omnigraph.spark.bulk.columns import BYTES, INT, TEXT
+from omnigraph.spark.table_scan import TableScan, read_scan, tasks_of
+from omnigraph.spark.tasks import errors_of_tasks, one_task_each
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+    from pyspark.sql import DataFrame
+
+    from omnigraph.language.schema.catalog import EdgeType
+    from omnigraph.spark.analytics.blocks import Packet
+    from omnigraph.spark.analytics.topology import Ground
+
+# A task holds the ids of all of them, and a few numbers for each.
+MOST_VERTICES = 5_000_000
+_SETTING = "spark.omnigraph.verticesInArrays"
+_RANKS = pa.schema([("type", INT), ("ranks", BYTES)])
+
+
+def fits(ground: Ground, kinds: Sequence[EdgeType]) -> bool:
+    """Whether the vertices of these edges are few enough."""
+    most = int(ground.session.conf.get(_SETTING, None) or MOST_VERTICES)
+    return sum(ground.snapshot[f"node:{each}"].row_count for each in ends_of(kinds)) <= most
+
+
+def ends_of(kinds: Sequence[EdgeType]) -> list[str]:
+    """The node types that edges join, in order."""
+    return sorted({end for kind in kinds for end in (kind.source, kind.target)})
+
+
+@dataclass(frozen=True)
+class NodeTable:
+    """The nodes of one type. `ranks` has for each, in the order of the table, its place in the order of ids."""
+
+    type: str
+    tasks: tuple[TableScan, ...]
+    first: int
+    ranks: NDArray[np.int32] = field(repr=False)
+
+    def ids(self) -> pa.Array[Any]:
+        """All ids, in the order of the table."""
+        return _ids(self.tasks)
+
+    def numbers(self, wanted: pa.ChunkedArray[Any]) -> NDArray[np.int32]:
+        """The numbers of nodes by their ids; -1 for one that is not there."""
+        places = pc.index_in(wanted, value_set=self.ids()).fill_null(-1).to_numpy()
+        found: NDArray[np.int32] = np.where(places < 0, -1, self.ranks[places] + self.first).astype(np.int32)
+        return found
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """The vertices of some edge types, numbered, and the edges in blocks."""
+
+    ground: Ground
+    kinds: tuple[EdgeType, ...]
+
+    @cached_property
+    def nodes(self) -> tuple[NodeTable, ...]:
+        """The types in order. Each is sorted by one task."""
+        types = ends_of(self.kinds)
+        tasks = [self._tasks(f"node:{each}", "id") for each in types]
+
+        def work(number: int) -> Iterator[pa.RecordBatch]:
+            yield pa.record_batch([[number], [_ranks(_ids(tasks[number])).tobytes()]], schema=_RANKS)
+
+        with errors_of_tasks():
+            told: Any = one_task_each(self.ground.session, range(len(types)), work, _RANKS).toArrow()
+        ranks = {row["type"]: np.frombuffer(row["ranks"], np.int32) for row in told.to_pylist()}
+        firsts = np.cumsum([0, *(len(ranks[number]) for number in range(len(types)))])
+        return tuple(
+            NodeTable(each, tasks[number], int(firsts[number]), ranks[number]) for number, each in enumerate(types)
+        )
+
+    @property
+    def count(self) -> int:
+        """How many vertices there are."""
+        return sum(len(each.ranks) for each in self.nodes)
+
+    def blocks(self, *, both_ways: bool = False) -> DataFrame:
+        """The edges as `blocks_of` packs them. `both_ways`: every two different vertices once each way."""
+        nodes = {each.type: each for each in self.nodes}
+        items = [(kind, task) for kind in self.kinds for task in self._tasks(kind.table_key, "src", "dst")]
+        rows = sum(self.ground.snapshot[kind.table_key].row_count for kind in self.kinds)
+
+        def work(item: tuple[EdgeType, TableScan]) -> Iterator[Packet]:
+            kind, task = item
+            table = pa.Table.from_batches(list(read_scan(task)), task.schema())
+            src, dst = (
+                nodes[end].numbers(table.column(name)) for end, name in ((kind.source, "src"), (kind.target, "dst"))
+            )
+            there = (src >= 0) & (dst >= 0)
+            yield src[there], dst[there]
+
+        return blocks_of(self.ground.session, items, work, rows, both_ways=both_ways)
+
+    def named(self, column: str, values: NDArray[Any]) -> DataFrame:
+        """type, id and a value for every vertex, by its number."""
+        kind = pa.from_numpy_dtype(values.dtype)
+        schema = pa.schema(
+            [
+                pa.field("type", TEXT, nullable=False),
+                pa.field("id", TEXT, nullable=False),
+                pa.field(column, kind, nullable=False),
+            ]
+        )
+        items = [(each, number) for each in self.nodes for number in range(len(each.tasks))]
+
+        def work(item: tuple[NodeTable, int]) -> Iterator[pa.RecordBatch]:
+            table, number = item
+            start = sum(_rows(each) for each in table.tasks[:number])
+            for batch in read_scan(table.tasks[number]):
+                mine = table.ranks[start : start + batch.num_rows] + table.first
+                start += batch.num_rows
+                columns = [pa.array([table.type] * batch.num_rows), batch.column("id"), pa.array(values[mine])]
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+        return settle(one_task_each(self.ground.session, items, work, schema))
+
+    def _tasks(self, table_key: str, *columns: str) -> tuple[TableScan, ...]:
+        return tuple(tasks_of(TableScan(self.ground.location, self.ground.snapshot[table_key].pin, columns)))
+
+
+def _ids(tasks: Sequence[TableScan]) -> pa.Array[Any]:
+    pieces = [batch.column("id") for task in tasks for batch in read_scan(task)]
+    return pa.concat_arrays(pieces) if pieces else pa.array([], TEXT)
+
+
+def _ranks(ids: pa.Array[Any]) -> NDArray[np.int32]:
+    ranks = np.empty(len(ids), np.int32)
+    ranks[pc.sort_indices(ids).to_numpy()] = np.arange(len(ids), dtype=np.int32)
+    return ranks
+
+
+def _rows(task: TableScan) -> int:
+    dataset = task.table().dataset
+    return sum(int(dataset.get_fragment(each).metadata.num_rows) for each in task.fragments or ())
