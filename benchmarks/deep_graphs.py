@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 
 
 def kept_graph(folder: Path, name: str, build: Callable[[str], None]) -> Path:
-    """The graph of this name in a folder; built there at first use. One whose builder was cut short is built anew."""
+    """The graph of this name in a folder; built there at first use. A builder that was cut short is asked to go on."""
     place, done = folder / name, folder / f"{name}.done"
     if not done.exists():
-        shutil.rmtree(place, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
         build(str(place))
         done.touch()

@@ -4,7 +4,8 @@
 
 Each runs in a process of its own, from the same Parquet files, in one run. Rows per second are of the load alone,
 without the start of Spark; memory is the peak, and CPU the sum, of all its processes from their start. `--double` loads
-twice the input as well, `--merge` merges 100,000 rows into graphs of 1 and 10 million nodes.
+twice the input as well, `--merge` merges 100,000 rows into graphs of 1 and 10 million nodes. `--inputs` keeps the input
+files in a directory, and uses those that are there; `--prepare` makes them and measures nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import importlib.util
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -58,9 +60,13 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(prefix="load-", dir=asked.directory) as directory:
         place = Path(directory)
+        if asked.prepare:
+            prepare(place, asked)
+            return
         print(f"{asked.nodes:,} nodes, {asked.edges:,} edges; {machine()}", flush=True)
         results = compare(place, asked)
-        show(results, asked.nodes + asked.edges)
+        if results:
+            show(results, asked.nodes + asked.edges)
         if asked.double:
             double(place, asked, results)
         if asked.merge:
@@ -79,6 +85,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--into-large", type=int, default=10_000_000)
     parser.add_argument("--memory", default="2g", help="the heap of the Java process")
     parser.add_argument("--directory", default=None)
+    parser.add_argument("--inputs", default=None)
+    parser.add_argument("--prepare", action="store_true")
     parser.add_argument("--child", choices=[*SYSTEMS, "merge"], help=argparse.SUPPRESS)
     parser.add_argument("--data", default="", help=argparse.SUPPRESS)
     parser.add_argument("--into", default="", help=argparse.SUPPRESS)
@@ -86,6 +94,23 @@ def arguments() -> argparse.Namespace:
 
 
 # -- the input ---------------------------------------------------------------------------------------------------------
+
+
+def prepare(place: Path, asked: argparse.Namespace) -> None:
+    """Make every input that was asked for."""
+    sizes = [(asked.nodes, asked.edges)] if asked.only else []
+    sizes += [(2 * asked.nodes, 2 * asked.edges)] if asked.double else []
+    sizes += [(asked.into_small, 1), (asked.into_large, 1)] if asked.merge else []
+    for nodes, edges in sizes:
+        input_of(place, asked, nodes, edges)
+
+
+def input_of(place: Path, asked: argparse.Namespace, nodes: int, edges: int) -> Path:
+    """The input of a size, made when it is not there."""
+    made = (Path(asked.inputs) if asked.inputs else place) / f"input-{nodes}-{edges}"
+    if not made.exists():
+        make_input(made, nodes, edges)
+    return made
 
 
 def make_input(place: Path, nodes: int, edges: int) -> None:
@@ -222,7 +247,7 @@ def _copy(engine: Any, data: Path, into: Path) -> dict[str, Any]:
 
 
 def merge_ours(data: Path, into: Path, asked: argparse.Namespace) -> dict[str, Any]:
-    """100,000 rows, half of them known, into a graph that is there."""
+    """100,000 rows, half of them known, into a graph that is there; medians of three, each with other rows."""
     import omnigraph as og
     from omnigraph.spark.load import load_session
     from omnigraph.spark.session import stop_session
@@ -231,17 +256,18 @@ def merge_ours(data: Path, into: Path, asked: argparse.Namespace) -> dict[str, A
     session = load_session(master=f"local[{cores()},4]", memory=asked.memory)
     graph.load({"Person": str(data / "Person.parquet")}, mode="append", engine="spark", spark=session)
     dice = np.random.default_rng(3)
-    numbers = np.concatenate([dice.choice(asked.nodes, 50_000, replace=False), np.arange(10**8, 10**8 + 50_000)])
-    rows = people(0, len(numbers), dice).set_column(0, "name", names(numbers))
-    pq.write_table(rows, into.parent / "merge.parquet")
-    told = {}
-    for engine in ("spark", "local"):
+    told: dict[str, list[float]] = {"spark": [], "local": []}
+    for turn in range(6):
+        engine, new = ("spark", "local")[turn % 2], 10**8 + turn * 50_000
+        numbers = np.concatenate([dice.choice(asked.nodes, 50_000, replace=False), np.arange(new, new + 50_000)])
+        rows = people(0, len(numbers), dice).set_column(0, "name", names(numbers))
+        pq.write_table(rows, into.parent / "merge.parquet")
         started = time.perf_counter()
         done = graph.load({"Person": str(into.parent / "merge.parquet")}, mode="merge", engine=engine, spark=session)
-        told[engine] = time.perf_counter() - started
+        told[engine].append(time.perf_counter() - started)
         assert done.summary.rows == len(numbers)
     stop_session(session)
-    return told
+    return {engine: statistics.median(seconds) for engine, seconds in told.items()}
 
 
 CHILDREN = {
@@ -259,10 +285,9 @@ CHILDREN = {
 
 def compare(place: Path, asked: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """Every system on the same files."""
-    data = place / "data"
-    make_input(data, asked.nodes, asked.edges)
-    results = {}
-    for system in asked.only.split(","):
+    results: dict[str, dict[str, Any]] = {}
+    for system in filter(None, asked.only.split(",")):
+        data = input_of(place, asked, asked.nodes, asked.edges)
         if system in ("kuzu", "ladybug") and importlib.util.find_spec(system) is None:
             print(f"{NAMES[system]}: left out, {system} is not installed (pip install {system})")
             continue
@@ -361,8 +386,8 @@ def show(results: dict[str, dict[str, Any]], rows: int) -> None:
 def double(place: Path, asked: argparse.Namespace, results: dict[str, dict[str, Any]]) -> None:
     """The same load with twice the input."""
     wide = argparse.Namespace(**{**vars(asked), "nodes": 2 * asked.nodes, "edges": 2 * asked.edges})
-    make_input(place / "double", wide.nodes, wide.edges)
-    told = run("ours", place / "double", place / "ours-double", wide)
+    data = input_of(place, asked, wide.nodes, wide.edges)
+    told = run("ours", data, place / "ours-double", wide)
     once = results["ours"]["seconds"]
     print(f"twice the input: {told['seconds']:.1f} s, {told['seconds'] / once:.2f} times as long (goal: at most 2.2)")
     print(
@@ -374,8 +399,7 @@ def merges(place: Path, asked: argparse.Namespace) -> None:
     """A merge of 100,000 rows into a small and a large graph."""
     told = {}
     for nodes in (asked.into_small, asked.into_large):
-        data = place / f"merge-{nodes}"
-        make_input(data, nodes, 1)
+        data = input_of(place, asked, nodes, 1)
         told[nodes] = run("merge", data, place / f"into-{nodes}" / "g", asked, nodes=nodes)
         shutil.rmtree(place / f"into-{nodes}")
     small, large = told[asked.into_small], told[asked.into_large]

@@ -210,8 +210,8 @@ UPDATE = 'query q($a: I32) { update Person set { age: $a } where name = "p0" }'
 
 def _build(uri: str, depth: int) -> None:
     """A graph in which so many mutations have moved the same table."""
-    graph = og.init(uri, schema=TYPES)
-    for number in range(depth):
+    graph = og.open(uri) if Path(uri).exists() else og.init(uri, schema=TYPES)
+    for number in range(graph.snapshot()["node:Person"].row_count, depth):
         graph.mutate(INSERT, {"n": f"p{number}"})
 
 

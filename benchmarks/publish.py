@@ -40,6 +40,7 @@ from deep_graphs import copy_graph, kept_graph
 
 from omnigraph.manifest.genesis import Blueprint
 from omnigraph.manifest.graph_manifest import GraphManifest, create_manifest
+from omnigraph.manifest.layout import MANIFEST
 from omnigraph.manifest.publisher import NewVersion, PublishRequest
 from omnigraph.manifest.rows import KEY, SCHEMA
 from omnigraph.store.counting import Counts, count, counting
@@ -122,7 +123,10 @@ class Publisher:
 def build(uri: str, depth: int) -> None:
     """A graph with a history of this depth."""
     files = {"_schema.pg": b"", "_schema.ir.json": b"{}", "__schema_state.json": b"{}"}
-    Publisher(create_manifest(parse_location(uri), Blueprint(files, {TYPE: PERSON}))).deepen(depth)
+    location = parse_location(uri)
+    begun = Path(uri, MANIFEST).exists()
+    graph = GraphManifest(location) if begun else create_manifest(location, Blueprint(files, {TYPE: PERSON}))
+    Publisher(graph).deepen(depth)
 
 
 def bare_append(uri: str) -> Callable[[], None]:

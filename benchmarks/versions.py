@@ -3,6 +3,7 @@
     python benchmarks/versions.py                tables of 10^4, 10^5 and 10^6 rows
     python benchmarks/versions.py --large        of 10^7 as well
     python benchmarks/versions.py --rounds 9     more rounds than 5
+    python benchmarks/versions.py --alone        without doltlite, which takes long to fill the largest tables
 
 Each round makes a branch, writes one row on it (its first write), then changes 10 or 10,000 rows spread over the table,
 and one row on main, so that the merge is a real one; then it diffs the branch against main as it was, and merges it.
@@ -194,15 +195,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--large", action="store_true", help="a table of 10^7 rows, too")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--alone", action="store_true", help="without the peer")
+    parser.add_argument("--changes", type=int, nargs="*", default=[10, 10_000], help="how many rows are changed")
     parser.add_argument("--sizes", type=int, nargs="*", help="other sizes than 10^4, 10^5 and 10^6")
     options = parser.parse_args()
     sizes = options.sizes or [10_000, 100_000, 1_000_000, *([10_000_000] if options.large else [])]
-    changes = [10, 10_000]
     print("| | step | rows changed | " + " | ".join(f"{each:,} rows" for each in sizes) + " | ratio | noise |")
     print("|---" * (len(sizes) + 5) + "|")
-    systems: list[Any] = [OmniGraph, *([DoltLite] if doltlite is not None else [])]
+    systems: list[Any] = [OmniGraph, *([DoltLite] if doltlite is not None and not options.alone else [])]
     with tempfile.TemporaryDirectory() as folder:
-        for changed in changes:
+        for changed in options.changes:
             for kind in systems:
                 _print(kind.name, _measure(kind, Path(folder), sizes, changed, options.rounds), sizes, changed)
     if doltlite is None:

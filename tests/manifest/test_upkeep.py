@@ -229,6 +229,44 @@ def test_compacting_does_nothing_while_there_are_few_fragments(graph: GraphManif
     assert dataset_of(graph).version == before
 
 
+def test_a_publisher_joins_its_own_pieces_without_reading_them(graph: GraphManifest, uri: str) -> None:
+    policy = replace(DEFAULT_UPKEEP, small_fragments=8)
+    busy = reopen(uri, upkeep=NEVER)
+    for number in range(2, 14):
+        publish(busy, number)
+    columns = ["object_id", "metadata", "table_version", "_rowid"]
+    before, pieces = dataset_of(graph).to_table(columns=columns), busy.line().table.fragment_ids()
+    with counting() as counts:
+        assert compact(busy.line(), policy)
+    assert counts.table_scans == 0
+    after = dataset_of(graph)
+    assert sorted(after.to_table(columns=columns).to_pylist(), key=str) == sorted(before.to_pylist(), key=str)
+    assert len(after.get_fragments()) == len(pieces) - 11
+    after.validate()
+    for number in range(14, 26):
+        publish(busy, number)
+    assert compact(busy.line(), policy)
+    dataset_of(graph).validate()
+    assert [each.id for each in reopen(uri).lineage().newest_first()] == chain(busy)
+    assert reopen(uri).snapshot_of(chain(busy)[13])[AUTHOR].version == 12
+
+
+def test_pieces_of_other_processes_are_joined_as_well(graph: GraphManifest, uri: str) -> None:
+    """Two that publish in turns: each has written half of the pieces."""
+    policy = replace(DEFAULT_UPKEEP, small_fragments=8)
+    first, second = reopen(uri, upkeep=NEVER), reopen(uri, upkeep=NEVER)
+    for number in range(2, 22, 2):
+        publish(first, number)
+        publish(second, number + 1)
+    versions = {each: graph.snapshot_of(each)[AUTHOR].version for each in chain(graph)}
+    first.line().refresh()
+    assert compact(first.line(), policy)
+    assert len(dataset_of(graph).get_fragments()) <= 5
+    dataset_of(graph).validate()
+    for each in (first, second, reopen(uri)):
+        assert {name: each.snapshot_of(name)[AUTHOR].version for name in chain(each)} == versions
+
+
 def test_without_upkeep_a_graph_grows_and_one_tidy_writer_makes_it_small_again(graph: GraphManifest, uri: str) -> None:
     careless = reopen(uri, upkeep=NEVER)
     for number in range(2, 60):

@@ -10,6 +10,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import InvalidInput, NotFound, SchemaChanged, ValueViolation
+from omnigraph.spark.analytics import array_rounds
+from omnigraph.spark.analytics.arrays import Arrays
 from omnigraph.spark.analytics.groups import connected_components, label_propagation
 from omnigraph.spark.analytics.paths import shortest_paths, triangle_count
 from omnigraph.spark.analytics.ranking import degrees, page_rank
@@ -168,6 +170,53 @@ def test_cliques_that_hardly_touch_are_the_communities_of_networkx(tmp_path: Pat
     expected = nx.community.label_propagation_communities(named)
     together = {frozenset(each for each in people if found[each] == label) for label in set(found.values())}
     assert together - {frozenset()} == {frozenset(each) for each in expected}
+
+
+@pytest.mark.spark
+def test_small_graphs_as_arrays_give_the_same_to_the_last_bit(
+    graph: og.Graph, topology: Topology, spark: SparkSession
+) -> None:
+    here = ground(graph, spark)
+    arrays = Arrays(here, tuple(here.edge_types(["Follows"])))
+    settings: Any = {"damping": 0.85, "tolerance": 0, "max_iterations": 3}
+    assert by_id(array_rounds.page_rank(arrays, **settings), "rank") == by_id(page_rank(topology, **settings), "rank")
+    assert by_id(array_rounds.connected_components(arrays), "component") == components(reference())
+    found = by_id(array_rounds.label_propagation(arrays, max_iterations=2), "community")
+    assert found == propagated(nx.Graph(reference()), 2)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_larger_graphs_of_several_types_are_the_same_as_arrays(tmp_path: Path, spark: SparkSession) -> None:
+    drawn = nx.gnp_random_graph(300, 0.006, seed=3, directed=True)
+    people = [f"p{each:03}" for each in drawn]
+    follows = [(people[one], people[other]) for one, other in drawn.edges]
+    graph = made(tmp_path, ["a", *people], follows)
+    names = ["Follows", "LivesIn"]
+    here = ground(graph, spark)
+    for blocks in (1, 7):
+        arrays = Arrays(here, tuple(here.edge_types(names)))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("omnigraph.spark.analytics.blocks.EDGES_PER_BLOCK", len(follows) // blocks)
+            assert agree(arrays, here.topology(names))
+    off = graph.analytics.on(spark)
+    expected = off.page_rank(names).orderBy("type", "id").collect()
+    spark.conf.set("spark.omnigraph.verticesInArrays", "10")
+    assert off.page_rank(names).orderBy("type", "id").collect() == expected
+    spark.conf.unset("spark.omnigraph.verticesInArrays")
+
+
+def agree(arrays: Arrays, topology: Topology) -> bool:
+    settings: Any = {"damping": 0.85, "tolerance": 1e-4, "max_iterations": 30}
+    pairs = [
+        (array_rounds.page_rank(arrays, **settings), page_rank(topology, **settings)),
+        (array_rounds.connected_components(arrays), connected_components(topology)),
+        (
+            array_rounds.label_propagation(arrays, max_iterations=4),
+            label_propagation(topology, max_iterations=4),
+        ),
+    ]
+    return all(one.orderBy("type", "id").collect() == other.orderBy("type", "id").collect() for one, other in pairs)
 
 
 @pytest.mark.spark

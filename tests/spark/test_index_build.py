@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
+import omnigraph as og
 from omnigraph.spark.index_build import build_on_spark
 from omnigraph.upkeep.indices import IndexBuild
 from omnigraph.upkeep.optimize import Optimize
@@ -29,6 +32,23 @@ def test_every_kind_of_index_is_built_in_parts_and_joined(spark: SparkSession, t
     words = [f"word{each}" for each in range(5)]
     assert answers(table(graph), words) == answers(plain(table(graph), tmp_path / "plain"), words)
     assert graph.ensure_indices(engine="spark").commit is None
+
+
+def test_a_large_vector_index_is_built_around_common_centres(spark: SparkSession, tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "g", schema="node Point { slug: String @key  v: Vector(2)? @index }")
+    rows = 26_000
+    for first in (0, rows):
+        places = np.arange(first, first + rows)
+        flat = np.stack([places % 229, places // 229], axis=1).astype(np.float32).ravel()
+        vectors = pa.FixedSizeListArray.from_arrays(pa.array(flat), 2)
+        graph.load({"Point": pa.table({"slug": [f"p{each}" for each in places], "v": vectors})}, mode="append")
+    IndexBuild(graph._manifest, graph.catalog, branch="main", build=build_on_spark(spark)).run()
+    (index,) = [each for each in table(graph, "node:Point").dataset.describe_indices() if each.name.startswith("v")]
+    assert (len(index.segments), index.num_rows_indexed) == (1, 2 * rows)
+    for number in (7, 30_000, 51_999):
+        near = {"column": "v", "q": [float(number % 229), float(number // 229)], "k": 1}
+        found = table(graph, "node:Point").dataset.to_table(columns=["slug"], nearest=near)
+        assert found.column("slug").to_pylist() == [f"p{number}"]
 
 
 def test_optimize_compacts_and_indexes_what_came_since(spark: SparkSession, tmp_path: Path) -> None:

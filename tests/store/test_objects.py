@@ -96,6 +96,21 @@ def test_a_prefix_is_deleted_with_everything_below_it(store: ControlStore) -> No
     assert not store.exists("a")
 
 
+def test_many_objects_are_deleted_at_once_and_those_that_are_not_there_are_fine(store: ControlStore) -> None:
+    for path in ("a/z", "a/c%2Fd.json", "a/c/d", "ab/x"):
+        store.write(path, b"")
+    store.delete_all([])
+    with counting() as counts:
+        store.delete_all(["a/z", "a/c%2Fd.json", "a/none", "nowhere/none", "a/c/d"])
+    assert store.list_names() == ["ab/x"]
+    assert counts.object_deletes == 1
+
+
+def test_a_listing_tells_the_tag_of_each_object(store: ControlStore) -> None:
+    tags = {path: store.write(path, path.encode()) for path in ("a", "b")}
+    assert {each.path: each.e_tag for each in store.list()} == {path: tag.e_tag for path, tag in tags.items()}
+
+
 def test_an_object_or_a_prefix_with_something_below_it_exists(store: ControlStore) -> None:
     assert not store.exists("a")
     store.write("a/b/c", b"")

@@ -11,7 +11,7 @@ import pytest
 from omnigraph.errors import InvalidInput
 from omnigraph.store.filters import equal, one_of
 from omnigraph.store.location import parse_location
-from omnigraph.store.placed_changes import KEPT_IDS_SPAN, stage_placed
+from omnigraph.store.placed_changes import FEW_ROWS, KEPT_IDS_SPAN, stage_placed
 from omnigraph.store.staging import commit_staged, stage_change
 from omnigraph.store.tables import TableStore
 
@@ -73,6 +73,29 @@ def test_rows_that_lie_far_apart_get_new_ids_and_rows_close_together_keep_theirs
     assert facts["r000002"]["_rowid"] == 2
     assert together.count_rows() == rows
     assert together.read(["v"], one_of("id", ["r000001", last])).column("v").to_pylist() == [1, 2]
+
+
+def test_many_rows_are_replaced_added_and_removed_as_few_are(tmp_path: Path) -> None:
+    """Their places are found by reading all ids; whole pieces that go leave no list of removed rows."""
+    rows, gone = FEW_ROWS * 2, [f"r{each:06d}" for each in range(0, 500, 2)]
+    everybody = pa.table({"id": [f"r{each:06d}" for each in range(rows)], "v": pa.array([0] * rows, pa.int64())})
+    lance.write_dataset(
+        everybody, tmp_path / "t", enable_stable_row_ids=True, data_storage_version="2.2", max_rows_per_file=10_000
+    )
+    table = TableStore(parse_location(tmp_path)).open_newest("t")
+    put = [f"r{each:06d}" for each in range(15_000, rows + 3)]
+    staged = stage_placed(table, pa.table({"id": put, "v": pa.array([1] * len(put), pa.int64())}), gone)
+    assert (staged.inserted, staged.updated, staged.deleted) == (3, rows - 15_000, 250)
+    assert staged.transaction.operation.removed_fragment_ids == [2, 3]
+    after = commit_staged(staged).table
+    kept = {row["id"]: row for row in after.read(ROW_FACTS).to_pylist()}
+    assert len(kept) == after.count_rows() == rows + 3 - 250
+    assert all(kept[each]["v"] == 1 and kept[each]["_row_last_updated_at_version"] == 2 for each in put)
+    assert kept["r020000"]["_rowid"] == 20_000
+    assert kept["r000001"]["v"] == 0
+    after.dataset.validate()
+    emptied = stage_placed(after, None, sorted(kept))
+    assert commit_staged(emptied).table.count_rows() == 0
 
 
 def test_indexes_tell_the_new_values(table: Table) -> None:

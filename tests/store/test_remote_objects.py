@@ -13,7 +13,7 @@ from omnigraph.store.location import parse_location
 from omnigraph.store.objects import ControlStore, open_control_store
 from omnigraph.world import World
 from servers.careless_s3 import CarelessS3, Fault
-from servers.counting_proxy import CountingProxy
+from servers.counting_proxy import CountingProxy, _Handler
 from servers.seaweed import Seaweed
 
 if TYPE_CHECKING:
@@ -168,3 +168,46 @@ def test_an_azure_location_without_an_account_says_what_is_missing() -> None:
     world = World(environ={})
     with pytest.raises(InvalidUri, match="Account must be specified"):
         open_control_store(parse_location("az://container/g", world), world)
+
+
+# -- many at once ------------------------------------------------------------------------------------------------------
+
+
+class _NoBulk(_Handler):
+    """A server that knows nothing of removing many objects with one request."""
+
+    def relay(self) -> None:
+        if self.command != "POST":
+            super().relay()
+            return
+        self._body()
+        self.send_response_only(405, "no such thing")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+        self.wfile.flush()
+
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = relay  # noqa: N815
+
+
+@pytest.mark.s3
+def test_where_many_cannot_be_deleted_at_once_they_are_deleted_one_by_one(s3_server: Seaweed, s3_uri: str) -> None:
+    with CountingProxy(s3_server.endpoint) as proxy:
+        proxy._server.RequestHandlerClass = _NoBulk
+        store = open_control_store(parse_location(s3_uri, storage_options={"aws_endpoint": proxy.endpoint}))
+        for name in "abc":
+            store.write(name, b"")
+        store.delete_all(["a", "b", "none"])
+        assert store.list_names() == ["c"]
+        assert proxy.counts["DELETE"] == 3
+
+
+@pytest.mark.s3
+def test_many_are_deleted_with_one_request(s3_server: Seaweed, s3_uri: str) -> None:
+    with CountingProxy(s3_server.endpoint) as proxy:
+        store = open_control_store(parse_location(s3_uri, storage_options={"aws_endpoint": proxy.endpoint}))
+        for name in "abc":
+            store.write(name, b"")
+        proxy.reset()
+        store.delete_all(["a", "b", "none"])
+        assert [each.method for each in proxy.requests] == ["POST"]
+        assert store.list_names() == ["c"]

@@ -54,7 +54,7 @@ class Stores:
 
 @dataclass(frozen=True)
 class StagedPublish:
-    """What a publish writes: its rows, as pieces of their own, and the head row in the place of the piece `replaced`."""
+    """What a publish writes: its rows as pieces of their own, and the head row in place of the piece `replaced`."""
 
     rows: pa.Table
     head: pa.Table

@@ -1,7 +1,8 @@
-"""The pieces of a manifest that this process has published itself, kept in memory until they are joined into larger ones.
+"""The pieces of a manifest that this process has published itself, kept in memory until they are joined.
 
-Joining them needs nothing from the store: their rows are here, and the ids of the rows stand in the version file. A data
-file never changes and its name is used once, so a piece made of that file, with nothing removed, has exactly these rows.
+Joining them needs nothing from the store: their rows are here, and the ids of the rows stand in the version file. A
+data file never changes and its name is used once, so a piece made of that file, with nothing removed, has exactly these
+rows.
 """
 
 from __future__ import annotations
@@ -42,10 +43,11 @@ class OwnPieces:
         """Those of the fragments whose rows are known, and still all there."""
         return [each for each in fragments if self._of(each.metadata) is not None]
 
-    def join(self, table: Table, fragments: Sequence[LanceFragment]) -> LanceOperation.RewriteGroup:
+    def join(self, table: Table, fragments: Sequence[LanceFragment], *, large: int) -> LanceOperation.RewriteGroup:
         """One piece in place of several, with the same rows in the same order, under the same ids; not committed.
 
-        Its rows lose their versions, which their order tells as well (`row_ages.py`).
+        Its rows lose their versions, which their order tells as well (`row_ages.py`). A piece of `large` or more rows
+        is joined no more, and need not be remembered.
         """
         old = [each.metadata for each in fragments]
         rows = pa.concat_tables([self._known(each) for each in old])
@@ -54,7 +56,8 @@ class OwnPieces:
             ids = pa.concat_arrays([_row_ids(each) for each in old])
             piece.row_id_meta = RowIdSequence(ids).to_inline_metadata()
             joined = without_row_versions(piece)
-        self.add(joined, rows)
+        if rows.num_rows < large:
+            self.add(joined, rows)
         return LanceOperation.RewriteGroup(old, [joined])
 
     def _of(self, piece: FragmentMetadata) -> pa.Table | None:

@@ -14,9 +14,10 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
-from omnigraph.manifest.rows import CREATED_AT, KEY, ROW_ADDRESS, UPDATED_AT
+from omnigraph.manifest.rows import CREATED_AT, KEY, ROW_ADDRESS, SCHEMA, UPDATED_AT
 from omnigraph.store.row_metadata import has_row_versions
 
 if TYPE_CHECKING:
@@ -56,14 +57,20 @@ def read_rows(table: Table, fragments: Iterable[int] | None = None) -> Iterator[
         yield from _dated_by_order(together) if fragment in undated else together
 
 
-def told_by_order(table: Table, fragments: Iterable[FragmentMetadata]) -> set[int]:
-    """Which of the fragments can lose their row versions without anything being forgotten; one scan for all."""
-    known = list(fragments)
-    dated = [each.id for each in known if has_row_versions(each)]
-    stripped = {each.id for each in known} - set(dated)
-    rows = tuples(table.scan(_SCANNED, fragments=dated)) if dated else iter(())
-    groups = groupby(rows, key=lambda row: row[_ADDRESS] >> 32)
-    return stripped | {fragment for fragment, group in groups if _ends_its_publishes(list(group))}
+def whole_publishes(table: Table, fragments: Iterable[FragmentMetadata]) -> dict[int, pa.Table]:
+    """The rows of those fragments that can lose their row versions without anything being forgotten; one scan."""
+    known = {each.id: each for each in fragments}
+    columns = list(dict.fromkeys([*SCHEMA.names, *_SCANNED]))
+    found: dict[int, list[pa.RecordBatch]] = {number: [] for number in known}
+    for batch in table.scan(columns, fragments=sorted(known)) if known else ():
+        pieces = batch.column(ROW_ADDRESS).to_numpy() >> np.uint64(32)
+        for number in np.unique(pieces).tolist():
+            found[number].append(batch.filter(pa.array(pieces == number)))
+    return {
+        number: pa.Table.from_batches(batches).select(SCHEMA.names).cast(SCHEMA)
+        for number, batches in found.items()
+        if batches and (not has_row_versions(known[number]) or _ends_its_publishes(list(tuples(batches))))
+    }
 
 
 def _ends_its_publishes(rows: list[AgedRow]) -> bool:

@@ -16,10 +16,10 @@ from lance.optimize import Compaction
 
 from omnigraph.errors import CommitConflict, CommitRejected, NotFound, OmniGraphError
 from omnigraph.manifest.collection import Retention, collect_versions, list_versions
-from omnigraph.manifest.row_ages import told_by_order
+from omnigraph.manifest.row_ages import whole_publishes
 from omnigraph.store.lance_errors import lance_errors
 from omnigraph.store.residual import collect_old_versions
-from omnigraph.store.row_metadata import in_place_of, without_row_versions
+from omnigraph.store.row_metadata import in_place_of
 from omnigraph.store.staging import Staged, commit_staged
 from omnigraph.world import REAL
 
@@ -113,42 +113,45 @@ def _collect(line: ManifestLine, listed: Listed, policy: UpkeepPolicy, world: Wo
 def _stage(line: ManifestLine, small: list[LanceFragment], policy: UpkeepPolicy) -> Staged | None:
     """Whole publishes lose their row versions; rows of another origin keep theirs, and are merged apart from them.
 
-    Pieces that this process has published are joined from memory, others are read. The head row's own fragment is replaced along, under its id, as a publish does, so that of the two one loses: a
-    publish that slid over a compaction would carry a wrong version number in its commit row.
+    Pieces that this process has published are joined from memory; others are read when they are some. The head row's
+    own fragment is replaced along, under its id, as a publish does, so that of the two one loses: a publish that slid
+    over a compaction would carry a wrong version number in its commit row.
     """
     head = line.lone_head()
     if head is None:
         return None
     others = [each for each in small if each.fragment_id != head.fragment_id]
+    some = max(1, policy.small_fragments // 4)
     own = line.own.among(others)
-    groups = [line.own.join(line.table, own)] if len(own) > 1 else []
-    done = {each.fragment_id for each in own} if groups else set()
-    foreign = [each for each in others if each.fragment_id not in done]
-    if len(foreign) > 1:
-        by_order = told_by_order(line.table, (each.metadata for each in foreign))
-        rest = {each.fragment_id for each in foreign} - by_order
-        groups += _rewrite(line, by_order, policy, strip=True) + _rewrite(line, rest, policy, strip=False)
+    if len(others) - len(own) > some:
+        own = _learned(line, others, own)
+    groups = [line.own.join(line.table, own, large=policy.rows_per_fragment)] if len(own) > 1 else []
+    rest = {each.fragment_id for each in others} - {each.fragment_id for each in own}
+    if len(rest) > some:
+        groups += _rewrite(line, rest, policy)
     if not groups:
         return None
     operation = LanceOperation.Rewrite([*groups, _replaced(line, head)], [])
     return Staged(line.table, "compact", Transaction(line.table.version, operation))
 
 
-def _rewrite(
-    line: ManifestLine, chosen: set[int], policy: UpkeepPolicy, *, strip: bool
-) -> list[LanceOperation.RewriteGroup]:
+def _learned(line: ManifestLine, others: list[LanceFragment], own: list[LanceFragment]) -> list[LanceFragment]:
+    """The pieces whose rows are known once those of other processes were read, as far as they are whole publishes."""
+    known = {each.fragment_id for each in own}
+    foreign = {each.fragment_id: each.metadata for each in others if each.fragment_id not in known}
+    for number, rows in whole_publishes(line.table, foreign.values()).items():
+        line.own.add(foreign[number], rows)
+    return line.own.among(others)
+
+
+def _rewrite(line: ManifestLine, chosen: set[int], policy: UpkeepPolicy) -> list[LanceOperation.RewriteGroup]:
+    """Rows of another origin: a migration, another program."""
     dataset = line.table.dataset
     excluded = [each for each in line.table.fragment_ids() if each not in chosen]
     options = {"target_rows_per_fragment": policy.rows_per_fragment, "excluded_fragment_ids": excluded}
     with lance_errors("compacting __manifest"):
         results = [task.execute(dataset) for task in Compaction.plan(dataset, options).tasks]
-    return [
-        LanceOperation.RewriteGroup(
-            each.original_fragments,
-            [without_row_versions(new) if strip else new for new in each.new_fragments],
-        )
-        for each in results
-    ]
+    return [LanceOperation.RewriteGroup(each.original_fragments, each.new_fragments) for each in results]
 
 
 def _replaced(line: ManifestLine, head: LanceFragment) -> LanceOperation.RewriteGroup:

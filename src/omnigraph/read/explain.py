@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from omnigraph.language.query.expressions import ParameterValue
 from omnigraph.read.plan.describe import described, inner_steps, shown
 from omnigraph.read.plan.operators import Expand, Meet, Scan, Tally, Weigh
 from omnigraph.relational.row_filter import columns_of
@@ -77,11 +78,17 @@ def _outcome(checked: CheckedQuery, profile: Profile | None) -> Line:
     kind = "group" if checked.aggregated else "distinct" if checked.distinct else "return"
     columns = ", ".join(f"{shown(each.value)} as {each.name}" for each in checked.columns)
     order = ", ".join(f"{shown(each.value)}{' desc' if each.descending else ''}" for each in checked.order)
-    text = f"{kind} {columns}" + (f" order {order}" if order else "")
+    having = " and ".join(shown(each) for each in checked.having)
+    parts = {"having": having, "order": order, "limit": _bound(checked.limit), "offset": _bound(checked.offset)}
+    text = f"{kind} {columns}" + "".join(f" {name} {part}" for name, part in parts.items() if part)
     done = None if profile is None else profile.of(checked)
     if done is None:
         return Line(0, text, None, ())
     return Line(0, text, None, tuple(done.notes), done.rows, done.seconds)
+
+
+def _bound(bound: int | ParameterValue | None) -> str:
+    return f"${bound.name}" if isinstance(bound, ParameterValue) else "" if bound is None else str(bound)
 
 
 # -- which way each operator will go -----------------------------------------------------------------------------------

@@ -34,9 +34,10 @@ def build_on_spark(session: SparkSession | None = None) -> Build:
     """Builds indexes on Spark; without a session, on the one that `spark_session` finds."""
 
     def build(table: Table, spec: IndexSpec, pieces: Sequence[int]) -> lance.Index:
-        if len(pieces) < 2:
-            return joined(table, spec, [part_of_index(table.dataset, spec, pieces, training_of(table, spec))])
-        work = _Work(table, spec, training_of(table, spec, shared=True))
+        training = training_of(table, spec, shared=True)
+        if len(pieces) < 2 or (training is not None and training.partitions == 1):
+            return joined(table, spec, [part_of_index(table.dataset, spec, pieces, training)])
+        work = _Work(table, spec, training)
         with errors_of_tasks():
             built: Any = one_task_each(session or spark_session(), _groups(pieces), work, BUILT).toArrow()
         return joined(table, spec, [_decoded(each) for each in built.column("part").to_pylist()])

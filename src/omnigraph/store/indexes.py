@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 from lance import LanceOperation, Transaction
 
-from omnigraph.errors import InvalidInput
+from omnigraph.errors import InvalidInput, ObjectExists
+from omnigraph.store.filters import IsNull, Not
 from omnigraph.store.lance_errors import lance_errors
 from omnigraph.store.staging import Staged
 
@@ -27,6 +28,8 @@ _LANCE_KIND = {"btree": "BTREE", "inverted": "INVERTED", "vector": "IVF_FLAT", "
 
 # Up to here looking at every vector takes less than a hundredth of a second.
 _PARTITIONED = 50_000
+# So many vectors for each partition are looked at to find its centre.
+_SAMPLES = 256
 
 _CAN_INDEX: dict[IndexKind, Callable[[pa.DataType], bool]] = {
     "btree": lambda kind: not pa.types.is_nested(kind),
@@ -66,6 +69,9 @@ def index_names(table: Table) -> frozenset[str]:
 
 def stage_indexes(table: Table, specs: Sequence[IndexSpec], build: Build | None = None) -> Staged:
     """Build indexes over all rows of the table as one transaction. `build`: who does the work; None: this process."""
+    taken = index_names(table).intersection(each.name for each in specs)
+    if taken:
+        raise ObjectExists(f"{table.path} has an index {min(taken)} already", location=table.path)
     for spec in specs:
         _require_column(table, spec)
     with lance_errors(f"building indexes for {table.path}"):
@@ -107,12 +113,15 @@ def training_of(table: Table, spec: IndexSpec, *, shared: bool = False) -> Vecto
     if spec.kind != "vector":
         return None
     partitions = vector_partitions(table.count_rows())
-    if not shared:
+    if not shared or partitions == 1:
         return VectorTraining(partitions)
+    vectors = table.count_rows(Not(IsNull(spec.column)))
     from lance.indices import IndicesBuilder
 
     with lance_errors(f"training an index of {table.path}"):
-        model = IndicesBuilder(table.dataset, spec.column).train_ivf(partitions, distance_type=spec.metric)
+        model = IndicesBuilder(table.dataset, spec.column).train_ivf(
+            partitions, distance_type=spec.metric, sample_rate=max(1, min(_SAMPLES, vectors // partitions))
+        )
     return VectorTraining(partitions, model.centroids)
 
 

@@ -1,8 +1,9 @@
-"""Staging a change of a few rows from where they lie, instead of joining them with the table.
+"""Staging a change of rows from where they lie, instead of joining them with the table.
 
-Lance's own merge looks at every row of the table to find a few. With an index on the id their places are known at once,
-and the rest is what that merge writes, too: the new rows as a piece of their own, in which rows that were there keep
-their stable ids, and a note in the old pieces that they are gone.
+Lance's own merge looks at every row of the table to find a few, and fails on many: its join may hold 100 MB. With an
+index on the id the places of a few are known at once, and those of many are found by reading all ids. The rest is what
+that merge writes, too: the new rows in pieces of their own, in which rows that were there keep their stable ids, and a
+note in the old pieces that they are gone.
 
 For rows that keep their ids Lance looks up when they were made, among all rows that lie between the first and the last
 of them. Where those are too many, the rows get new ids instead, as if they had been removed and added.
@@ -16,18 +17,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from lance import LanceOperation, Transaction
-from lance.fragment import RowIdSequence, write_fragments
+from lance.fragment import write_fragments
 
 from omnigraph.store.filters import one_of, render
 from omnigraph.store.lance_errors import lance_errors
-from omnigraph.store.staged_fragments import without_rows
+from omnigraph.store.staged_fragments import with_row_ids, without_rows
 from omnigraph.store.staging import Staged, refuse_removed_ids, refuse_repeated_ids
-from omnigraph.store.tables import ID
+from omnigraph.store.tables import ID, ROWS_PER_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lance import FragmentMetadata
+    from numpy.typing import NDArray
 
     from omnigraph.store.tables import Table
 
@@ -36,30 +38,31 @@ ROW_ID, ROW_ADDRESS = "_rowid", "_rowaddr"
 FEW_ROWS = 20_000
 # Lance takes about 40 ns for each row that lies between rows that keep their ids, within the commit.
 KEPT_IDS_SPAN = 200_000
+SPAN_PER_ROW = 100
 _AT_ONCE = 2_000
 _NO_IDS = pa.array([], pa.string())
 
 
 def stage_placed(table: Table, puts: pa.Table | None, deletes: Sequence[str]) -> Staged:
-    """Replace rows whose id is there, add the others, and remove some, as one transaction. For a few rows."""
+    """Replace rows whose id is there, add the others, and remove some, as one transaction."""
     wanted = _NO_IDS if puts is None else _array(puts.column(ID))
     if puts is not None:
         refuse_repeated_ids(table, puts)
         refuse_removed_ids(table, puts, deletes)
-    places = _places(table, [*map(str, wanted.to_pylist()), *deletes])
+    places = _places(table, pa.concat_arrays([wanted, pa.array(deletes, pa.string())]))
     with lance_errors(f"staging a change to {table.path}"):
         shrunk, emptied = _without(table, places)
         if puts is None:
-            operation: Any = LanceOperation.Delete(shrunk, emptied, render(one_of(ID, deletes), table.schema))
+            operation: Any = LanceOperation.Delete(shrunk, emptied, _predicate(table, deletes))
             return Staged(table, "delete", Transaction(table.version, operation), deleted=places.num_rows)
         replaced = pc.index_in(wanted, value_set=_array(places.column(ID)))
         if not places.num_rows:
-            operation = LanceOperation.Append([_piece(table, puts, replaced, places)])
+            operation = LanceOperation.Append(_pieces(table, puts, replaced, places))
             return Staged(table, "append", Transaction(table.version, operation), inserted=puts.num_rows)
         operation = LanceOperation.Update(
             removed_fragment_ids=emptied,
             updated_fragments=shrunk,
-            new_fragments=[_piece(table, puts, replaced, places)],
+            new_fragments=_pieces(table, puts, replaced, places),
             # Every value may be another, so no index covers the new piece before it is built again.
             fields_for_preserving_frag_bitmap=[each.id() for each in table.dataset.lance_schema.fields()],
             update_mode="rewrite_rows",
@@ -75,29 +78,62 @@ def stage_placed(table: Table, puts: pa.Table | None, deletes: Sequence[str]) ->
     )
 
 
-def _places(table: Table, ids: Sequence[str]) -> pa.Table:
+def _places(table: Table, ids: pa.Array[Any]) -> pa.Table:
+    if len(ids) > FEW_ROWS:
+        return _places_of_many(table, ids)
+    asked = [str(each) for each in ids.to_pylist()]
     found = [
-        table.read([ID, ROW_ID, ROW_ADDRESS], one_of(ID, ids[start : start + _AT_ONCE]))
-        for start in range(0, len(ids), _AT_ONCE)
+        table.read([ID, ROW_ID, ROW_ADDRESS], one_of(ID, asked[start : start + _AT_ONCE]))
+        for start in range(0, len(asked), _AT_ONCE)
     ]
     return pa.concat_tables(found)
 
 
-def _piece(table: Table, puts: pa.Table, replaced: pa.Array[Any], places: pa.Table) -> FragmentMetadata:
+def _places_of_many(table: Table, ids: pa.Array[Any]) -> pa.Table:
+    """The same by reading all ids, in pieces so large that making the set of wanted ones anew for each stays cheap."""
+    columns = [ID, ROW_ID, ROW_ADDRESS]
+    found = [table.schema_of(columns).empty_table()]
+    held: list[pa.RecordBatch] = []
+    for batch in table.scan(columns):
+        held.append(batch)
+        if sum(each.num_rows for each in held) >= len(ids):
+            found.append(_wanted(held, ids))
+            held = []
+    return pa.concat_tables([*found, _wanted(held, ids)] if held else found)
+
+
+def _wanted(batches: list[pa.RecordBatch], ids: pa.Array[Any]) -> pa.Table:
+    rows = pa.Table.from_batches(batches)
+    return rows.filter(pc.is_in(rows.column(ID), value_set=ids))
+
+
+def _predicate(table: Table, ids: Sequence[str]) -> str:
+    """What the transaction says of the removed rows; nobody goes by it, and a list of many would be long."""
+    return render(one_of(ID, ids), table.schema) if len(ids) <= _AT_ONCE else f"{ID} IS NOT NULL"
+
+
+def _pieces(table: Table, puts: pa.Table, replaced: pa.Array[Any], places: pa.Table) -> list[FragmentMetadata]:
     """The new rows, those that were there first and with the ids that Lance knows them by."""
     known_first = np.argsort(replaced.fill_null(places.num_rows).to_numpy(), kind="stable")
-    order: pa.Array[Any] = pa.array(known_first, pa.int64())
+    row_ids = places.column(ROW_ID).to_numpy()[replaced.drop_null().sort().to_numpy()]
+    span = int(np.ptp(row_ids)) if len(row_ids) else 0
+    keeps = span <= max(KEPT_IDS_SPAN, SPAN_PER_ROW * len(row_ids))
+    made = []
+    for start in range(0, puts.num_rows, ROWS_PER_FILE):
+        part = pa.array(known_first[start : start + ROWS_PER_FILE], pa.int64())
+        made.append(_piece(table, puts.take(part), row_ids[start : start + ROWS_PER_FILE] if keeps else row_ids[:0]))
+    return made
+
+
+def _piece(table: Table, rows: pa.Table, row_ids: NDArray[np.uint64]) -> FragmentMetadata:
     (piece,) = write_fragments(
-        puts.take(order),
+        rows,
         table.dataset,
-        schema=puts.schema,
-        max_rows_per_file=max(puts.num_rows, 1),
+        schema=rows.schema,
+        max_rows_per_file=max(rows.num_rows, 1),
         allow_external_blob_outside_bases=True,
     )
-    row_ids = _array(places.column(ROW_ID).take(replaced.take(order).drop_null()))
-    if len(row_ids) and np.ptp(row_ids.to_numpy()) <= KEPT_IDS_SPAN:
-        piece.row_id_meta = RowIdSequence(row_ids).to_inline_metadata()
-    return piece
+    return with_row_ids(piece, row_ids) if len(row_ids) else piece
 
 
 def _without(table: Table, places: pa.Table) -> tuple[list[FragmentMetadata], list[int]]:

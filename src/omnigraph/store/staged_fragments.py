@@ -71,7 +71,9 @@ def with_row_ids(fragment: FragmentMetadata, row_ids: NDArray[np.uint64]) -> Fra
 
 
 def without_rows(fragment: LanceFragment, offsets: NDArray[np.uint32]) -> FragmentMetadata | None:
-    """A fragment without the rows at these offsets, or None when none is left; nobody has committed it yet."""
+    """A fragment without the rows at these offsets, which it has, or None when none is left; not committed yet."""
+    if len(offsets) == fragment.metadata.num_rows:
+        return None
     base = fragment.fragment_id << 32
     addresses = ", ".join(str(base + int(each)) for each in offsets)
     with lance_errors(f"staging removals for fragment {fragment.fragment_id}"):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import lance
 import pyarrow as pa
+import pyarrow.compute as pc
 from lance import LanceDataset, LanceOperation, Transaction
 from lance.fragment import write_fragments
 
@@ -335,9 +336,10 @@ def refuse_repeated_ids(table: Table, rows: pa.Table) -> None:
 
 def refuse_removed_ids(table: Table, rows: pa.Table, removed: Sequence[str]) -> None:
     """Raise when an id is both written and removed."""
-    both = set(removed).intersection(rows.column(ID).to_pylist()) if removed else set()
-    if both:
-        raise InvalidInput(f"a change to {table.path} both writes and removes the id {min(both)!r}")
+    ids = rows.column(ID)
+    both = ids.filter(pc.is_in(ids, value_set=pa.array(removed, pa.string()))) if removed else []
+    if len(both):
+        raise InvalidInput(f"a change to {table.path} both writes and removes the id {pc.min(both).as_py()!r}")
 
 
 def _rows_of(fragments: Sequence[FragmentMetadata]) -> int:

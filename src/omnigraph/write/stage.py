@@ -9,15 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import KeyConflict
-from omnigraph.store.placed_changes import FEW_ROWS, stage_placed
-from omnigraph.store.staging import (
-    Staged,
-    stage_append,
-    stage_change,
-    stage_delete_ids,
-    stage_overwrite,
-    stage_upsert,
-)
+from omnigraph.store.placed_changes import stage_placed
+from omnigraph.store.staging import Staged, stage_append, stage_overwrite
 from omnigraph.store.tables import ID
 from omnigraph.write.commit import TableWrite
 from omnigraph.write.overlay import Overlay
@@ -25,7 +18,7 @@ from omnigraph.write.row_shape import put_schema
 from omnigraph.write.same_value import one_array, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from omnigraph.store.tables import Table
     from omnigraph.write.changes import TableChanges
@@ -54,20 +47,17 @@ def _staging(view: View, change: TableChanges) -> Stage | None:
     if change.overwrite:
         return partial(_overwrite, rows=change.puts)
     puts = change.puts if change.puts is not None and change.puts.num_rows else None
-    few = len(change.deletes) + (0 if puts is None else puts.num_rows) <= FEW_ROWS
-    if few and puts is not None and not (change.only_new or change.new_ids):
+    if puts is not None and not (change.only_new or change.new_ids):
         return partial(stage_placed, puts=puts, deletes=sorted(change.deletes))
     there = _committed_ids(view, change)
     _refuse_taken(change, there)
     deletes = [str(each) for each in there.to_pylist() if each in change.deletes]
     if puts is None:
-        return partial(_delete, ids=deletes) if deletes else None
+        return partial(stage_placed, puts=None, deletes=deletes) if deletes else None
     # Nobody else's row can come between: the commit protocol lands a write on the version it was computed from.
     if not len(there):
         return partial(stage_append, rows=puts)
-    if few:
-        return partial(stage_placed, puts=puts, deletes=deletes)
-    return partial(stage_change, upserts=puts, deletes=deletes) if deletes else partial(stage_upsert, rows=puts)
+    return partial(stage_placed, puts=puts, deletes=deletes)
 
 
 def _committed_ids(view: View, change: TableChanges) -> pa.Array[Any]:
@@ -88,11 +78,3 @@ def _refuse_taken(change: TableChanges, there: pa.Array[Any]) -> None:
 
 def _overwrite(table: Table, rows: pa.Table | None) -> Staged:
     return stage_overwrite(table, put_schema(table.schema).empty_table() if rows is None else rows)
-
-
-def _delete(table: Table, ids: Sequence[str]) -> Staged:
-    if len(ids) <= FEW_ROWS:
-        return stage_placed(table, None, ids)
-    staged = stage_delete_ids(table, ids)
-    assert staged is not None, "the ids were committed in a table of the same content"
-    return staged

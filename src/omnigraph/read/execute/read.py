@@ -115,6 +115,12 @@ class Read:
 
     def neighbours(self, traversal: Traversal, frontier: int, *, distinct: bool) -> Neighbours:
         """The neighbours along a traversal, from whichever side is cheaper for so many starts."""
+        built = self.cache.find(
+            ("adjacency", self._key(self.edge_type(traversal), traversal.direction, distinct=distinct))
+        )
+        if built is not None and self.options.traversal != "indexed":
+            self.profile.note(f"{traversal.edge}: csr")
+            return cast("Adjacency", built)
         mode = self.mode(traversal, frontier, distinct=distinct)
         self.profile.note(f"{traversal.edge}: {mode}")
         if mode == "csr":
@@ -141,7 +147,7 @@ class Read:
 
     def _is_popular(self, edges: TableRows) -> bool:
         rows = edges.entry.row_count
-        return self.cache.is_worth_keeping(("edges", edges.entry.pin), rows=rows, size=40 * rows)
+        return self.cache.is_worth_keeping(("edges", edges.pin), rows=rows, size=40 * rows)
 
     def adjacency(self, traversal: Traversal, *, distinct: bool) -> Adjacency:
         """All neighbours along a traversal, built once for the versions of its three tables."""
@@ -155,7 +161,7 @@ class Read:
         )
 
     def degrees(self, traversal: Traversal, *, distinct: bool) -> Numbers | None:
-        """How many neighbours each row has, if adjacency of the other direction tells it and that of this is not there."""
+        """How many neighbours each row has, when only adjacency of the other direction is there to tell it."""
         edge, direction = self.edge_type(traversal), traversal.direction
         key = self._key(edge, direction, distinct=distinct)
         if direction == "both" or self.cache.find(("adjacency", key)) is not None:
@@ -168,11 +174,11 @@ class Read:
 
     def _edge_ends(self, edge: EdgeType) -> Ends:
         tables = self._three(edge)
-        pins = tuple(each.entry.pin for each in tables)
+        pins = tuple(each.pin for each in tables)
         return self.cache.get("ends", pins, lambda: read_ends(*tables), lambda made: made.nbytes)
 
     def _key(self, edge: EdgeType, direction: str, *, distinct: bool) -> tuple[object, ...]:
-        return (*(each.entry.pin for each in self._three(edge)), direction, distinct)
+        return (*(each.pin for each in self._three(edge)), direction, distinct)
 
     def _three(self, edge: EdgeType) -> tuple[TableRows, TableRows, TableRows]:
         return self.table(edge.table_key), self.table(f"node:{edge.source}"), self.table(f"node:{edge.target}")

@@ -1,4 +1,4 @@
-"""PageRank, components and communities over blocks of arrays. They give what `ranking` and `groups` give, to the bit."""
+"""PageRank, components and communities over blocks of arrays, equal to the last bit to `ranking` and `groups`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from omnigraph.spark.analytics.blocks import answers, degrees_of, pieces
 from omnigraph.spark.analytics.ranking import WHOLE, everyones_share, require_damping
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
     from pyspark.sql import DataFrame
 
@@ -126,12 +124,12 @@ def _settled(roots: Numbers) -> Numbers:
 
 def _voted(blocks: DataFrame, labels: Numbers) -> Numbers:
     def answer(block: Block) -> tuple[Numbers, Numbers]:
-        return block.targets, np.fromiter(_winners(block, labels), np.int32, len(block.targets))
+        return block.targets, _winners(block, labels)
 
     return answers(blocks, answer, labels)
 
 
-def _winners(block: Block, labels: Numbers) -> Iterator[int]:
+def _winners(block: Block, labels: Numbers) -> Numbers:
     """For each target the label that most of its sources and itself have."""
     places = np.arange(len(block.targets), dtype=np.int64)
     heard = np.repeat(places, np.diff(block.starts, append=len(block.sources)))
@@ -142,4 +140,4 @@ def _winners(block: Block, labels: Numbers) -> Iterator[int]:
     most = np.maximum.reduceat(counts, firsts) if len(counts) else counts
     winning = np.flatnonzero(counts == most[target])
     first_of_each = np.unique(target[winning], return_index=True)[1]
-    yield from (each[winning[first_of_each]] & _LOW).tolist()
+    return (each[winning[first_of_each]] & _LOW).astype(np.int32)

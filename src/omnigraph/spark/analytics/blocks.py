@@ -149,6 +149,6 @@ def _joined(rows: list[dict[str, Any]], role: int) -> Packet:
 
 
 def _read(row: dict[str, Any]) -> Block:
-    kinds = {"starts": np.int64, "degrees": np.int64}
-    arrays = {name: np.frombuffer(row[name], kinds.get(name, np.int32)) for name in row if name != "block"}
-    return Block(**arrays)
+    sources, targets, givers = (np.frombuffer(row[name], np.int32) for name in ("sources", "targets", "givers"))
+    starts, degrees = (np.frombuffer(row[name], np.int64) for name in ("starts", "degrees"))
+    return Block(sources, targets, starts, givers, degrees)
