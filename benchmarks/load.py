@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 SCHEMA = """
@@ -132,7 +133,7 @@ def people(start: int, rows: int, dice: np.random.Generator) -> pa.Table:
         {
             "name": names(numbers),
             "age": pa.array(dice.integers(0, 100, rows), pa.int32()),
-            "email": pa.array([f"person{each}@example.com" for each in numbers]),
+            "email": pc.binary_join_element_wise("person", pa.array(numbers).cast(pa.string()), "@example.com", ""),
             "score": pa.array(dice.random(rows)),
         }
     )
@@ -152,7 +153,8 @@ def friendships(nodes: int, rows: int, dice: np.random.Generator) -> pa.Table:
 
 def names(numbers: np.ndarray[Any, Any]) -> pa.Array[Any]:
     """The key of each number."""
-    return pa.array([f"person-{each:09d}" for each in numbers.tolist()])
+    digits = pc.utf8_lpad(pa.array(numbers).cast(pa.string()), 9, "0")
+    return pc.binary_join_element_wise("person-", digits, "")
 
 
 # -- the systems, each in its own process ------------------------------------------------------------------------------

@@ -109,14 +109,14 @@ EXPECTED: dict[str, set[str]] = {
     "init": set(),
     **dict.fromkeys(("optimize", "repair", "cleanup", "lint"), IN_CLUSTERS),
     **dict.fromkeys(("schema plan", "ensure-indices", "recovery list", "doctor"), ON_STORES),
-    **dict.fromkeys(("embed", "version", "completion", "profile list", "profile show"), set()),
+    **{key: set() for key in ("embed", "version", "completion", "profile list", "profile show")},
     **dict.fromkeys(("query", "diff", "blob get", "blob stat", "changes poll", "changes baseline"), ANYWHERE),
     **dict.fromkeys(("commit list", "commit show", "commit changes"), ANYWHERE),
-    **dict.fromkeys(("load", "ingest", "mutate", "snapshot", "export", "revert"), {*ANYWHERE, "as"}),
-    **dict.fromkeys((f"branch {verb}" for verb in ("create", "list", "delete", "merge")), {*ANYWHERE, "as"}),
-    **dict.fromkeys((f"tag {verb}" for verb in ("create", "list", "delete")), {*ANYWHERE, "as"}),
-    **dict.fromkeys((f"schema {verb}" for verb in ("show", "get", "apply")), {*ANYWHERE, "as"}),
-    **dict.fromkeys((f"pipeline {verb}" for verb in ("validate", "plan", "run")), {*ANYWHERE, "as"}),
+    **{key: {*ANYWHERE, "as"} for key in ("load", "ingest", "mutate", "snapshot", "export", "revert")},
+    **{key: {*ANYWHERE, "as"} for key in (f"branch {verb}" for verb in ("create", "list", "delete", "merge"))},
+    **{key: {*ANYWHERE, "as"} for key in (f"tag {verb}" for verb in ("create", "list", "delete"))},
+    **{key: {*ANYWHERE, "as"} for key in (f"schema {verb}" for verb in ("show", "get", "apply"))},
+    **{key: {*ANYWHERE, "as"} for key in (f"pipeline {verb}" for verb in ("validate", "plan", "run"))},
 }
 # What each command needs to get as far as its flags.
 NEEDED = {
@@ -130,12 +130,12 @@ NEEDED = {
     "revert": ["01"],
     "completion": ["bash"],
     "cleanup": ["--keep", "1"],
-    **dict.fromkeys(("blob get", "blob stat"), ["node", "T", "i", "p"]),
+    **{key: ["node", "T", "i", "p"] for key in ("blob get", "blob stat")},
     "changes baseline": ["--out", "x"],
-    **dict.fromkeys(("commit show", "commit changes"), ["01"]),
-    **dict.fromkeys(("branch create", "branch delete", "branch merge", "tag create", "tag delete"), ["b"]),
-    **dict.fromkeys(("schema plan", "schema apply"), ["--schema", "schema.pg"]),
-    **dict.fromkeys(("pipeline validate", "pipeline plan", "pipeline run"), ["p.yaml"]),
+    **{key: ["01"] for key in ("commit show", "commit changes")},
+    **{key: ["b"] for key in ("branch create", "branch delete", "branch merge", "tag create", "tag delete")},
+    **{key: ["--schema", "schema.pg"] for key in ("schema plan", "schema apply")},
+    **{key: ["p.yaml"] for key in ("pipeline validate", "pipeline plan", "pipeline run")},
 }
 LABELS = [" ".join(words) for words, command in EVERY.items() if not isinstance(command, TyperGroup)]
 

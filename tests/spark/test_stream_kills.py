@@ -87,7 +87,7 @@ NEVER = -1
 
 def go(program: str, place: Path, kill_at: int) -> int:
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", BEGIN + program.replace("\\\\n", "\\n"), str(place), str(kill_at)],
+        [sys.executable, "-W", "ignore", "-c", BEGIN + program, str(place), str(kill_at)],
         capture_output=True,
         text=True,
         timeout=280,
@@ -122,6 +122,7 @@ def test_a_batch_that_was_committed_is_not_committed_again(tmp_path: Path, progr
 
 
 def test_changes_that_were_handled_are_told_again_as_the_same_batch(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
     graph = og.init(tmp_path / "g", schema=SCHEMA)
     graph.load([{"type": "Person", "data": {"name": "a", "age": 1}}])
     graph.load([{"type": "Person", "data": {"name": "b", "age": 2}}])

@@ -41,8 +41,7 @@ def get(
     $ omnigraph blob get node Document d-1 content --store library.omni --out d-1.pdf
     $ omnigraph blob get node Document d-1 content --store library.omni --offset 0 --length 100
     """
-    if offset < 0 or (length is not None and length <= 0):
-        raise InvalidInput("a part of a blob begins at 0 or later and is at least 1 byte long.")
+    _refuse_impossible(offset, length)
     found, _ = _open(entity, type_name, entity_id, property_name, uri, branch, snapshot)
     pieces = found.chunks(offset, length)
     if out is None:
@@ -102,3 +101,11 @@ def _open(
     found = graph.blob(type_name, entity_id, property_name, snapshot=state)
     where = None if snapshot is not None else branch or "main"
     return found, present(branch=where, snapshot=snapshot, resolved_snapshot=state.commit_id)
+
+
+def _refuse_impossible(offset: int, length: int | None) -> None:
+    """Before anything is read: no blob has a place before its first byte or after the largest number of one."""
+    if offset < 0 or (length is not None and length <= 0):
+        raise InvalidInput("a part of a blob begins at --offset 0 or later, and --length is at least 1.")
+    if offset + (length or 0) >= 2**63:
+        raise InvalidInput("--offset and --length reach further than any blob does.")

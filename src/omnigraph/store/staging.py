@@ -336,8 +336,10 @@ def refuse_repeated_ids(table: Table, rows: pa.Table) -> None:
 
 def refuse_removed_ids(table: Table, rows: pa.Table, removed: Sequence[str]) -> None:
     """Raise when an id is both written and removed."""
+    if not removed:
+        return
     ids = rows.column(ID)
-    both = ids.filter(pc.is_in(ids, value_set=pa.array(removed, pa.string()))) if removed else []
+    both = ids.filter(pc.is_in(ids, value_set=pa.array(removed, pa.string())))
     if len(both):
         raise InvalidInput(f"a change to {table.path} both writes and removes the id {pc.min(both).as_py()!r}")
 

@@ -30,24 +30,11 @@ def equal_values(left: pa.ChunkedArray[Any], right: pa.ChunkedArray[Any]) -> np.
     if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
         pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
         return np.fromiter((same_value(one, other) for one, other in pairs), dtype=bool, count=len(left))
-    one, other = _numpy(left), _numpy(right)
-    null, other_null = left.is_null().to_numpy(), right.is_null().to_numpy()
-    alike = one == other
+    alike: Any = pc.equal(left, right).fill_null(fill_value=False)
     if pa.types.is_floating(kind):
-        alike |= np.isnan(one) & np.isnan(other) & ~null & ~other_null
-    found: np.ndarray[Any, np.dtype[np.bool_]] = (null & other_null) | (alike & ~null & ~other_null)
+        alike = pc.or_(alike, pc.and_(pc.is_nan(left), pc.is_nan(right)).fill_null(fill_value=False))
+    found: np.ndarray[Any, np.dtype[np.bool_]] = pc.or_(alike, pc.and_(left.is_null(), right.is_null())).to_numpy()
     return found
-
-
-def _numpy(values: pa.ChunkedArray[Any]) -> np.ndarray[Any, Any]:
-    """Values to compare, with anything in the place of nulls."""
-    kind: Any = values.type
-    if pa.types.is_date(kind):
-        values = values.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())
-    if pa.types.is_integer(values.type) or pa.types.is_boolean(values.type):
-        values = values.fill_null(pa.scalar(0, pa.int8()).cast(values.type))
-    array: np.ndarray[Any, Any] = values.to_numpy()
-    return array
 
 
 def same_value(one: object, other: object) -> bool:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 ROWS_IN_MEMORY = 2_000_000
 # A word must have so many letters for each typing error in it, or short words would match everything.
 _LETTERS_PER_EDIT = 3
-_NO_INDEX = frozenset({-1})
 
 
 @dataclass(frozen=True)
@@ -87,28 +86,24 @@ def score_text(
 
 def index_for_text(read: Read, table: TableRows, column: str) -> bool:
     """Whether the table's own index answers: it covers every row, or there are too many rows for anything else."""
-    key = (table.entry.pin, column)
-    known = read.cache.get("text index", key, lambda: _indexed_pieces(table, column), lambda _: 1_000)
-    if known == _NO_INDEX:
-        read.profile.note(f"text of {table.name}.{column}: words in memory")
-        return False
-    covered = set(table.table.fragment_ids()) <= known
-    uses = covered or table.size > ROWS_IN_MEMORY
+    covers = read.cache.get("text index", (table.pin, column), lambda: _index_covers(table, column), lambda _: 1_000)
+    uses = covers == "all" or (covers == "some" and table.size > ROWS_IN_MEMORY)
     read.profile.note(f"text of {table.name}.{column}: {'index' if uses else 'words in memory'}")
     return uses
 
 
-def _indexed_pieces(table: TableRows, column: str) -> frozenset[int]:
-    """The pieces of the table that its text index of a column knows."""
+def _index_covers(table: TableRows, column: str) -> Literal["all", "some", "none"]:
+    """How many pieces of the table its text index of a column knows."""
     for index in table.table.dataset.describe_indices():
         if index.field_names == [column] and index.index_type.upper() in ("INVERTED", "FTS"):
-            return frozenset(each for segment in index.segments for each in segment.fragment_ids)
-    return _NO_INDEX
+            known = {each for segment in index.segments for each in segment.fragment_ids}
+            return "all" if set(table.table.fragment_ids()) <= known else "some"
+    return "none"
 
 
 def word_index(read: Read, table: TableRows, column: str) -> WordIndex:
     """The words of a column, read once for its version."""
-    key = (table.entry.pin, column)
+    key = (table.pin, column)
     return read.cache.get("words", key, lambda: index_words(table.column(column)), lambda made: made.nbytes)
 
 

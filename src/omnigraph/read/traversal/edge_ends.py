@@ -96,7 +96,7 @@ def _grouped(
         codes.sort()
         codes = _once(codes)
     else:
-        codes, edges = _with_edges(codes, edges, max(start_size - 1, 1).bit_length() + shift)
+        codes, edges = in_order(codes, edges, max(start_size - 1, 1).bit_length() + shift)
     firsts = np.arange(start_size + 1, dtype=np.int64) << shift
     offsets = np.searchsorted(codes, firsts)
     codes &= (1 << shift) - 1
@@ -109,7 +109,7 @@ def _once(codes: Numbers) -> Numbers:
     return codes[np.concatenate([[True], ~repeated])] if repeated.any() else codes
 
 
-def _with_edges(codes: Numbers, edges: Numbers, bits: int) -> tuple[Numbers, Numbers]:
+def in_order(codes: Numbers, edges: Numbers, bits: int) -> tuple[Numbers, Numbers]:
     """Codes in order, and of equal ones the edges in order. A number that fits a code and an edge sorts at once."""
     edge_bits = int(edges.max(initial=0)).bit_length()
     if bits + edge_bits > _BITS:

@@ -184,8 +184,8 @@ def _owned(found: Collected) -> Iterator[tuple[int, int, Numbers]]:
 def _by_owner(role: int, owners: Numbers, rows: Numbers) -> Iterator[tuple[int, int, Numbers]]:
     order = np.argsort(owners, kind="stable")
     owners, rows = owners[order], rows[order]
-    numbers, starts = np.unique(owners, return_index=True)
-    for number, start, end in zip(numbers, starts, [*starts[1:], len(owners)], strict=True):
+    for number in np.unique(owners):
+        start, end = np.searchsorted(owners, number), np.searchsorted(owners, number, "right")
         yield role, int(number), np.ascontiguousarray(rows[start:end])
 
 

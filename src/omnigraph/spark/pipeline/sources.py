@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from omnigraph.errors import InvalidInput, OmniGraphError
 from omnigraph.spark.datasource import read_type, register_spark
 from omnigraph.spark.pipeline.bucket_files import read_bucket_files
+from omnigraph.spark.pipeline.refusals import refusal
 from omnigraph.spark.source_files import find_files
 from omnigraph.spark.source_options import NAME
 from omnigraph.spark.table_scan import TableScan, read_scan, tasks_of
@@ -20,7 +22,7 @@ from omnigraph.store.location import OBJECT_STORES, parse_location
 from omnigraph.store.tables import TableStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -53,19 +55,19 @@ class Workspace:
         """Make every frame. What Spark or a store refuses is a finding at its place; nothing is read but schemas."""
         for source in pipeline.sources:
             if source.format != "graph":
-                with self.told_at(source.name):
+                with self.told_at(source.name, [each.value for each in source.paths]):
                     self._name(source.name, self._frame(source))
         for transform in pipeline.transforms:
             with self.told_at(transform.sql):
                 self._name(transform.name, self.session.sql(transform.sql.value))
 
     @contextmanager
-    def told_at(self, place: Text) -> Iterator[None]:
-        """What goes wrong in the block, as a finding about a place of the file."""
+    def told_at(self, place: Text, paths: Sequence[str] = ()) -> Iterator[None]:
+        """What goes wrong in the block, which may open the paths, as a finding about a place of the file."""
         try:
             yield
-        except PySparkException as error:
-            self.findings.add(place, "P009", _first_line(error))
+        except (PySparkException, Py4JError) as error:
+            self.findings.add(place, "P009", refusal(error, paths, self.world))
         except OmniGraphError as error:
             self.findings.add(place, "P009", error.message)
 
@@ -128,8 +130,3 @@ def workspace(session: SparkSession, folder: Path, findings: Findings, world: Wo
 
 def _are_local(paths: list[str]) -> bool:
     return all("://" not in each or each.startswith("file://") for each in paths)
-
-
-def _first_line(error: PySparkException) -> str:
-    """What Spark says, without the plan and the trace that follow."""
-    return str(error).partition("\n\nJVM stacktrace")[0].partition(";\n'")[0].strip().split("\n")[0]

@@ -51,7 +51,7 @@ def settle_columns(
         only_theirs = equal_values(ours.column(name), base.column(name))
         takes[name] = ~untouched & only_theirs
         open_rows |= ~untouched & ~only_theirs
-    done = everywhere.filter(pa.array(~open_rows))
+    done = theirs.column(ID).combine_chunks().filter(pa.array(~open_rows))
     return SettledColumns(_merged(ours, theirs, takes, ~open_rows), _without(contested, done))
 
 
@@ -63,7 +63,7 @@ def _merged(ours: pa.Table, theirs: pa.Table, takes: dict[str, Mask], settled: M
     for field in theirs.schema:
         places = np.where(takes[field.name][rows], rows + len(settled), rows) if field.name in takes else rows
         both = pa.chunked_array([*ours.column(field.name).chunks, *theirs.column(field.name).chunks], type=field.type)
-        columns.append(both.take(pa.array(places)))
+        columns.append(both.take(places))
     return pa.table(columns, schema=theirs.schema)
 
 

@@ -69,7 +69,8 @@ def _both_touched(source: TableDelta, target: TableDelta, undecided: frozenset[s
     mine = pc.unique(pa.concat_arrays([source.before_ids, source.after_ids]))
     theirs = pa.concat_arrays([target.before_ids, target.after_ids])
     both = mine.filter(pc.is_in(mine, value_set=theirs))
-    return pc.unique(pa.concat_arrays([both, pa.array(sorted(undecided), both.type)]))
+    found: pa.Array[Any] = pc.unique(pa.concat_arrays([both, pa.array(sorted(undecided), pa.string())]))
+    return found
 
 
 @dataclass(frozen=True)
