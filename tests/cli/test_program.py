@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -76,6 +78,24 @@ def test_a_reader_that_goes_away_is_no_traceback(place: Path) -> None:
     assert (done.returncode, done.stderr) == (1, "")
 
 
+def test_an_interrupt_ends_quietly_with_130(place: Path) -> None:
+    os.mkfifo(place / "slow.gq")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "omnigraph.cli", "lint", "--schema", "schema.pg", "--query", "slow.gq"],
+        cwd=place,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    # Opening it returns when the program has begun to read.
+    writer = os.open(place / "slow.gq", os.O_WRONLY)
+
+    process.send_signal(signal.SIGINT)
+    shown = process.communicate(timeout=60)
+
+    os.close(writer)
+    assert (process.returncode, *shown) == (130, b"", b"")
+
+
 @pytest.mark.parametrize("words", [["-v"], ["--version"], ["snapshot", "-v"]])
 def test_the_version_flag_is_a_small_v(run: Run, words: list[str]) -> None:
     ran = run(*words)
@@ -141,11 +161,21 @@ def _loaded(place: Path, words: list[str], modules: tuple[str, ...]) -> str:
 # -- completion --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
 def test_completion_scripts_ask_the_program(run: Run, shell: str) -> None:
-    script = run("completion", shell).out
+    assert "_OMNIGRAPH_COMPLETE" in run("completion", shell).out
 
-    assert "_OMNIGRAPH_COMPLETE" in script
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_are_read_by_their_shells(run: Run, place: Path, shell: str) -> None:
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"{shell} is not on this machine")
+    (place / "script").write_text(run("completion", shell).out)
+
+    checked = subprocess.run([program, "-n", "script"], cwd=place, capture_output=True, text=True, timeout=60)
+
+    assert (checked.returncode, checked.stderr) == (0, "")
 
 
 def test_commands_and_options_are_completed(spawn: Run) -> None:
@@ -154,6 +184,9 @@ def test_commands_and_options_are_completed(spawn: Run) -> None:
         asked = {"_OMNIGRAPH_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
         return spawn(**asked).out.split()
 
+    assert completed("omnigraph sn") == ["snapshot"]
+    assert "ingest" not in completed("omnigraph ")
+    assert "--store" in completed("omnigraph --")
     assert completed("omnigraph branch ") == ["create", "list", "delete", "merge"]
     assert "--if-commit" in completed("omnigraph mutate --")
 

@@ -14,6 +14,7 @@ import pytest
 from manifest import works
 from manifest.graphs import AUTHOR, EAGER, NEVER, PAPER, chain, create, publish_next, reopen
 from omnigraph import failpoints
+from omnigraph.errors import StoreError
 from omnigraph.failpoints import InjectedFaultError
 from omnigraph.manifest.branches import claim_branches
 from omnigraph.manifest.collection import Retention, collect_versions, list_versions
@@ -278,6 +279,18 @@ def test_a_branch_keeps_what_it_has_through_a_parent_that_is_gone(graph: GraphMa
     (folder / "parent.json").unlink()
     way = json.loads((folder / "child.json").read_text())["identifier"]["version_mapping"]
     assert ReferredVersions("main", None).read(graph.stores.objects) == {way[0][0]}
+
+
+def test_nothing_is_collected_beside_a_reference_that_cannot_be_read(graph: GraphManifest, uri: str) -> None:
+    for _ in range(6):
+        publish_next(graph)
+    before = versions_of(graph)
+    folder = Path(uri, MANIFEST, "_refs", "branches")
+    folder.mkdir(parents=True)
+    (folder / "odd.json").write_text("{}")
+    with pytest.raises(StoreError, match="does not say what it stands on"):
+        collect_now(graph)
+    assert versions_of(graph) == before
 
 
 def test_files_stay_when_the_version_that_a_branch_stands_on_is_not_there(graph: GraphManifest, uri: str) -> None:

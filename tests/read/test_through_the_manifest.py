@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import omnigraph as og
 from omnigraph.language.query import check_query, parse_queries
 from omnigraph.language.query.checked import CheckedQuery
 from omnigraph.language.schema import compile_schema
@@ -22,6 +23,8 @@ from read.conftest import PEOPLE, SOCIAL, edge
 from read.graphs import rows_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.manifest.snapshot import Snapshot
 
@@ -86,3 +89,20 @@ def test_a_new_branch_is_read_from_what_main_has_in_memory(graph: GraphManifest)
     write(graph, "review", Knows=[{"id": "k3", **edge("Diana", "Alice")}])
     assert ask(graph, graph.snapshot("review")) == [("Alice", "Bob"), ("Diana", "Alice")]
     assert ask(graph, graph.snapshot()) == [("Alice", "Bob")]
+
+
+def test_a_branch_that_was_deleted_and_made_anew_is_not_read_from_memory(tmp_path: Path) -> None:
+    schema = "node Person { name: String @key }\nedge Knows: Person -> Person\n"
+    writer = og.init(tmp_path / "g.omni", schema=schema)
+    writer.load({"Person": [{"name": "Ada"}, {"name": "Bo"}]})
+    reader = og.open(tmp_path / "g.omni", read_only=True)
+    people = "query q() { match { $p: Person } return { $p.name } order { $p.name } }"
+    friends = "query q() { match { $p knows $f } return { $p.name, $f.name } }"
+    for end in ("Cy", "Di"):
+        writer.branches.create("draft")
+        writer.load({"Person": [{"name": end}], "Knows": [{"from": "Ada", "to": end}]}, branch="draft")
+        for graph in (writer, reader):
+            found = graph.query(people, branch="draft").to_pylist()
+            assert [row["p.name"] for row in found] == ["Ada", "Bo", end]
+            assert graph.query(friends, branch="draft").to_pylist() == [{"p.name": "Ada", "f.name": end}]
+        writer.branches.delete("draft")

@@ -12,7 +12,8 @@ import pytest
 import omnigraph as og
 from embeddings.service import Service, serving
 from omnigraph.embeddings import Embeddings, Mock, OpenAICompatible, Patience
-from omnigraph.errors import EmbeddingFailed, InvalidInput
+from omnigraph.embeddings.mock import mock_vector
+from omnigraph.errors import EmbeddingFailed, InvalidInput, OmniGraphError
 from omnigraph.world import REAL
 from spark.loading import outcome_of, rows_of
 
@@ -98,6 +99,25 @@ def test_a_frame_gets_vectors_and_rows_without_text_are_set_aside(spark: SparkSe
     assert (more.summary.nodes, more.summary.rejected) == ({"Doc": 4, "Note": 3}, {"required": 1})
     assert asked == ["one", "text 0", "text 1", "text 2", "two"], "nobody is asked twice to find the bad row"
     assert all(row["v"] is not None for row in rows_of(graph)["node:Doc"])
+
+
+@pytest.mark.slow
+def test_a_pipeline_makes_vectors_when_it_says_so(spark: SparkSession, tmp_path: Path) -> None:
+    graph = graph_at(tmp_path / "g", Embeddings(Mock()))
+    (tmp_path / "docs.jsonl").write_text('{"name": "a", "body": "one"}\n{"name": "b", "body": "two"}\n')
+    text = """
+mode: append
+embed: true
+sources: {docs: {format: json, path: docs.jsonl}}
+nodes: {Doc: {source: docs, columns: {slug: name, text: body}}}
+"""
+    done = og.Pipeline.from_text(text, folder=tmp_path).run(graph, session=spark)
+    assert done.summary is not None
+    assert [row["v"] for row in rows_of(graph)["node:Doc"]] == [
+        pytest.approx(mock_vector(each, 4)) for each in ("one", "two")
+    ]
+    with pytest.raises(OmniGraphError):
+        og.Pipeline.from_text(text.replace("embed: true", "embed: false"), folder=tmp_path).validate(graph)
 
 
 # Everything that Spark says and keeps about the jobs, told in full.

@@ -113,6 +113,7 @@ def test_frames_of_other_libraries_are_sources_of_a_pipeline(
         spark.createDataFrame(frame).createOrReplaceTempView(name)
     orc.write_table(pa.table({"who": ["Di"], "years": [9]}), tmp_path / "d.orc")
     lance.write_dataset(pa.table({"who": ["Ed"], "years": [10]}), str(tmp_path / "e.lance"))
+    union = " union all ".join(f"select * from {each}" for each in ("t0", "t1", "t2", "files", "other"))
     tables = "\n".join(f"  t{number}: {{format: table, table: {name}}}" for number, name in enumerate(held))
     text = f"""\
 mode: append
@@ -120,7 +121,7 @@ sources:
 {tables}
   files: {{format: orc, path: d.orc}}
   other: {{format: lance, path: e.lance}}
-transforms: {{all_of_them: {" union all ".join(f"select * from {each}" for each in ("t0", "t1", "t2", "files", "other"))}}}
+transforms: {{all_of_them: {union}}}
 nodes: {{Person: {{source: all_of_them, columns: {{name: who, age: cast(years as int)}}}}}}
 """
     try:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from omnigraph.cli.options import current
+from omnigraph.cli.options import SOURCE_NAME, current
 from omnigraph.errors import InvalidInput
 
 Uri = Annotated[str | None, typer.Argument(metavar="URI", help="The graph: a path, file://, s3://, gs:// or az://.")]
@@ -43,6 +43,7 @@ def query_source(query: str | None, query_string: str | None, verb: str) -> str:
     if query_string is not None:
         return query_string
     if query is not None:
+        current().meta[SOURCE_NAME] = query
         return read_text(query, "query file")
     raise InvalidInput(f"stored queries are run by servers: give `{verb}` a file with --query or the text with -e.")
 

@@ -10,6 +10,7 @@ import traceback
 from typing import TYPE_CHECKING
 
 from omnigraph.cli.output import note
+from omnigraph.errors import InvalidInput
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -18,13 +19,28 @@ if TYPE_CHECKING:
 
 FAILED = 1
 LOST_PRECONDITION = 4
+# What to type next, where the message of the library speaks of its own calls.
+_HINTS = {
+    "branch_not_found": "`omnigraph branch list` tells which branches there are.",
+    "not_found": "`omnigraph commit list` and `omnigraph tag list` tell which commits and tags there are.",
+}
+_PARAMETERS = 'parameters are given as --params \'{"name": "value"}\' or in a file with --params-file.'
 
 
-def report(error: OmniGraphError, *, debug: bool) -> None:
-    """Say what went wrong, with the stable code of the error."""
+def report(error: OmniGraphError, *, debug: bool, source_name: str | None = None) -> None:
+    """Say what went wrong, with the stable code of the error. `source_name`: the file that a query came from."""
     if debug:
         traceback.print_exception(error)
-    note(f"error[{error.code}]: {error.message}")
+    message = error.message if source_name is None else error.message.replace("<text>:", f"{source_name}:")
+    note(f"error[{error.code}]: {message}")
+    hint = _PARAMETERS if message.startswith("param '") else _HINTS.get(error.code)
+    if hint is not None:
+        note(f"hint: {hint}")
+
+
+def unusable_file(error: OSError) -> InvalidInput:
+    """A file of the user's that cannot be read or written."""
+    return InvalidInput(f"{error.filename}: {error.strerror}. Check the path and its permissions.")
 
 
 def hide_tracebacks() -> None:

@@ -11,9 +11,9 @@ import typer
 
 from omnigraph.cli.completion import PROGRAM, VARIABLE, prepare_completion
 from omnigraph.cli.contents import HIDDEN, names, place_of, shown
-from omnigraph.cli.failures import FAILED, hide_tracebacks, report
+from omnigraph.cli.failures import FAILED, hide_tracebacks, report, unusable_file
 from omnigraph.cli.help_text import WIDEST, write_commands, write_examples, write_parameters, write_prose
-from omnigraph.cli.options import Command, Group, given
+from omnigraph.cli.options import SOURCE_NAME, Command, Group, given
 from omnigraph.cli.output import note
 from omnigraph.errors import OmniGraphError
 from omnigraph.world import REAL
@@ -71,7 +71,13 @@ class Program(Group):
             try:
                 return super().invoke(ctx)
             except OmniGraphError as error:
-                report(error, debug=given().debug)
+                report(error, debug=given().debug, source_name=ctx.meta.get(SOURCE_NAME))
+                raise typer.Exit(FAILED) from error
+            except OSError as error:
+                # Without a file it is no mistake of the user's: a reader that went away, or a defect.
+                if error.filename is None:
+                    raise
+                report(unusable_file(error), debug=given().debug)
                 raise typer.Exit(FAILED) from error
 
     def format_help(self, ctx: Context, formatter: HelpFormatter) -> None:

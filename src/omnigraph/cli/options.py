@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import typer
+from typer._click.exceptions import UsageError
 from typer._click.globals import get_current_context
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from typer._click import Context, HelpFormatter, Parameter
 
 PANEL = "Scope and global options"
+# Where a run keeps the name of the file that its query came from.
+SOURCE_NAME = "omnigraph.source_name"
 _KEY = "omnigraph.given."
 _FLAGS_WITH_VALUES = {
     "store": ("URI", "The graph's storage: a path, file://, s3://, gs:// or az://."),
@@ -99,6 +102,15 @@ class Command(TyperCommand):
         own = super().get_params(ctx)
         taken = {option for each in own for option in each.opts}
         return [*own, *(each for each in _globals(label_of(ctx)) if not taken & set(each.opts))]
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Its arguments; a word too many may be the graph, and is told where that goes."""
+        try:
+            return super().parse_args(ctx, args)
+        except UsageError as error:
+            if "unexpected extra argument" in error.message and is_offered("store", label_of(ctx)):
+                error.message += ". The graph is given with --store URI."
+            raise
 
     def invoke(self, ctx: Context) -> Any:
         """Run it, unless a flag was given that means nothing here."""

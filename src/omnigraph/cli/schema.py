@@ -1,5 +1,6 @@
 """`omnigraph schema`: the schema of a graph, and the way to another one."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -91,12 +92,14 @@ def apply(
     $ omnigraph schema apply social.omni --schema wider.pg --dry-run
     $ omnigraph schema apply social.omni --schema wider.pg
     """
+    from omnigraph.language.schema import compile_schema
+
     target = addressed(uri)
     _refuse_cluster_member(target.uri)
-    source = read_text(schema_file, "schema file")
+    compile_schema(read_text(schema_file, "schema file"), schema_file)
     graph = target.open(read_only=dry_run)
     with working("changing the schema"):
-        done = graph.apply_schema(source, allow_data_loss=allow_data_loss, actor=actor(), dry_run=dry_run)
+        done = graph.apply_schema(Path(schema_file), allow_data_loss=allow_data_loss, actor=actor(), dry_run=dry_run)
     steps = done.plan.to_json()["steps"]
     if json:
         say_json(

@@ -139,8 +139,12 @@ class ManifestLine:
 
     def _move(self, table: Table, *, replaced: Collection[int] | None = None) -> None:
         fragments = table.dataset.get_fragments()
-        self.names.note(table.version, fragments, replaced=replaced)
-        self.own.keep_only(self.names.of(table.version) or frozenset())
+        if replaced is None:
+            self.names.see(table.version, fragments)
+        else:
+            self.names.note(table.version, fragments, replaced=replaced)
+        if self.own:
+            self.own.keep_only(self.names.of(table.version) or frozenset())
         self.table, self._seen = table, frozenset(each.fragment_id for each in fragments)
 
     def _find_head(self) -> int | None:

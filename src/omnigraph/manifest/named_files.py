@@ -11,7 +11,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection
 
     from lance import LanceFragment
 
@@ -35,16 +35,26 @@ class NamedFiles:
         self._by_version: OrderedDict[int, Names] = OrderedDict()
         self._pieces: dict[int, tuple[str, ...]] = {}
         self._newest: int | None = None
+        self._seen: tuple[int, list[LanceFragment]] | None = None
 
-    def note(self, version: int, fragments: Iterable[LanceFragment], *, replaced: Collection[int] | None) -> None:
-        """Note what a version names. Of the version just before, only new and `replaced` pieces are looked at again.
+    def see(self, version: int, fragments: list[LanceFragment]) -> None:
+        """Note what a version names, if it is ever asked for: readers see many, and collect none."""
+        self._seen = version, fragments
 
-        `replaced` None says that the pieces may have changed in any way.
-        """
-        if replaced is None or self._newest != version - 1:
-            known: dict[int, tuple[str, ...]] = {}
-        else:
+    def note(self, version: int, fragments: list[LanceFragment], *, replaced: Collection[int]) -> None:
+        """Note what the version after the last one names: only new and `replaced` pieces are looked at again."""
+        self._look()
+        known: dict[int, tuple[str, ...]] = {}
+        if self._newest == version - 1:
             known = {number: files for number, files in self._pieces.items() if number not in replaced}
+        self._note(version, fragments, known)
+
+    def _look(self) -> None:
+        if self._seen is not None:
+            (version, fragments), self._seen = self._seen, None
+            self._note(version, fragments, {})
+
+    def _note(self, version: int, fragments: list[LanceFragment], known: dict[int, tuple[str, ...]]) -> None:
         numbered = {each.fragment_id: each for each in fragments}
         self._pieces = {number: known[number] if number in known else _files(each) for number, each in numbered.items()}
         self._newest = version
@@ -58,10 +68,12 @@ class NamedFiles:
 
     def of(self, version: int) -> Names | None:
         """What a version names, if this process knows it."""
+        self._look()
         return self._by_version.get(version)
 
     def take_all_but(self, staying: Collection[int]) -> set[str]:
         """Forget the versions that are no more; the files that they named, as far as it is known."""
+        self._look()
         gone = [each for each in self._by_version if each not in staying]
         return {name for each in gone for name in self._by_version.pop(each)}
 

@@ -31,6 +31,9 @@ class OwnPieces:
     def __init__(self) -> None:
         self._rows: dict[str, pa.Table] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._rows)
+
     def add(self, piece: FragmentMetadata, rows: pa.Table) -> None:
         """Remember what was written as this piece."""
         self._rows[_file(piece)] = rows

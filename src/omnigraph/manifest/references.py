@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.errors import NotFound, ObjectNotFound
+from omnigraph.errors import NotFound, ObjectNotFound, StoreError
 from omnigraph.manifest.layout import MANIFEST, physical_branch
 from omnigraph.store.lance_errors import lance_errors
 
@@ -40,7 +40,7 @@ class ReferredVersions:
 
     def __init__(self, branch: str, incarnation: str | None) -> None:
         self._branch = physical_branch(branch)
-        self._mine: list[Any] = [] if incarnation is None else json.loads(incarnation)["version_mapping"]
+        self._incarnation = incarnation
         self._known: dict[tuple[str, str | None], frozenset[int]] = {}
 
     def read(self, objects: ControlStore) -> frozenset[int]:
@@ -55,9 +55,14 @@ class ReferredVersions:
             return known
         try:
             says: dict[str, Any] = json.loads(objects.read(reference.path))
+            return self._of_tag(says) if "/tags/" in reference.path else self._of_branch(says)
         except ObjectNotFound:
             return frozenset()
-        return self._of_tag(says) if "/tags/" in reference.path else self._of_branch(says)
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            raise StoreError(
+                f"{reference.path} does not say what it stands on ({error!r}): nothing is collected beside it.",
+                location=reference.path,
+            ) from error
 
     def _of_tag(self, says: dict[str, Any]) -> frozenset[int]:
         return frozenset({int(says["version"])} if says.get("branch") == self._branch else ())
@@ -65,7 +70,8 @@ class ReferredVersions:
     def _of_branch(self, says: dict[str, Any]) -> frozenset[int]:
         """The way from main to a branch is in its identifier: also what it has through a parent that is gone."""
         way = says["identifier"]["version_mapping"]
-        depth = len(self._mine)
-        through = {int(way[depth][0])} if way[:depth] == self._mine and len(way) > depth else set()
+        mine = [] if self._incarnation is None else json.loads(self._incarnation)["version_mapping"]
+        depth = len(mine)
+        through = {int(way[depth][0])} if way[:depth] == mine and len(way) > depth else set()
         direct = {int(says["parentVersion"])} if says.get("parentBranch") == self._branch else set()
         return frozenset(through | direct)

@@ -1,6 +1,6 @@
 """What reads keep in memory between them: columns, adjacency and text indexes of pinned tables.
 
-A pinned version never changes, so nothing here is ever stale; what was not used for longest goes first.
+A pinned version of one table never changes, so nothing here is ever stale. What was not used for longest goes first.
 """
 
 from __future__ import annotations

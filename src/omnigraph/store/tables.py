@@ -142,6 +142,8 @@ class TableStore:
         # Lance keys what it caches of row ids by URI and version. A branch that is deleted and made anew has both in
         # common with the old one, and a session that knew the old one would not find rows of the new one by an index.
         self._sessions: OrderedDict[str | None, lance.Session] = OrderedDict()
+        # How often the tables of a branch were forgotten.
+        self._forgotten: dict[str | None, int] = {}
         self._limit = cached_handles
         self._lock = threading.Lock()
 
@@ -199,6 +201,12 @@ class TableStore:
             for pin in [each for each in self._handles if (each.path, each.branch) == (path, branch)]:
                 del self._handles[pin]
             self._sessions.pop(branch, None)
+            self._forgotten[branch] = self._forgotten.get(branch, 0) + 1
+
+    def identity(self, pin: Pin) -> tuple[Pin, int]:
+        """What content read at a pin may be kept under: a branch that was made anew has the pins of the old one."""
+        with self._lock:
+            return pin, self._forgotten.get(pin.branch, 0)
 
     def _session(self, branch: str | None) -> lance.Session:
         with self._lock:

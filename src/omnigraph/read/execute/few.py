@@ -16,6 +16,7 @@ from omnigraph.language.query.expressions import (
     PropertyValue,
     Rrf,
 )
+from omnigraph.read.plan.needs import is_sure_count
 from omnigraph.relational.row_filter import one_array
 
 if TYPE_CHECKING:
@@ -28,12 +29,25 @@ FEW = 1_000
 _PICKED = PropertyValue | EntityValue | Nearest | Bm25 | Rrf
 
 
-def is_picked(checked: CheckedQuery) -> bool:
-    """Whether a result has nothing to compute: no groups, and only properties, entities and rankings."""
-    if checked.aggregated or checked.distinct:
+def is_picked(checked: CheckedQuery, *, alone: bool) -> bool:
+    """Whether a result has nothing to compute: only properties, entities and rankings.
+
+    When every match is a group of its own (`alone`), how many matches it stands for is a count of them.
+    """
+    if checked.distinct or checked.having or (checked.aggregated and not alone):
         return False
     values = [*(each.value for each in checked.columns), *(source(checked, each.value) for each in checked.order)]
-    return all(isinstance(each, _PICKED) for each in values)
+    if not checked.aggregated:
+        return all(isinstance(each, _PICKED) for each in values)
+    sure = frozenset(each.name for each in checked.pattern.variables)
+    return all(is_sure_count(each, sure) or _is_scalar(each) for each in values)
+
+
+def _is_scalar(value: Expression) -> bool:
+    """Whether values can be put in order here as DuckDB would."""
+    if isinstance(value, EntityValue):
+        return True
+    return isinstance(value, PropertyValue) and not value.type.is_list and value.type.scalar != "Vector"
 
 
 def source(checked: CheckedQuery, value: Expression) -> Expression:
@@ -60,7 +74,7 @@ def picked(
         value = source(checked, key.value)
         parts = identifying(value.variable) if isinstance(value, EntityValue) else [value]
         keys += [(part, key.descending) for part in parts or [value]]
-    if checked.order:
+    if checked.order or checked.aggregated:
         keys += [(each, False) for each in ties]
     for value, descending in reversed(keys):
         ranks = [_rank(each) for each in table.column(name_of(value)).to_pylist()]

@@ -26,7 +26,7 @@ from omnigraph.language.query.types import STRING
 from omnigraph.read.execute.bound import TYPE_NAME
 from omnigraph.read.execute.few import FEW, is_picked, picked
 from omnigraph.read.execute.numbers import is_distinct
-from omnigraph.read.execute.rows import Rows, joined
+from omnigraph.read.execute.rows import Gathered, Rows, joined
 from omnigraph.read.execute.scope import WEIGHT
 from omnigraph.read.plan.needs import deciding, grouping_variables, is_plain_count, is_sure_count, needed_values
 from omnigraph.read.search.fusion import fused_scores
@@ -39,25 +39,6 @@ if TYPE_CHECKING:
     from omnigraph.language.query.checked import CheckedQuery
     from omnigraph.read.execute.scope import Scope
     from omnigraph.relational.aggregates import Rendering
-
-
-@dataclass(frozen=True)
-class Gathered:
-    """Matches of which the first two batches were taken, to see how many there are."""
-
-    first: Rows | None
-    second: Rows | None
-    others: Iterator[Rows]
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether they are more than are held at once."""
-        return self.second is not None
-
-    def all(self) -> Iterator[Rows]:
-        """All of them, from the first on."""
-        yield from (each for each in (self.first, self.second) if each is not None)
-        yield from self.others
 
 
 @dataclass(frozen=True)
@@ -93,7 +74,7 @@ class Maker:
     def piece(self, rows: Rows) -> pa.Table:
         """The columns of some matches of a result that has neither order nor groups. Bounds are the caller's."""
         table = self._table(rows)
-        if is_picked(self.checked):
+        if is_picked(self.checked, alone=False):
             columns = [table.column(self._name(each.value)) for each in self.checked.columns]
             return pa.table(columns, names=[f"c{number}" for number in range(len(columns))])
         key = ("piece", self.scope.read.query_number)
@@ -114,22 +95,30 @@ class Maker:
         )
         if alone:
             rows = self._best(rows)
-        if rows.count <= FEW and is_picked(self.checked) and rows.weight is None:
+        if rows.count <= FEW and is_picked(self.checked, alone=alone) and (alone or rows.weight is None):
             return self._picked(rows)
         return self._selected(self._table(rows), weighted_rows=rows.weight is not None, alone=alone)
 
     def _picked(self, rows: Rows) -> pa.Table:
         return picked(
             self.checked,
-            self._table(rows),
+            self._table(rows, always_weighted=True),
             self._name,
             self._identifying,
-            self._tie_values(),
+            self._group_ties() if self.checked.aggregated else self._tie_values(),
             self._ranking(),
             self.bounds(),
         )
 
+    def _group_ties(self) -> list[Expression]:
+        """What tells groups apart, and so decides between those that the order leaves equal."""
+        keys = [each.value for each in self.checked.columns if not isinstance(each.value, Aggregate)]
+        parts = [(isinstance(each, EntityValue) and self._identifying(each.variable)) or [each] for each in keys]
+        return [part for several in parts for part in several]
+
     def _name(self, expression: Expression) -> str:
+        if isinstance(expression, Aggregate):
+            return WEIGHT
         return _fusion_name(expression) if isinstance(expression, Rrf) else self.scope.name(expression)
 
     def _best(self, rows: Rows) -> Rows:

@@ -147,7 +147,7 @@ class Read:
 
     def _is_popular(self, edges: TableRows) -> bool:
         rows = edges.entry.row_count
-        return self.cache.is_worth_keeping(("edges", edges.pin), rows=rows, size=40 * rows)
+        return self.cache.is_worth_keeping(("edges", edges.identity), rows=rows, size=40 * rows)
 
     def adjacency(self, traversal: Traversal, *, distinct: bool) -> Adjacency:
         """All neighbours along a traversal, built once for the versions of its three tables."""
@@ -174,11 +174,11 @@ class Read:
 
     def _edge_ends(self, edge: EdgeType) -> Ends:
         tables = self._three(edge)
-        pins = tuple(each.pin for each in tables)
+        pins = tuple(each.identity for each in tables)
         return self.cache.get("ends", pins, lambda: read_ends(*tables), lambda made: made.nbytes)
 
     def _key(self, edge: EdgeType, direction: str, *, distinct: bool) -> tuple[object, ...]:
-        return (*(each.pin for each in self._three(edge)), direction, distinct)
+        return (*(each.identity for each in self._three(edge)), direction, distinct)
 
     def _three(self, edge: EdgeType) -> tuple[TableRows, TableRows, TableRows]:
         return self.table(edge.table_key), self.table(f"node:{edge.source}"), self.table(f"node:{edge.target}")

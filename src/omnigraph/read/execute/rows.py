@@ -85,3 +85,22 @@ def joined(parts: list[Rows]) -> Rows:
     weighted = any(each.weight is not None for each in parts)
     weights = [np.ones(each.count, np.int64) if each.weight is None else each.weight for each in parts]
     return Rows(sum(each.count for each in parts), keys, np.concatenate(weights) if weighted else None)
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Matches of which the first two batches were taken, to see how many there are."""
+
+    first: Rows | None
+    second: Rows | None
+    others: Iterator[Rows]
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether they are more than are held at once."""
+        return self.second is not None
+
+    def all(self) -> Iterator[Rows]:
+        """All of them, from the first on."""
+        yield from (each for each in (self.first, self.second) if each is not None)
+        yield from self.others

@@ -81,7 +81,7 @@ class TableRows:
     @cached_property
     def size(self) -> int:
         """How many rows there are."""
-        return self.cache.get("size", self.pin, lambda: int(self.table.dataset.count_rows()), lambda _: 64)
+        return self.cache.get("size", self.identity, lambda: int(self.table.dataset.count_rows()), lambda _: 64)
 
     @property
     def name(self) -> str:
@@ -96,16 +96,16 @@ class TableRows:
 
     def _at_hand(self, name: str) -> Column | None:
         if name not in self._held:
-            found = cast("Column | None", self.cache.find(("column", (self.pin, name))))
+            found = cast("Column | None", self.cache.find(("column", (self.identity, name))))
             if found is None:
                 return None
             self._held[name] = found
         return self._held[name]
 
     @cached_property
-    def pin(self) -> Pin:
-        """Which state of the table this is."""
-        return self.entry.pin
+    def identity(self) -> tuple[Pin, int]:
+        """Which state of which table this is, for what is kept of it."""
+        return self.store.identity(self.entry.pin)
 
     def column(self, name: str) -> Column:
         """A whole column, in row order."""
@@ -137,7 +137,7 @@ class TableRows:
             return self.prefers == "csr"
         if self.has_at_hand(names) or self.size <= SMALL_TABLE or rows * _SPARSE >= self.size:
             return True
-        key, whole = ("columns", self.pin, tuple(names)), self.size * _BYTES_PER_VALUE * len(names)
+        key, whole = ("columns", self.identity, tuple(names)), self.size * _BYTES_PER_VALUE * len(names)
         return self.cache.is_worth_keeping(key, rows=self.size, size=whole)
 
     def _load(self, names: Iterable[str]) -> None:
@@ -145,7 +145,7 @@ class TableRows:
         if not missing:
             return
         for name, column in self._read(missing).items():
-            self.cache.keep(("column", (self.pin, name)), column, _bytes(column))
+            self.cache.keep(("column", (self.identity, name)), column, _bytes(column))
             self._held[name] = column
 
     def _read(self, names: Sequence[str]) -> dict[str, Column]:

@@ -86,7 +86,9 @@ def score_text(
 
 def index_for_text(read: Read, table: TableRows, column: str) -> bool:
     """Whether the table's own index answers: it covers every row, or there are too many rows for anything else."""
-    covers = read.cache.get("text index", (table.pin, column), lambda: _index_covers(table, column), lambda _: 1_000)
+    covers = read.cache.get(
+        "text index", (table.identity, column), lambda: _index_covers(table, column), lambda _: 1_000
+    )
     uses = covers == "all" or (covers == "some" and table.size > ROWS_IN_MEMORY)
     read.profile.note(f"text of {table.name}.{column}: {'index' if uses else 'words in memory'}")
     return uses
@@ -103,7 +105,7 @@ def _index_covers(table: TableRows, column: str) -> Literal["all", "some", "none
 
 def word_index(read: Read, table: TableRows, column: str) -> WordIndex:
     """The words of a column, read once for its version."""
-    key = (table.pin, column)
+    key = (table.identity, column)
     return read.cache.get("words", key, lambda: index_words(table.column(column)), lambda made: made.nbytes)
 
 

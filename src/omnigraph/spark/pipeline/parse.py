@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from omnigraph.spark.pipeline.yaml_nodes import Node
 
-_TOP = ("graph", "mode", "branch", "run_id", "errors", "publish", "sources", "transforms", "nodes", "edges")
+_TOP = ("graph", "mode", "branch", "run_id", "errors", "embed", "publish", "sources", "transforms", "nodes", "edges")
 _SOURCE = ("format", "path", "table", "schema", "options", "type", "branch", "snapshot", "query")
 _NODE = ("source", "columns", "id", "where")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -82,6 +82,7 @@ class _Parser:
             errors=self.errors(top),
             publish=self.publish(top, branch),
             run_id=top.text("run_id"),
+            embed=top.flag("embed", default=False),
         )
         self.check_uses(made)
         return made

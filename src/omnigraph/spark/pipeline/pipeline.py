@@ -20,6 +20,7 @@ from omnigraph.spark.pipeline.plan import PipelinePlan, SourcePlan, TypePlan
 from omnigraph.spark.pipeline.shape import FILES, Text
 from omnigraph.spark.pipeline.yaml_nodes import Findings
 from omnigraph.versions.merge.merge import Merge, Merged, MergeOptions
+from omnigraph.write.load.embedding import vectors_may_be_missing
 from omnigraph.write.load.sources import Input, LoadPlan, plan_load
 
 if TYPE_CHECKING:
@@ -41,10 +42,11 @@ _DIRECT = ("parquet", "csv", "json", "orc")
 
 @dataclass(frozen=True)
 class _Schema:
-    """A schema of the graph by the name that commits give it."""
+    """A schema of the graph by the name that commits give it. `readable`: as rows are read, before vectors are made."""
 
     name: str | None
     catalog: Catalog
+    readable: Catalog
 
 
 @dataclass(frozen=True)
@@ -96,14 +98,14 @@ class Pipeline:
 
     def validate(self, graph: Graph) -> None:
         """Check it against the graph's schema, without Spark. Raises `PipelineError` with everything that is wrong."""
-        self._check(self._schema(graph).catalog)
+        self._check(self._schema(graph).readable)
 
     def plan(self, graph: Graph, *, session: SparkSession | None = None) -> PipelinePlan:
         """What a run would do. Sources are opened for their columns and sizes; nothing is written."""
         schema = self._schema(graph)
-        self._check(schema.catalog)
+        self._check(schema.readable)
         with self._workspace(graph, session) as work:
-            mapped = self._mapped(graph, work, schema.catalog)
+            mapped = self._mapped(graph, work, schema.readable)
             return self._told(graph, work, mapped)
 
     def run(self, graph: Graph, *, session: SparkSession | None = None, actor: str | None = None) -> PipelineRun:
@@ -112,12 +114,12 @@ class Pipeline:
         When the schema of the branch is changed meanwhile, that is `SchemaChanged`, and nothing is written.
         """
         schema = self._schema(graph)
-        self._check(schema.catalog)
+        self._check(schema.readable)
         done = self._done_before(graph)
         if done is not None:
             return PipelineRun(done, None, repeated=True)
         with self._workspace(graph, session) as work:
-            mapped = self._mapped(graph, work, schema.catalog)
+            mapped = self._mapped(graph, work, schema.readable)
             self._make_branch(graph)
             commit, summary, repeated = self._load(graph, work, mapped, schema, actor)
         return PipelineRun(commit, summary, self._publish(graph, actor), repeated=repeated)
@@ -135,7 +137,8 @@ class Pipeline:
         base = self._base(graph)
         branch = base if base in {each.name for each in graph.branches.list()} else MAIN
         name = graph._manifest.fresh_line(branch).state.schema
-        return _Schema(name, graph._schemas.of(name).catalog)
+        catalog = graph._schemas.of(name).catalog
+        return _Schema(name, catalog, vectors_may_be_missing(catalog) if self.file.embed else catalog)
 
     @contextmanager
     def _workspace(self, graph: Graph, session: SparkSession | None) -> Iterator[Workspace]:
@@ -181,7 +184,7 @@ class Pipeline:
         receipt, summary = load_plan(
             graph._manifest,
             schema.catalog,
-            LoadPlan(tuple(self._inputs(graph, work, mapped, schema.catalog))),
+            LoadPlan(tuple(self._inputs(graph, work, mapped, schema.readable))),
             mode=self.file.mode,
             branch=self.file.branch.value,
             actor=actor or graph.actor,
@@ -189,6 +192,7 @@ class Pipeline:
             errors=self._errors(),
             spark=work.session,
             schema=schema.name,
+            embeddings=graph._embeddings() if self.file.embed else None,
         )
         return receipt.commit, None if receipt.repeated else summary, receipt.repeated
 

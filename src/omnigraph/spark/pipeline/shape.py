@@ -105,6 +105,7 @@ class PipelineFile:
     errors: ErrorPolicy = FAIL
     publish: Publish | None = None
     run_id: Text | None = None
+    embed: bool = False
 
     def source(self, name: str) -> Source | None:
         """A source by its name; None for a transform's name."""
