@@ -22,7 +22,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -133,7 +133,7 @@ def people(start: int, rows: int, dice: np.random.Generator) -> pa.Table:
         {
             "name": names(numbers),
             "age": pa.array(dice.integers(0, 100, rows), pa.int32()),
-            "email": pc.binary_join_element_wise("person", pa.array(numbers).cast(pa.string()), "@example.com", ""),
+            "email": joined("person", pa.array(numbers).cast(pa.string()), "@example.com"),
             "score": pa.array(dice.random(rows)),
         }
     )
@@ -153,8 +153,13 @@ def friendships(nodes: int, rows: int, dice: np.random.Generator) -> pa.Table:
 
 def names(numbers: np.ndarray[Any, Any]) -> pa.Array[Any]:
     """The key of each number."""
-    digits = pc.utf8_lpad(pa.array(numbers).cast(pa.string()), 9, "0")
-    return pc.binary_join_element_wise("person-", digits, "")
+    return joined("person-", pc.utf8_lpad(pa.array(numbers).cast(pa.string()), 9, "0"))
+
+
+def joined(*parts: Any) -> pa.Array[Any]:
+    """Texts after one another."""
+    texts: Any = pc.call_function("binary_join_element_wise", [*parts, ""])
+    return texts
 
 
 # -- the systems, each in its own process ------------------------------------------------------------------------------
@@ -259,8 +264,9 @@ def merge_ours(data: Path, into: Path, asked: argparse.Namespace) -> dict[str, A
     graph.load({"Person": str(data / "Person.parquet")}, mode="append", engine="spark", spark=session)
     dice = np.random.default_rng(3)
     told: dict[str, list[float]] = {"spark": [], "local": []}
+    engines: tuple[Literal["spark", "local"], ...] = ("spark", "local")
     for turn in range(6):
-        engine, new = ("spark", "local")[turn % 2], 10**8 + turn * 50_000
+        engine, new = engines[turn % 2], 10**8 + turn * 50_000
         numbers = np.concatenate([dice.choice(asked.nodes, 50_000, replace=False), np.arange(new, new + 50_000)])
         rows = people(0, len(numbers), dice).set_column(0, "name", names(numbers))
         pq.write_table(rows, into.parent / "merge.parquet")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import pickle
+import pkgutil
 import select
 import signal
 import socket
@@ -12,14 +13,14 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Any
 
-import omnigraph.graph
 from omnigraph import failpoints
 from omnigraph.errors import OmniGraphError
 
 if TYPE_CHECKING:
     from crash.zygote import Job
 
-_imported_before_the_first_fork = omnigraph.graph
+# A graph imports its parts when they are called; here that must be before the first fork, or every child does it.
+_PARTS = ("embeddings", "language", "manifest", "read", "relational", "store", "upkeep", "versions", "write")
 _stream: Any = None
 
 
@@ -29,7 +30,17 @@ def report(value: object) -> None:
     _stream.flush()
 
 
+def import_everything() -> None:
+    for call in ("opening", "loading", "mutating", "reading", "exporting"):
+        importlib.import_module(f"omnigraph.{call}")
+    for part in _PARTS:
+        package = importlib.import_module(f"omnigraph.{part}")
+        for each in pkgutil.walk_packages(package.__path__, f"omnigraph.{part}."):
+            importlib.import_module(each.name)
+
+
 def main(address: str) -> None:
+    import_everything()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address)

@@ -27,7 +27,7 @@ def some_numbers(count: int, seed: int = 1) -> np.ndarray[tuple[int], np.dtype[n
     return numbers
 
 
-@pytest.mark.parametrize("parts", [1, 2, 64])
+@pytest.mark.parametrize("parts", [1, 2, 64, 256, 1_024])
 def test_the_parts_of_a_file_are_all_its_numbers_in_order(tmp_path: Path, parts: int) -> None:
     numbers, notes = some_numbers(1_000), Ledger(str(tmp_path))
     assert list(notes.note(IDS, numbers)) == []
@@ -45,7 +45,7 @@ def test_pairs_stay_together_and_go_by_their_first(tmp_path: Path) -> None:
     list(notes.note(Drawn(("a",), "id"), pairs))
     (noted,) = notes.finish()
 
-    read = np.concatenate([noted.of_part(part, 8) for part in range(8)])
+    read = np.concatenate([noted.of_part(part, 512) for part in range(512)])
 
     assert sorted(map(tuple, read.tolist())) == sorted(map(tuple, pairs.tolist()))
     assert (np.diff(read[:, 0].astype(object)) >= 0).all()

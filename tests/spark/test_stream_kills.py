@@ -132,4 +132,4 @@ def test_changes_that_were_handled_are_told_again_as_the_same_batch(tmp_path: Pa
     told = [json.loads(line) for line in (tmp_path / "told").read_text().splitlines()]
     assert told[1] == told[2], "a consumer that knows the batch drops it"
     once = dict(told)
-    assert once == {0: [["a", 1, "insert"]], 1: [["b", 2, "insert"]], 2: [["a", 5, "update"]]}
+    assert once == {0: [], 1: [["a", 1, "insert"]], 2: [["b", 2, "insert"]], 3: [["a", 5, "update"]]}, "0 is the init"

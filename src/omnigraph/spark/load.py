@@ -1,7 +1,7 @@
 """A load on Spark, of any size, as one commit: the door to `spark/bulk`.
 
     read and write   tasks parse, cast and check rows, and write them as fragments of their tables; nothing is visible
-    validate         ids, ends, tuples and counts as packed 64-bit numbers in one shuffle; rows are fetched for suspects
+    validate         ids, ends, tuples and counts as 64-bit numbers that meet by part; rows are fetched for suspects
     match            in merge mode: which committed rows are replaced, so that they keep their stable row ids
     commit           one write set for the commit protocol
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 # The last lines of the traceback that a Python worker sends when a task fails.
-_RAISED = re.compile(r"^omnigraph\.errors\.(\w+): (.*)$", re.MULTILINE)
+_RAISED = re.compile(r"^omnigraph\.errors(?:\.\w+)*\.(\w+): (.*)$", re.MULTILINE)
 
 
 def one_task_each(

@@ -62,7 +62,8 @@ class Target:
         _require_columns(kind, catalog, columns)
         entry, location = snapshot[kind.table_key], self.door.location
         targets = targets_of(catalog, [entry], location, self.mode)
-        return PreparedWrite(self, kind, entry, WriteJob(catalog, targets, self.mode, Sizes(), store_settings(REAL)))
+        job = WriteJob(catalog, targets, self.mode, Sizes(), store_settings(REAL))
+        return PreparedWrite(self, kind, entry, tuple(columns), job)
 
 
 @dataclass(frozen=True)
@@ -72,11 +73,13 @@ class PreparedWrite:
     target: Target
     kind: GraphType
     entry: TableEntry
+    columns: tuple[str, ...]
     job: WriteJob = field(repr=False)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Told:
         """The body of a task."""
-        told = write_frame(self.job, self.kind, self.job.catalog, self.kind.name, batches)
+        named = (each.rename_columns(list(self.columns)) for each in batches)
+        told = write_frame(self.job, self.kind, self.job.catalog, self.kind.name, named)
         return Told([row for batch in told for row in batch.to_pylist()])
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], key: str) -> None:

@@ -32,8 +32,10 @@ def equal_values(left: pa.ChunkedArray[Any], right: pa.ChunkedArray[Any]) -> np.
         return np.fromiter((same_value(one, other) for one, other in pairs), dtype=bool, count=len(left))
     alike: Any = pc.equal(left, right).fill_null(fill_value=False)
     if pa.types.is_floating(kind):
-        alike = pc.or_(alike, pc.and_(pc.is_nan(left), pc.is_nan(right)).fill_null(fill_value=False))
-    found: np.ndarray[Any, np.dtype[np.bool_]] = pc.or_(alike, pc.and_(left.is_null(), right.is_null())).to_numpy()
+        nowhere: Any = pc.and_(pc.is_nan(left), pc.is_nan(right))
+        alike = pc.or_(alike, nowhere.fill_null(fill_value=False))
+    absent: Any = pc.and_(left.is_null(), right.is_null())
+    found: np.ndarray[Any, np.dtype[np.bool_]] = pc.or_(alike, absent).to_numpy()
     return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,30 +27,42 @@ if TYPE_CHECKING:
 SETTING = "spark.omnigraph.sharedDirectory"
 # How many numbers a task holds before it writes them down: 32 MB.
 _HELD = 4_000_000
+# Of the 64-bit numbers, by their first byte.
+_RANGES = 256
 
 
 @dataclass(frozen=True)
 class Noted:
-    """A file of numbers that were drawn from rows, in order of the first of them."""
+    """A file of numbers that were drawn from rows, in order of the first of them.
+
+    `bounds` are 64-bit places: where each range of first numbers begins, and where the last one ends.
+    """
 
     drawn: Drawn
     file: str
     count: int
+    bounds: bytes = field(repr=False)
 
     def numbers(self) -> Numbers:
-        """All of them, as far as they are looked at."""
-        shape = (self.count,) if self.drawn.beside is None else (self.count, 2)
-        found: Numbers = np.memmap(self.file, np.uint64, "r", shape=shape)
-        return found
+        """All of them."""
+        return self._read(0, self.count)
 
     def of_part(self, part: int, parts: int) -> Numbers:
         """Those whose first number lies in one of `parts` equal ranges, a power of two."""
-        numbers = self.numbers()
-        firsts = numbers if numbers.ndim == 1 else numbers[:, 0]
-        width = (1 << 64) // parts
-        start = np.searchsorted(firsts, np.uint64(part * width)) if part else 0
-        end = np.searchsorted(firsts, np.uint64((part + 1) * width)) if part + 1 < parts else self.count
-        return numbers[start:end]
+        bounds = np.frombuffer(self.bounds, np.int64)
+        first = part * _RANGES // parts
+        last = max(first + 1, (part + 1) * _RANGES // parts)
+        numbers = self._read(int(bounds[first]), int(bounds[last]))
+        if parts <= _RANGES:
+            return numbers
+        chosen: Numbers = numbers[_firsts(numbers) >> np.uint64(65 - parts.bit_length()) == part]
+        return chosen
+
+    def _read(self, start: int, end: int) -> Numbers:
+        """Read, not mapped: a mapped file counts as memory of the process as far as it was ever touched."""
+        width = 1 if self.drawn.beside is None else 2
+        numbers: Numbers = np.fromfile(self.file, np.uint64, (end - start) * width, offset=start * 8 * width)
+        return numbers if width == 1 else numbers.reshape(-1, 2)
 
 
 class Ledger:
@@ -77,7 +89,16 @@ class Ledger:
             handle, file = tempfile.mkstemp(dir=self._directory, suffix=".numbers")
             with os.fdopen(handle, "wb") as stream:
                 numbers.tofile(stream)
-            yield Noted(drawn, file, len(numbers))
+            yield Noted(drawn, file, len(numbers), _bounds(_firsts(numbers)))
+
+
+def _bounds(firsts: Numbers) -> bytes:
+    starts = np.searchsorted(firsts, np.arange(1, _RANGES, dtype=np.uint64) << np.uint64(56))
+    return np.concatenate([[0], starts, [len(firsts)]]).astype(np.int64).tobytes()
+
+
+def _firsts(numbers: Numbers) -> Numbers:
+    return numbers if numbers.ndim == 1 else numbers[:, 0]
 
 
 def _ordered(numbers: Numbers) -> Numbers:

@@ -121,11 +121,13 @@ class Reading:
         catalog, limit, kind, name = self.readable, self.policy.limit, each.type, each.name
         assert kind is not None
         nothing: pa.DataType = pa.null()
-        columns = pa.schema([(column, nothing) for column in each.data.columns])
+        # Tasks may get columns as a source spells them, `NAME` for an alias `name`; the frame's own names count.
+        names = list(each.data.columns)
+        columns = pa.schema([(column, nothing) for column in names])
         list(read_arrow(pa.RecordBatchReader.from_batches(columns, []), kind, catalog, source=name))
 
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return write_frame(job, kind, catalog, name, batches, limit)
+            return write_frame(job, kind, catalog, name, (each.rename_columns(names) for each in batches), limit)
 
         with errors_of_tasks():
             told: Any = each.data.mapInArrow(work, spark_schema(RESULT)).toArrow()

@@ -69,7 +69,7 @@ def can_be_read_again(source: object) -> bool:
     """Whether a load that failed may read its source from the beginning; False for what is used up by reading."""
     if isinstance(source, Mapping):
         return all(can_be_read_again(each) for each in source.values())
-    return isinstance(source, str | bytes | os.PathLike | list | tuple | dict) or hasattr(source, "columns")
+    return isinstance(source, str | bytes | os.PathLike | list | tuple | dict) or hasattr(type(source), "columns")
 
 
 def plan_load(source: object, catalog: Catalog, world: World) -> LoadPlan:

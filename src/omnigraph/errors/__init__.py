@@ -1,0 +1,217 @@
+"""Every error a user can meet: one tree, stable codes.
+
+    OmniGraphError
+    ├── InvalidInput                 what was passed in is wrong; nothing was read or written
+    │   ├── InvalidUri
+    │   ├── InvalidBranchName
+    │   ├── ChangeCursorRejected     a position in the change feed that means nothing here
+    │   ├── TextError                findings about a text, with places
+    │   │   ├── SchemaError          .pg
+    │   │   ├── QueryError           .gq
+    │   │   └── PipelineError        a pipeline file
+    │   ├── SchemaChangeRefused      a migration plan that cannot be applied
+    │   ├── InvalidRecord            a record or cell of an input that cannot be loaded, with its place
+    │   └── ConstraintViolation      a row that breaks the schema's rules
+    │       ├── ValueViolation       required, enum, @range, @check, vector length
+    │       ├── UniqueViolation      @unique, @key
+    │       ├── KeyConflict          an id that must be new is taken
+    │       ├── OrphanEdge           an end of an edge is not there
+    │       └── CardinalityViolation @card
+    ├── GraphUnavailable             there is no graph here that this program may open
+    │   ├── NotAGraph
+    │   ├── IncompleteGraph
+    │   ├── FormatTooNew
+    │   ├── FormatTooOld
+    │   ├── CorruptStamp
+    │   ├── ManifestCorrupt
+    │   └── SchemaContractDrift
+    ├── AlreadyInitialized
+    ├── InitializationClaimed
+    ├── BranchError
+    │   ├── BranchNotFound
+    │   ├── BranchExists
+    │   ├── BranchInUse
+    │   └── BranchReplaced
+    ├── TagExists
+    ├── NotFound                     a commit, snapshot, table or object that is not there
+    │   └── VersionReclaimed         a past state whose data a cleanup has taken
+    ├── ChangeFeedGap                changes that can be told no more
+    ├── CommitFailed                 nothing became visible
+    │   ├── CommitConflict           somebody else was first: read again, try again
+    │   │   ├── ExpectedVersionMismatch
+    │   │   ├── HeadMismatch
+    │   │   ├── ReadSetChanged
+    │   │   ├── SchemaChanged
+    │   │   └── Contention
+    │   ├── MergeConflicts           two branches disagree
+    │   ├── RevertConflicts          later changes stand in the way of taking a commit back
+    │   └── CommitRejected           trying again cannot help
+    ├── CommitOutcomeUnknown         it may or may not have landed: look before doing anything
+    ├── RecoveryRequired             an unfinished operation is in the way
+    ├── MigrationFailed
+    ├── ResourceLimitExceeded        more than this program agreed to hold or do
+    ├── QueryStopped                 a read that did not come to its end
+    │   ├── QueryTimedOut
+    │   ├── QueryCancelled
+    │   ├── QueryTooLarge            more memory than the query may use
+    │   └── HopCapReached            an unbounded traversal that would have to go on
+    ├── EmbeddingFailed              no vector for a text
+    ├── SparkUnavailable             no Spark, or no Java that it runs on
+    └── StoreError                   the disk or the object store
+        ├── StorePermissionDenied
+        ├── StoreUnavailable
+        ├── StoreUnsafe              the store breaks the rules that commits stand on
+        ├── ObjectNotFound
+        ├── ObjectExists
+        └── ObjectChanged
+
+`code` is stable and meant for programs; the message is meant for people and says what to do next. `retryable` says
+whether the same call can succeed when it is simply made again.
+"""
+
+from __future__ import annotations
+
+from omnigraph.errors.commits import (
+    CommitConflict,
+    CommitFailed,
+    CommitOutcomeUnknown,
+    CommitRejected,
+    Contention,
+    ExpectedVersionMismatch,
+    HeadMismatch,
+    MergeConflicts,
+    MigrationFailed,
+    ReadSetChanged,
+    RecoveryRequired,
+    ResourceLimitExceeded,
+    RevertConflicts,
+    SchemaChanged,
+)
+from omnigraph.errors.inputs import (
+    CardinalityViolation,
+    ChangeCursorRejected,
+    ConstraintViolation,
+    InvalidBranchName,
+    InvalidInput,
+    InvalidRecord,
+    InvalidUri,
+    KeyConflict,
+    OrphanEdge,
+    PipelineError,
+    QueryError,
+    SchemaChangeRefused,
+    SchemaError,
+    TextError,
+    UniqueViolation,
+    ValueViolation,
+)
+from omnigraph.errors.names import (
+    BranchError,
+    BranchExists,
+    BranchInUse,
+    BranchNotFound,
+    BranchReplaced,
+    ChangeFeedGap,
+    NotFound,
+    TagExists,
+    VersionReclaimed,
+)
+from omnigraph.errors.opening import (
+    AlreadyInitialized,
+    CorruptStamp,
+    FormatTooNew,
+    FormatTooOld,
+    GraphUnavailable,
+    IncompleteGraph,
+    InitializationClaimed,
+    ManifestCorrupt,
+    NotAGraph,
+    SchemaContractDrift,
+)
+from omnigraph.errors.reads import (
+    EmbeddingFailed,
+    HopCapReached,
+    QueryCancelled,
+    QueryStopped,
+    QueryTimedOut,
+    QueryTooLarge,
+    SparkUnavailable,
+)
+from omnigraph.errors.root import Diagnostic, OmniGraphError
+from omnigraph.errors.stores import (
+    ObjectChanged,
+    ObjectExists,
+    ObjectNotFound,
+    StoreError,
+    StorePermissionDenied,
+    StoreUnavailable,
+    StoreUnsafe,
+)
+
+__all__ = [
+    "AlreadyInitialized",
+    "BranchError",
+    "BranchExists",
+    "BranchInUse",
+    "BranchNotFound",
+    "BranchReplaced",
+    "CardinalityViolation",
+    "ChangeCursorRejected",
+    "ChangeFeedGap",
+    "CommitConflict",
+    "CommitFailed",
+    "CommitOutcomeUnknown",
+    "CommitRejected",
+    "ConstraintViolation",
+    "Contention",
+    "CorruptStamp",
+    "Diagnostic",
+    "EmbeddingFailed",
+    "ExpectedVersionMismatch",
+    "FormatTooNew",
+    "FormatTooOld",
+    "GraphUnavailable",
+    "HeadMismatch",
+    "HopCapReached",
+    "IncompleteGraph",
+    "InitializationClaimed",
+    "InvalidBranchName",
+    "InvalidInput",
+    "InvalidRecord",
+    "InvalidUri",
+    "KeyConflict",
+    "ManifestCorrupt",
+    "MergeConflicts",
+    "MigrationFailed",
+    "NotAGraph",
+    "NotFound",
+    "ObjectChanged",
+    "ObjectExists",
+    "ObjectNotFound",
+    "OmniGraphError",
+    "OrphanEdge",
+    "PipelineError",
+    "QueryCancelled",
+    "QueryError",
+    "QueryStopped",
+    "QueryTimedOut",
+    "QueryTooLarge",
+    "ReadSetChanged",
+    "RecoveryRequired",
+    "ResourceLimitExceeded",
+    "RevertConflicts",
+    "SchemaChangeRefused",
+    "SchemaChanged",
+    "SchemaContractDrift",
+    "SchemaError",
+    "SparkUnavailable",
+    "StoreError",
+    "StorePermissionDenied",
+    "StoreUnavailable",
+    "StoreUnsafe",
+    "TagExists",
+    "TextError",
+    "UniqueViolation",
+    "ValueViolation",
+    "VersionReclaimed",
+]

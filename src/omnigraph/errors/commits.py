@@ -1,0 +1,166 @@
+"""Commits that failed. Conflict, rejected and unknown are three different things."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from omnigraph.errors.root import OmniGraphError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from omnigraph.versions.merge.conflicts import Conflict
+
+
+class CommitFailed(OmniGraphError):
+    """Nothing became visible."""
+
+    code = "commit_failed"
+
+
+class CommitConflict(CommitFailed):
+    """Somebody else was first: read again, try again."""
+
+    code = "conflict"
+    retryable = True
+
+
+class ExpectedVersionMismatch(CommitConflict):
+    """A table moved since the caller looked at it."""
+
+    code = "expected_version_mismatch"
+
+    def __init__(self, table_key: str, *, expected: int, actual: int | None) -> None:
+        now = "gone" if actual is None else f"at version {actual}"
+        super().__init__(f"{table_key} was expected at version {expected} and is {now}: read it again, then retry.")
+        self.table_key = table_key
+        self.expected = expected
+        self.actual = actual
+
+
+class HeadMismatch(CommitConflict):
+    """The branch head is not the one the caller required."""
+
+    code = "head_mismatch"
+
+    def __init__(self, branch: str, *, expected: str | None, actual: str | None) -> None:
+        super().__init__(
+            f"branch {branch!r} was expected at commit {expected} and is at {actual}: read it again, then decide."
+        )
+        self.branch = branch
+        self.expected = expected
+        self.actual = actual
+
+
+class ReadSetChanged(CommitConflict):
+    """A table that an operation was computed from moved before the operation could take effect."""
+
+    code = "read_set_changed"
+
+    def __init__(self, branch: str, tables: Sequence[str]) -> None:
+        super().__init__(f"branch {branch!r} moved meanwhile ({', '.join(tables)}): nothing was changed; try again.")
+        self.branch = branch
+        self.tables = tuple(tables)
+
+
+class SchemaChanged(CommitConflict):
+    """The schema was changed while an operation under the old one was on its way."""
+
+    code = "schema_changed"
+
+    def __init__(self, branch: str) -> None:
+        super().__init__(
+            f"the schema of branch {branch!r} was changed meanwhile: nothing was written; look at the new one and try "
+            "again."
+        )
+        self.branch = branch
+
+
+class Contention(CommitConflict):
+    """Other writers won every attempt of the retry budget."""
+
+    code = "contention"
+
+    def __init__(self, what: str, *, attempts: int) -> None:
+        super().__init__(f"{what}: other writers were first {attempts} times; try again.")
+        self.attempts = attempts
+
+
+class MergeConflicts(CommitFailed):
+    """Two branches disagree; nothing was written. `conflicts` has all of them."""
+
+    code = "merge_conflicts"
+
+    def __init__(self, source: str, target: str, conflicts: Sequence[Conflict]) -> None:
+        super().__init__(f"{source!r} cannot be merged into {target!r}: {_told(conflicts)}")
+        self.source = source
+        self.target = target
+        self.conflicts = tuple(conflicts)
+
+
+class RevertConflicts(CommitFailed):
+    """Later changes stand in the way of taking a commit back; nothing was written. `conflicts` has all of them.
+
+    In each, `base` is the entity as the commit left it, `ours` as it is now, `theirs` as it was before the commit.
+    """
+
+    code = "revert_conflicts"
+
+    def __init__(self, commit_id: str, branch: str, conflicts: Sequence[Conflict]) -> None:
+        super().__init__(f"commit {commit_id} cannot be taken back on branch {branch!r}: {_told(conflicts)}")
+        self.commit_id = commit_id
+        self.branch = branch
+        self.conflicts = tuple(conflicts)
+
+
+def _told(conflicts: Sequence[Conflict]) -> str:
+    """How many they are, and the first of them, a line each."""
+    noun = "conflict" if len(conflicts) == 1 else "conflicts"
+    shown = "".join(f"\n  {each.kind} {each.table_key} {each.row_id!r}: {each.message}" for each in conflicts[:20])
+    more = f"\n  and {len(conflicts) - 20} more" if len(conflicts) > 20 else ""
+    return f"{len(conflicts)} {noun}, nothing was written.{shown}{more}"
+
+
+class CommitRejected(CommitFailed):
+    """Trying again cannot help."""
+
+    code = "rejected"
+
+
+class CommitOutcomeUnknown(OmniGraphError):
+    """The commit may or may not have landed. Look for its transaction before doing anything else."""
+
+    code = "outcome_unknown"
+
+    def __init__(self, message: str, *, transaction: str | None = None) -> None:
+        super().__init__(message)
+        self.transaction = transaction
+
+
+class RecoveryRequired(OmniGraphError):
+    """An unfinished operation is in the way."""
+
+    code = "recovery_required"
+
+    def __init__(self, message: str, *, operation_id: str, branch: str | None = None) -> None:
+        super().__init__(message)
+        self.operation_id = operation_id
+        self.branch = branch
+
+
+class MigrationFailed(OmniGraphError):
+    """A migration step stopped; the graph is as readable as before and the step can run again."""
+
+    code = "migration_failed"
+
+
+class ResourceLimitExceeded(OmniGraphError):
+    """More than this program agreed to hold or do at once."""
+
+    code = "resource_limit"
+
+    def __init__(self, message: str, *, resource: str, limit: int, actual: int) -> None:
+        super().__init__(message)
+        self.resource = resource
+        self.limit = limit
+        self.actual = actual

@@ -1,0 +1,195 @@
+"""What was passed in is wrong: nothing was read or written."""
+
+from __future__ import annotations
+
+from omnigraph.errors.root import Diagnostic, OmniGraphError
+
+
+class InvalidInput(OmniGraphError):
+    """What was passed in is wrong; nothing was read or written."""
+
+    code = "invalid_input"
+
+
+class InvalidUri(InvalidInput):
+    """A location this program cannot hold a graph at."""
+
+    code = "invalid_uri"
+
+    def __init__(self, uri: str, reason: str) -> None:
+        super().__init__(f"{uri!r} cannot hold a graph: {reason}")
+        self.uri = uri
+
+
+class InvalidBranchName(InvalidInput):
+    """A name no branch can have."""
+
+    code = "invalid_branch_name"
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"{name!r} cannot name a branch: {reason}")
+        self.name = name
+
+
+class ChangeCursorRejected(InvalidInput):
+    """A position in the change feed that is damaged, or of another graph or branch."""
+
+    code = "change_cursor_rejected"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"change cursor rejected: {reason}")
+        self.reason = reason
+
+
+class TextError(InvalidInput):
+    """Findings about a text, with their places."""
+
+    code = "text"
+
+    def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
+        super().__init__("\n".join(str(each) for each in diagnostics))
+        self.diagnostics = diagnostics
+
+
+class SchemaError(TextError):
+    """A `.pg` schema that cannot be accepted."""
+
+    code = "schema"
+
+
+class QueryError(TextError):
+    """A `.gq` query that cannot be accepted."""
+
+    code = "query"
+
+
+class PipelineError(TextError):
+    """A pipeline file that cannot be run."""
+
+    code = "pipeline"
+
+
+class SchemaChangeRefused(InvalidInput):
+    """A schema change that would lose or break data."""
+
+    code = "schema_change_refused"
+
+    def __init__(self, message: str, *, change_code: str | None = None, entity: str = "schema") -> None:
+        super().__init__(message)
+        self.change_code = change_code
+        self.entity = entity
+
+
+class InvalidRecord(InvalidInput):
+    """A record or cell of an input that cannot be loaded. `line` or `row` counts from 1; `rule` is stable."""
+
+    code = "invalid_record"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        rule: str,
+        source: str = "",
+        line: int | None = None,
+        row: int | None = None,
+        type_name: str | None = None,
+        property_name: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.rule = rule
+        self.source = source
+        self.line = line
+        self.row = row
+        self.type_name = type_name
+        self.property_name = property_name
+
+
+class ConstraintViolation(InvalidInput):
+    """A row that breaks a rule of the schema."""
+
+    code = "constraint"
+
+    def __init__(
+        self, message: str, *, type_name: str, property_name: str | None = None, row_id: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.type_name = type_name
+        self.property_name = property_name
+        self.row_id = row_id
+
+
+class ValueViolation(ConstraintViolation):
+    """One value that its property does not allow. `rule` is required, enum, range, check or vector."""
+
+    code = "value_violation"
+
+    def __init__(
+        self, message: str, *, rule: str, type_name: str, property_name: str, row_id: str | None, value: object
+    ) -> None:
+        super().__init__(message, type_name=type_name, property_name=property_name, row_id=row_id)
+        self.rule = rule
+        self.value = value
+
+
+class UniqueViolation(ConstraintViolation):
+    """Two rows with the same values where the schema wants them to differ. `holder` is the other row's id."""
+
+    code = "unique_violation"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        type_name: str,
+        properties: tuple[str, ...],
+        values: tuple[object, ...],
+        row_id: str,
+        holder: str,
+    ) -> None:
+        super().__init__(message, type_name=type_name, property_name=properties[0], row_id=row_id)
+        self.properties = properties
+        self.values = values
+        self.holder = holder
+
+
+class KeyConflict(ConstraintViolation):
+    """A row that must be new has the id of one that is there."""
+
+    code = "key_conflict"
+
+    def __init__(self, type_name: str, row_id: str) -> None:
+        super().__init__(
+            f"{type_name} {row_id!r} is there already: insert another id, or merge instead of appending.",
+            type_name=type_name,
+            row_id=row_id,
+        )
+
+
+class OrphanEdge(ConstraintViolation):
+    """An edge with an end that is not there. `end` is src or dst."""
+
+    code = "orphan_edge"
+
+    def __init__(
+        self, message: str, *, type_name: str, row_id: str, end: str, node_type: str, node_id: str | None
+    ) -> None:
+        super().__init__(message, type_name=type_name, property_name=end, row_id=row_id)
+        self.end = end
+        self.node_type = node_type
+        self.node_id = node_id
+
+
+class CardinalityViolation(ConstraintViolation):
+    """A source node with too few or too many edges of a type."""
+
+    code = "cardinality_violation"
+
+    def __init__(
+        self, message: str, *, type_name: str, source_id: str, count: int, minimum: int, maximum: int | None
+    ) -> None:
+        super().__init__(message, type_name=type_name, property_name="src", row_id=source_id)
+        self.source_id = source_id
+        self.count = count
+        self.minimum = minimum
+        self.maximum = maximum
