@@ -59,7 +59,8 @@ def rows_of(batches: Iterator[pa.RecordBatch] | pa.RecordBatchReader) -> list[tu
 )
 def test_a_stream_has_the_rows_and_the_types_of_the_whole_result(crowd: Graph, text: str) -> None:
     whole = crowd.query(text).to_arrow()
-    for options in ({}, {"batch_rows": 700}):
+    several: list[dict[str, Any]] = [{}, {"batch_rows": 700}]
+    for options in several:
         reader = crowd.prepared(text, **options).stream()
         assert reader.schema.equals(whole.schema)
         streamed = rows_of(reader)
@@ -144,7 +145,7 @@ def test_deleted_rows_of_a_large_table_do_not_shift_what_is_read(large: Graph) -
     assert all(label == f"thing {key}" for key, label in found)
 
 
-def _pairs(batch: pa.RecordBatch) -> Iterator[tuple[int, str]]:
+def _pairs(batch: pa.RecordBatch) -> Iterator[tuple[Any, Any]]:
     return zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)
 
 
