@@ -38,12 +38,12 @@ def are_among(texts: Texts, others: Texts, *, bits: int = ALL_BITS) -> Texts | N
     numbers: Any = pa.array(_numbers(texts, bits))
     other_numbers: Any = pa.array(_numbers(others, bits))
     if len(texts) < len(others):
-        alike = pc.is_in(other_numbers, value_set=numbers)
-        others, other_numbers = others.filter(alike), other_numbers.filter(alike)
+        asked_for = pc.is_in(other_numbers, value_set=numbers)
+        others, other_numbers = others.filter(asked_for), other_numbers.filter(asked_for)
     places: Any = pc.index_in(numbers, value_set=other_numbers)
-    alike = pc.is_valid(places)
-    same: Any = pc.fill_null(pc.equal(others.take(places), texts), False)
-    return same if pc.all(pc.or_(pc.equal(same, alike), pc.is_null(texts)), min_count=0).as_py() else None
+    same: Any = pc.equal(others.take(places), texts)
+    # Null: the number is not there, or there is no text. False: another text has the number.
+    return pc.is_valid(same) if pc.all(same, min_count=0).as_py() else None
 
 
 def _numbers(texts: Texts, bits: int) -> NDArray[np.uint64]:
