@@ -19,7 +19,7 @@ from omnigraph.schema_contract import Schemas
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from omnigraph.read.result import Result
     from omnigraph.reading import Reading, ReadRequest
     from omnigraph.spark.analytics.analytics import Analytics
+    from omnigraph.store.compaction import FoldPolicy
+    from omnigraph.store.location import Location
     from omnigraph.upkeep.cleanup import CleanupReport
     from omnigraph.upkeep.indices import IndexReport
     from omnigraph.upkeep.optimize import OptimizeReport
@@ -70,6 +72,11 @@ class Graph:
         self.tags = Tags(manifest, lambda: self.actor)
         self._feeds: dict[str, ChangeFeed] = {}
 
+    def __reduce__(self) -> tuple[Callable[..., Graph], tuple[object, ...]]:
+        """Pickled, it is a place and how it was opened: another process opens it anew, with an embedder of its own."""
+        manifest = self._manifest
+        return _opened_again, (manifest.stores.tables.location, manifest.read_only, manifest.fold, self.actor)
+
     @property
     def uri(self) -> str:
         """Where the graph is."""
@@ -91,10 +98,6 @@ class Graph:
         return self._schemas.current().catalog
 
     @property
-    def _catalog(self) -> Catalog:
-        return self._schemas.current().catalog
-
-    @property
     def analytics(self) -> Analytics:
         """Algorithms over the graph on Spark: PageRank, components, paths, …, and their results as properties."""
         from omnigraph.spark.installed import require_spark
@@ -102,7 +105,7 @@ class Graph:
         require_spark("graph.analytics")
         from omnigraph.spark.analytics.analytics import Analytics
 
-        return Analytics(self._manifest, self._catalog, self.actor)
+        return Analytics(self._manifest, self.catalog, self.actor)
 
     @overload
     def query(
@@ -266,6 +269,7 @@ class Graph:
         resolve: Resolver = None,
         by_property: bool = True,
         actor: str | None = None,
+        idempotency_key: str | None = None,
         dry_run: bool = False,
         delete_branch: bool = False,
     ) -> Merged:
@@ -274,20 +278,19 @@ class Graph:
         Two sides that changed different properties of one entity merge, unless `by_property` is off. What they
         disagree on is settled by `resolve`: `"ours"` (the target), `"theirs"` (the source), a mapping of
         `table_key/id` to one of them, or a function of the conflict; whatever is left is `MergeConflicts`, and nothing
-        is written. `dry_run` only tells what would happen.
+        is written. `dry_run` only tells what would happen. `delete_branch`: the source goes afterwards; when something
+        stands on it, it stays, and the answer says why. An `idempotency_key` is merged under once.
         """
         from omnigraph.versions.merge.merge import Merge, MergeOptions
         from omnigraph.versions.merge.reshaping import merged_schema
 
         catalog, reshaping = merged_schema(self._manifest, self._schemas, source, into)
-        options = MergeOptions(by_property=by_property, resolver=resolve, actor=actor or self.actor)
+        options = MergeOptions(by_property, resolve, actor or self.actor, idempotency_key)
         merge = Merge(self._manifest, catalog, source, into, options, reshaping)
         if dry_run:
             return merge.preview()
         done = merge.run()
-        if delete_branch:
-            self.branches.delete(source)
-        return done
+        return self.branches.delete_merged(done) if delete_branch else done
 
     def diff(self, before: str, after: str) -> GraphDiff:
         """What changed between two states, each given as a branch or a commit id."""
@@ -338,7 +341,7 @@ class Graph:
         """The newest state of a branch to begin a copy with: its `records()`, and the `cursor` to keep it by."""
         from omnigraph.versions.baseline import take_baseline
 
-        return take_baseline(self._manifest, self.change_feed(branch=branch), self._catalog, types)
+        return take_baseline(self._manifest, self.change_feed(branch=branch), self.catalog, types)
 
     def export(
         self,
@@ -379,7 +382,7 @@ class Graph:
             from omnigraph.spark.index_build import build_on_spark
 
             build = build_on_spark()
-        return IndexBuild(self._manifest, self._catalog, branch=branch, actor=self.actor, build=build).run()
+        return IndexBuild(self._manifest, self.catalog, branch=branch, actor=self.actor, build=build).run()
 
     def optimize(self, *, branch: str = MAIN, engine: Literal["auto", "local", "spark"] = "auto") -> OptimizeReport:
         """Join small pieces, complete the declared indexes and tidy `__manifest`, as one commit. No history is lost.
@@ -398,7 +401,7 @@ class Graph:
             from omnigraph.spark.index_build import build_on_spark
 
             execute, build = execute_on_spark(), build_on_spark()
-        return Optimize(self._manifest, self._catalog, branch, actor=self.actor, execute=execute, build=build).run()
+        return Optimize(self._manifest, self.catalog, branch, actor=self.actor, execute=execute, build=build).run()
 
     def cleanup(
         self,
@@ -535,7 +538,7 @@ class Graph:
         from omnigraph.versions.revert import Revert
 
         settings = Settings(by_property=by_property, resolver=resolve)
-        revert = Revert(self._manifest, self._catalog, commit_id, branch, settings)
+        revert = Revert(self._manifest, self.catalog, commit_id, branch, settings)
         return revert.preview() if dry_run else revert.run(actor or self.actor)
 
     def commits(self, *, branch: str = MAIN) -> list[GraphCommit]:
@@ -595,3 +598,9 @@ class Graph:
     def __repr__(self) -> str:
         mode = ", read-only" if self.read_only else ""
         return f"<Graph {self.uri}{mode}>"
+
+
+def _opened_again(location: Location, read_only: bool, fold: FoldPolicy | None, actor: str | None) -> Graph:
+    from omnigraph.manifest.graph_manifest import GraphManifest
+
+    return Graph(GraphManifest(location, read_only=read_only, fold=fold), actor=actor)

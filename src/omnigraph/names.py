@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from omnigraph.errors import OmniGraphError
 from omnigraph.manifest.layout import MAIN
 from omnigraph.manifest.tags import list_tags, read_tag
 
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from omnigraph.manifest.branches import Branch
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.manifest.tags import Tag
+    from omnigraph.versions.merge.merge import Merged
 
 
 class Branches:
@@ -36,6 +39,14 @@ class Branches:
         commits. Merge them first; with `force` it is deleted all the same.
         """
         self._manifest.delete_branch(name, force=force)
+
+    def delete_merged(self, merged: Merged) -> Merged:
+        """Remove the branch that was merged. The merge stands whether or not the branch can go."""
+        try:
+            self.delete(merged.source)
+        except OmniGraphError as error:
+            return replace(merged, kept_because=error.message)
+        return replace(merged, source_deleted=True)
 
     def __contains__(self, name: object) -> bool:
         return name in {each.name for each in self.list()}

@@ -250,8 +250,20 @@ def test_a_merge_reads_only_the_tables_that_changed(forked: Social) -> None:
 
 def test_the_source_can_be_deleted_with_the_merge(forked: Social) -> None:
     forked.do('insert Person { name: "Eve" }', "feature")
-    forked.graph.merge("feature", delete_branch=True)
+    assert forked.graph.merge("feature", delete_branch=True).source_deleted
     assert [each.name for each in forked.graph.branches.list()] == ["main"]
+    assert "Eve" in forked.people()
+
+
+def test_a_source_that_something_stands_on_is_merged_and_kept(forked: Social) -> None:
+    forked.do('insert Person { name: "Eve" }', "feature")
+    forked.graph.branches.create("child", from_="feature")
+
+    merged = forked.graph.merge("feature", delete_branch=True)
+
+    assert merged.kept_because is not None
+    assert "child" in merged.kept_because
+    assert not merged.source_deleted
     assert "Eve" in forked.people()
 
 

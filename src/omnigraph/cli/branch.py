@@ -10,10 +10,9 @@ from omnigraph.cli.options import Command, Group
 from omnigraph.cli.output import note, say, say_json
 from omnigraph.cli.scopes import actor, addressed
 from omnigraph.cli.settling import DryRun, Resolve, ResolveFile, Strict, resolver_of, say_conflicts
-from omnigraph.errors import InvalidInput, MergeConflicts, OmniGraphError
+from omnigraph.errors import InvalidInput, MergeConflicts
 
 if TYPE_CHECKING:
-    from omnigraph.graph import Graph
     from omnigraph.versions.merge.merge import Merged
 
 branch = typer.Typer(cls=Group, no_args_is_help=True, help="Make, list, merge and delete branches.")
@@ -110,38 +109,38 @@ def merge(
     settled = resolver_of(resolve, resolve_file)
     graph = addressed(uri).open()
     try:
-        merged = graph.merge(source, into=into, resolve=settled, by_property=not strict, dry_run=dry_run)
+        merged = graph.merge(
+            source, into=into, resolve=settled, by_property=not strict, dry_run=dry_run, delete_branch=delete_branch
+        )
     except MergeConflicts as conflicts:
         if json:
             from omnigraph.cli.wire import conflicts_json
 
             say_json(conflicts_json(conflicts))
         raise
-    _tell(merged, _deleted(graph, source) if delete_branch and not dry_run else {}, json=json, dry_run=dry_run)
+    _tell(merged, json=json, dry_run=dry_run)
 
 
-def _deleted(graph: "Graph", source: str) -> dict[str, Any]:
-    """The merge stands whether or not the branch can go."""
-    try:
-        graph.branches.delete(source)
-    except OmniGraphError as error:
-        return {"branch_deleted": False, "branch_delete_error": error.message}
-    return {"branch_deleted": True}
-
-
-def _tell(merged: "Merged", deleted: dict[str, Any], *, json: bool, dry_run: bool) -> None:
+def _tell(merged: "Merged", *, json: bool, dry_run: bool) -> None:
     from omnigraph.cli.wire import present
 
-    if "branch_delete_error" in deleted:
-        note(f"warning: branch {merged.source} was merged but not deleted: {deleted['branch_delete_error']}")
+    if merged.kept_because is not None:
+        note(f"warning: branch {merged.source} was merged but not deleted: {merged.kept_because}")
     if json:
         told = {"source": merged.source, "target": merged.target, "outcome": merged.kind, **present(actor_id=actor())}
-        say_json({**told, **deleted, **({"conflicts": len(merged.conflicts)} if dry_run else {})})
+        say_json({**told, **_fate(merged), **({"conflicts": len(merged.conflicts)} if dry_run else {})})
         return
     if dry_run:
         say(f"would merge {merged.source} into {merged.target}: {merged.kind}, {len(merged.conflicts)} conflicts")
         say_conflicts(merged.conflicts)
         return
     say(f"merged {merged.source} into {merged.target}: {merged.kind}")
-    if deleted.get("branch_deleted"):
+    if merged.source_deleted:
         say(f"deleted branch {merged.source}")
+
+
+def _fate(merged: "Merged") -> dict[str, Any]:
+    """What became of the source, when it was to be deleted."""
+    if merged.kept_because is not None:
+        return {"branch_deleted": False, "branch_delete_error": merged.kept_because}
+    return {"branch_deleted": True} if merged.source_deleted else {}

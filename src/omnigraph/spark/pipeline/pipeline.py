@@ -19,7 +19,6 @@ from omnigraph.spark.pipeline.parse import read_file, read_text
 from omnigraph.spark.pipeline.plan import PipelinePlan, SourcePlan, TypePlan
 from omnigraph.spark.pipeline.shape import FILES, Text
 from omnigraph.spark.pipeline.yaml_nodes import Findings
-from omnigraph.versions.merge.merge import Merge, Merged, MergeOptions
 from omnigraph.write.load.embedding import vectors_may_be_missing
 from omnigraph.write.load.sources import Input, LoadPlan, plan_load
 
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from omnigraph.spark.pipeline.mapping import Mapped
     from omnigraph.spark.pipeline.shape import PipelineFile, Source, TypeMapping
     from omnigraph.spark.pipeline.sources import Workspace
+    from omnigraph.versions.merge.merge import Merged
     from omnigraph.write.load.load import LoadSummary
 
 _DIRECT = ("parquet", "csv", "json", "orc")
@@ -232,14 +232,14 @@ class Pipeline:
         publish = self.file.publish
         if publish is None:
             return None
-        key = None if self.file.run_id is None else self.file.run_id.value
-        options = MergeOptions(resolver=publish.resolve, actor=actor or graph.actor, idempotency_key=key)
-        merged = Merge(
-            graph._manifest, graph.catalog, self.file.branch.value, publish.into.value, options
-        ).run()  # fmt: skip
-        if publish.delete_branch:
-            graph.branches.delete(self.file.branch.value)
-        return merged
+        return graph.merge(
+            self.file.branch.value,
+            into=publish.into.value,
+            resolve=publish.resolve,
+            actor=actor,
+            idempotency_key=None if self.file.run_id is None else self.file.run_id.value,
+            delete_branch=publish.delete_branch,
+        )
 
     def _told(self, graph: Graph, work: Workspace, mapped: list[Mapped]) -> PipelinePlan:
         file, publish = self.file, self.file.publish

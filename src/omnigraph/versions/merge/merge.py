@@ -37,7 +37,7 @@ class Merged:
     """What a merge did, or would do: per table, how many rows it puts and removes on the target.
 
     Of the tables in `adopted` no row is written: the target had not changed them, and takes the version that the source
-    has from the line that both have them from.
+    has from the line that both have them from. A source that was to be deleted and could not be is `kept_because`.
     """
 
     kind: Kind
@@ -48,6 +48,8 @@ class Merged:
     deletes: dict[str, int] = field(default_factory=dict)
     conflicts: tuple[Conflict, ...] = ()
     adopted: tuple[str, ...] = ()
+    source_deleted: bool = False
+    kept_because: str | None = None
 
 
 class Merge:
