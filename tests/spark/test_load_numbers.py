@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.language.schema.compile import compile_schema
-from omnigraph.spark.bulk import ledger
-from omnigraph.spark.bulk.drawing import IDS, Drawn, draw, draws_of
-from omnigraph.spark.bulk.hashing import joined, numbers_of, tuple_numbers
-from omnigraph.spark.bulk.ledger import Ledger
-from omnigraph.spark.bulk.sieve import among, sieve_of
+from omnigraph.spark.bulk.numbers import ledger
+from omnigraph.spark.bulk.numbers.drawing import IDS, Drawn, draw, draws_of
+from omnigraph.spark.bulk.numbers.hashing import joined, numbers_of, tuple_numbers
+from omnigraph.spark.bulk.numbers.ledger import Ledger
+from omnigraph.spark.bulk.numbers.sieve import among, sieve_of
 
 if TYPE_CHECKING:
     from pathlib import Path

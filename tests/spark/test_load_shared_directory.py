@@ -9,9 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from omnigraph.spark.bulk import operation, replacing
-from omnigraph.spark.bulk.ledger import SETTING, shared_directory
-from omnigraph.spark.bulk.staged import PieceFile
+from omnigraph.spark.bulk import operation
+from omnigraph.spark.bulk.numbers.ledger import SETTING, shared_directory
+from omnigraph.spark.bulk.pieces import replacing
+from omnigraph.spark.bulk.pieces.staged import PieceFile
 from spark.loading import make_graph, outcome_of, row_ids, small_tasks
 from spark.test_load_equality import _BASE, _INPUTS, same_outcome
 

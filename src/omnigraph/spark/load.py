@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from omnigraph.errors import InvalidInput
 from omnigraph.manifest.layout import MAIN
-from omnigraph.spark.bulk.ledger import shared_directory
+from omnigraph.spark.bulk.input.reading import Reading
+from omnigraph.spark.bulk.input.rejects import counts_of
+from omnigraph.spark.bulk.numbers.ledger import shared_directory
 from omnigraph.spark.bulk.operation import BulkLoad
-from omnigraph.spark.bulk.reading import Reading
-from omnigraph.spark.bulk.rejects import counts_of
 from omnigraph.spark.session import spark_session
 from omnigraph.world import REAL, World
 from omnigraph.write.commit import ANY_SCHEMA, AnySchema, Operation, Receipt, commit

@@ -20,11 +20,11 @@ from pyspark.sql.datasource import (
 
 from omnigraph.errors import InvalidInput, SchemaChanged
 from omnigraph.schema_contract import Schemas
+from omnigraph.spark.bulk.input.reading import Reading, frame_units, targets_of, write_frame
+from omnigraph.spark.bulk.input.units import store_settings
 from omnigraph.spark.bulk.operation import BulkLoad
-from omnigraph.spark.bulk.reading import Reading, frame_units, targets_of, write_frame
+from omnigraph.spark.bulk.pieces.writing import WriteJob
 from omnigraph.spark.bulk.sizes import Sizes
-from omnigraph.spark.bulk.units import store_settings
-from omnigraph.spark.bulk.writing import WriteJob
 from omnigraph.spark.this_process import this_process
 from omnigraph.world import REAL
 from omnigraph.write.commit import Operation, commit

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from omnigraph.spark.bulk.input_errors import reading_error, repeated_error, value_error
-from omnigraph.spark.bulk.offenders import Inquiry
+from omnigraph.spark.bulk.input.input_errors import reading_error, repeated_error, value_error
+from omnigraph.spark.bulk.input.rejects import write_rejects
+from omnigraph.spark.bulk.pieces.replacing import find_replacements, stage_merge
+from omnigraph.spark.bulk.pieces.staged import bring_files
 from omnigraph.spark.bulk.quarantine import sift
-from omnigraph.spark.bulk.questions import plan_questions
-from omnigraph.spark.bulk.rejects import write_rejects
-from omnigraph.spark.bulk.replacing import find_replacements, stage_merge
-from omnigraph.spark.bulk.staged import bring_files
-from omnigraph.spark.bulk.suspects import find_suspects
+from omnigraph.spark.bulk.rules.offenders import Inquiry
+from omnigraph.spark.bulk.rules.questions import plan_questions
+from omnigraph.spark.bulk.rules.suspects import find_suspects
 from omnigraph.spark.progress import progress_bar
 from omnigraph.store.staged_fragments import stage_content
 from omnigraph.store.staging import Staged, stage_fragments
@@ -24,9 +24,9 @@ from omnigraph.write.load.rows import rows_schema
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from omnigraph.spark.bulk.reading import Reading, Written
-    from omnigraph.spark.bulk.rejects import Reject
-    from omnigraph.spark.bulk.staged import StagedTable
+    from omnigraph.spark.bulk.input.reading import Reading, Written
+    from omnigraph.spark.bulk.input.rejects import Reject
+    from omnigraph.spark.bulk.pieces.staged import StagedTable
     from omnigraph.store.tables import Table
     from omnigraph.write.view import View
 

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, cast
 
 from omnigraph.errors import CardinalityViolation, InvalidInput, KeyConflict, OrphanEdge, UniqueViolation
-from omnigraph.spark.bulk.chunks import chunks_of
-from omnigraph.spark.bulk.dropping import without
-from omnigraph.spark.bulk.input_errors import FrameUnit
-from omnigraph.spark.bulk.offenders import Inquiry, Offender, Repeat
-from omnigraph.spark.bulk.questions import plan_questions
-from omnigraph.spark.bulk.rejects import Reject, reject_of, require_within
-from omnigraph.spark.bulk.sifting import sifted
-from omnigraph.spark.bulk.suspects import find_suspects
+from omnigraph.spark.bulk.input.chunks import chunks_of
+from omnigraph.spark.bulk.input.input_errors import FrameUnit
+from omnigraph.spark.bulk.input.rejects import Reject, reject_of, require_within
+from omnigraph.spark.bulk.input.sifting import sifted
+from omnigraph.spark.bulk.pieces.dropping import without
+from omnigraph.spark.bulk.rules.offenders import Inquiry, Offender, Repeat
+from omnigraph.spark.bulk.rules.questions import plan_questions
+from omnigraph.spark.bulk.rules.suspects import find_suspects
 from omnigraph.write.load.places import Place
 from omnigraph.write.load.rows import repeated_id
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from omnigraph.errors import OmniGraphError
-    from omnigraph.spark.bulk.reading import Reading, Written
-    from omnigraph.spark.bulk.staged import StagedTable
-    from omnigraph.spark.bulk.units import Unit
+    from omnigraph.spark.bulk.input.reading import Reading, Written
+    from omnigraph.spark.bulk.input.units import Unit
+    from omnigraph.spark.bulk.pieces.staged import StagedTable
     from omnigraph.write.load.places import Unit as Counted
     from omnigraph.write.view import View
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from omnigraph.spark.bulk.drawing import Drawn
-from omnigraph.spark.bulk.staged import PieceFile, piece_files
+from omnigraph.spark.bulk.numbers.drawing import Drawn
+from omnigraph.spark.bulk.pieces.staged import PieceFile, piece_files
 from omnigraph.spark.table_scan import ROWS_PER_TASK, TableScan, tasks_of
 from omnigraph.store.tables import ID
 from omnigraph.write.constraints.rules import EdgeCount, Endpoint, Unique, count_rule, endpoint_rules, unique_rules
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from omnigraph.language.schema.catalog import Catalog
-    from omnigraph.spark.bulk.ledger import Noted
-    from omnigraph.spark.bulk.staged import StagedTable
+    from omnigraph.spark.bulk.numbers.ledger import Noted
+    from omnigraph.spark.bulk.pieces.staged import StagedTable
     from omnigraph.write.load.load import Mode
     from omnigraph.write.view import View
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from omnigraph.spark.bulk.columns import BYTES, INT
 from omnigraph.spark.bulk.grouping import grouped_rows
-from omnigraph.spark.bulk.hashing import tuple_numbers
-from omnigraph.spark.bulk.noting import read_source
-from omnigraph.spark.bulk.sieve import among, sieve_of
-from omnigraph.spark.bulk.staged import PieceFile
+from omnigraph.spark.bulk.numbers.hashing import tuple_numbers
+from omnigraph.spark.bulk.numbers.noting import read_source
+from omnigraph.spark.bulk.numbers.sieve import among, sieve_of
+from omnigraph.spark.bulk.pieces.staged import PieceFile
 from omnigraph.spark.tasks import errors_of_tasks, one_task_each
 from omnigraph.store.tables import ID
 from omnigraph.write.same_value import row_numbers
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark.sql import SparkSession
 
-    from omnigraph.spark.bulk.questions import Source
+    from omnigraph.spark.bulk.rules.questions import Source
 
     Numbers = NDArray[np.uint64]
 

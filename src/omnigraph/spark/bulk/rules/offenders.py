@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import KeyConflict
-from omnigraph.spark.bulk.hashing import numbers_of
-from omnigraph.spark.bulk.looking import ORDER, Look, look
-from omnigraph.spark.bulk.questions import IdSpace, Moves
-from omnigraph.spark.bulk.suspects import HELD, MISCOUNTED, MISSING, REPEATED, STRANDED, TAKEN
+from omnigraph.spark.bulk.numbers.hashing import numbers_of
+from omnigraph.spark.bulk.rules.looking import ORDER, Look, look
+from omnigraph.spark.bulk.rules.questions import IdSpace, Moves
+from omnigraph.spark.bulk.rules.suspects import HELD, MISCOUNTED, MISSING, REPEATED, STRANDED, TAKEN
 from omnigraph.store.tables import ID
 from omnigraph.write.constraints.rules import EdgeCount, Unique, endpoint_rules
 from omnigraph.write.same_value import NO_VALUE, first_rows, one_array, tuple_codes, value_at
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     from omnigraph.errors import OmniGraphError
     from omnigraph.language.schema.catalog import Catalog
-    from omnigraph.spark.bulk.questions import Questions, Source
-    from omnigraph.spark.bulk.staged import StagedTable
-    from omnigraph.spark.bulk.suspects import Suspects
+    from omnigraph.spark.bulk.pieces.staged import StagedTable
+    from omnigraph.spark.bulk.rules.questions import Questions, Source
+    from omnigraph.spark.bulk.rules.suspects import Suspects
     from omnigraph.write.load.load import Mode
 
 

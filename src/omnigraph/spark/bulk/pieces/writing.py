@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from omnigraph.errors import EmbeddingFailed, OmniGraphError
 from omnigraph.language.schema.catalog import EdgeType
 from omnigraph.spark.bulk.columns import BYTES, INT, LONG, TEXT
-from omnigraph.spark.bulk.drawing import IDS, draw, draws_of
-from omnigraph.spark.bulk.ledger import Ledger
+from omnigraph.spark.bulk.numbers.drawing import IDS, draw, draws_of
+from omnigraph.spark.bulk.numbers.ledger import Ledger
 from omnigraph.spark.fragments import task_number, write_rows
 from omnigraph.store.tables import ID
 from omnigraph.world import World
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from omnigraph.embeddings.embeddings import Embeddings
     from omnigraph.language.schema.catalog import Catalog
-    from omnigraph.spark.bulk.ledger import Noted
+    from omnigraph.spark.bulk.numbers.ledger import Noted
     from omnigraph.spark.bulk.sizes import Sizes
     from omnigraph.spark.table_scan import TableScan
     from omnigraph.write.load.batches import Batch

@@ -15,7 +15,7 @@ import lance
 import pyarrow as pa
 from pyarrow import parquet
 
-from omnigraph.spark.bulk.undivided import undivided_files
+from omnigraph.spark.bulk.input.undivided import undivided_files
 from omnigraph.spark.source_files import SourceFile, resolved_options
 from omnigraph.spark.splits import Split, number_lines, plan_splits, read_blocks
 from omnigraph.store.lance_errors import lance_errors

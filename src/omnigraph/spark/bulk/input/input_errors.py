@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraph.errors import InvalidInput
-from omnigraph.spark.bulk.rejects import Reject
-from omnigraph.spark.bulk.units import read_unit
-from omnigraph.spark.bulk.writing import EDGE_IDS, READING, VALUES, VECTORS
+from omnigraph.spark.bulk.input.rejects import Reject
+from omnigraph.spark.bulk.input.units import read_unit
+from omnigraph.spark.bulk.pieces.writing import EDGE_IDS, READING, VALUES, VECTORS
 from omnigraph.write.load.places import Place
 from omnigraph.write.load.rows import repeated_id
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from omnigraph.errors import OmniGraphError
     from omnigraph.language.schema.catalog import Catalog
-    from omnigraph.spark.bulk.staged import StagedTable
-    from omnigraph.spark.bulk.units import Unit
+    from omnigraph.spark.bulk.input.units import Unit
+    from omnigraph.spark.bulk.pieces.staged import StagedTable
     from omnigraph.world import World
     from omnigraph.write.load.batches import Batch
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from omnigraph.embeddings.columns import expect_vectors
 from omnigraph.errors import ConstraintViolation, InvalidRecord, OmniGraphError
-from omnigraph.spark.bulk.input_errors import renumbered
-from omnigraph.spark.bulk.rejects import Reject, reject_of, require_within
-from omnigraph.spark.bulk.writing import READING, Sink, is_minted, result
+from omnigraph.spark.bulk.input.input_errors import renumbered
+from omnigraph.spark.bulk.input.rejects import Reject, reject_of, require_within
+from omnigraph.spark.bulk.pieces.writing import READING, Sink, is_minted, result
 from omnigraph.write.constraints.rules import type_of, value_rules
 from omnigraph.write.constraints.values import value_violations
 from omnigraph.write.load.identity import strict_ids
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from omnigraph.language.schema.catalog import Catalog
-    from omnigraph.spark.bulk.chunks import Chunk
-    from omnigraph.spark.bulk.writing import WriteJob
+    from omnigraph.spark.bulk.input.chunks import Chunk
+    from omnigraph.spark.bulk.pieces.writing import WriteJob
     from omnigraph.world import World
     from omnigraph.write.load.batches import Batch, GraphType
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from lance import FragmentMetadata
 
-    from omnigraph.spark.bulk.drawing import Drawn
-    from omnigraph.spark.bulk.ledger import Noted
+    from omnigraph.spark.bulk.numbers.drawing import Drawn
+    from omnigraph.spark.bulk.numbers.ledger import Noted
     from omnigraph.store.location import Location
     from omnigraph.store.tables import Table
     from omnigraph.write.load.batches import GraphType

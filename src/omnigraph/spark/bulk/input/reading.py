@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from omnigraph.spark.bulk.chunks import chunks_of, table_chunks
-from omnigraph.spark.bulk.drawing import draws_of
-from omnigraph.spark.bulk.following import follow_spellings, told_spellings
 from omnigraph.spark.bulk.grouping import grouped
-from omnigraph.spark.bulk.input_errors import FrameUnit, Told, told_errors, told_rejects
-from omnigraph.spark.bulk.sifting import write_sifted
+from omnigraph.spark.bulk.input.chunks import chunks_of, table_chunks
+from omnigraph.spark.bulk.input.following import follow_spellings, told_spellings
+from omnigraph.spark.bulk.input.input_errors import FrameUnit, Told, told_errors, told_rejects
+from omnigraph.spark.bulk.input.sifting import write_sifted
+from omnigraph.spark.bulk.input.units import Unit, plan_units, read_unit, store_settings
+from omnigraph.spark.bulk.numbers.drawing import draws_of
+from omnigraph.spark.bulk.pieces.staged import Piece, StagedTable
+from omnigraph.spark.bulk.pieces.writing import RESULT, Target, WriteJob, partition_unit, write_batches
 from omnigraph.spark.bulk.sizes import sizes_of
-from omnigraph.spark.bulk.staged import Piece, StagedTable
-from omnigraph.spark.bulk.units import Unit, plan_units, read_unit, store_settings
-from omnigraph.spark.bulk.writing import RESULT, Target, WriteJob, partition_unit, write_batches
 from omnigraph.spark.table_scan import TableScan
 from omnigraph.spark.tasks import errors_of_tasks, one_task_each
 from omnigraph.spark.types import spark_schema
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from omnigraph.embeddings.embeddings import Embeddings
     from omnigraph.language.schema.catalog import Catalog
     from omnigraph.manifest.snapshot import Snapshot, TableEntry
-    from omnigraph.spark.bulk.drawing import Drawn
-    from omnigraph.spark.bulk.ledger import Noted
-    from omnigraph.spark.bulk.rejects import Reject
+    from omnigraph.spark.bulk.input.rejects import Reject
+    from omnigraph.spark.bulk.numbers.drawing import Drawn
+    from omnigraph.spark.bulk.numbers.ledger import Noted
     from omnigraph.store.location import Location
     from omnigraph.world import World
     from omnigraph.write.load.batches import GraphType

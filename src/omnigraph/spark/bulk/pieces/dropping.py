@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.spark.bulk.columns import INT, TEXT
-from omnigraph.spark.bulk.staged import PieceFile, StagedTable, piece_files
+from omnigraph.spark.bulk.pieces.staged import PieceFile, StagedTable, piece_files
 from omnigraph.spark.fragments import write_rows
 from omnigraph.spark.tasks import errors_of_tasks, one_task_each
 from omnigraph.write.load.rows import rows_schema

@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from omnigraph.spark.bulk.columns import BYTES, INT
 from omnigraph.spark.bulk.grouping import grouped_rows
-from omnigraph.spark.bulk.hashing import joined
-from omnigraph.spark.bulk.noting import emitted, note_unread, read_part
-from omnigraph.spark.bulk.packed import packets, parts_for, shuffled
-from omnigraph.spark.bulk.questions import ASKED, GONE, KEPT, PUT, THERE, IdSpace, Moves
+from omnigraph.spark.bulk.numbers.hashing import joined
+from omnigraph.spark.bulk.numbers.noting import emitted, note_unread, read_part
+from omnigraph.spark.bulk.numbers.packed import packets, parts_for, shuffled
+from omnigraph.spark.bulk.rules.questions import ASKED, GONE, KEPT, PUT, THERE, IdSpace, Moves
 from omnigraph.spark.tasks import errors_of_tasks, one_task_each
 from omnigraph.write.constraints.rules import EdgeCount, Unique
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark.sql import DataFrame, SparkSession
 
-    from omnigraph.spark.bulk.packed import Collected
-    from omnigraph.spark.bulk.questions import Questions, Source, Space
+    from omnigraph.spark.bulk.numbers.packed import Collected
+    from omnigraph.spark.bulk.rules.questions import Questions, Source, Space
 
     Numbers = NDArray[np.uint64]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from omnigraph.spark.bulk.units import read_block, row_source
+from omnigraph.spark.bulk.input.units import read_block, row_source
 from omnigraph.spark.source_files import resolved_options
 from omnigraph.spark.splits import read_blocks
 from omnigraph.write.load.places import Place, Places
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from omnigraph.language.schema.catalog import Catalog
-    from omnigraph.spark.bulk.units import Unit
+    from omnigraph.spark.bulk.input.units import Unit
     from omnigraph.world import World
     from omnigraph.write.load.batches import Batch, GraphType
     from omnigraph.write.load.tabular import Convert

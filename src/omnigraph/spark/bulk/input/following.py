@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from omnigraph.errors import InvalidInput
 from omnigraph.language.schema.catalog import EdgeType
 from omnigraph.spark.bulk.columns import BYTES, LONG, TEXT
-from omnigraph.spark.bulk.input_errors import FrameUnit, Told, place_of
-from omnigraph.spark.bulk.staged import piece_files
-from omnigraph.spark.bulk.writing import READING, VALUES
+from omnigraph.spark.bulk.input.input_errors import FrameUnit, Told, place_of
+from omnigraph.spark.bulk.pieces.staged import piece_files
+from omnigraph.spark.bulk.pieces.writing import READING, VALUES
 from omnigraph.spark.fragments import write_rows
 from omnigraph.spark.tasks import errors_of_tasks, one_task_each
 from omnigraph.store.tables import ID
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from omnigraph.errors import OmniGraphError
-    from omnigraph.spark.bulk.reading import Reading, Written
-    from omnigraph.spark.bulk.staged import PieceFile, StagedTable
-    from omnigraph.spark.bulk.units import Unit
+    from omnigraph.spark.bulk.input.reading import Reading, Written
+    from omnigraph.spark.bulk.input.units import Unit
+    from omnigraph.spark.bulk.pieces.staged import PieceFile, StagedTable
 
 _FOUND = pa.schema([("piece", LONG), ("offset", LONG)])
 _MOVED = pa.schema([("piece", LONG), ("fragment", TEXT), ("error", BYTES)])

@@ -17,9 +17,9 @@ import pyarrow as pa
 from omnigraph.errors import CommitRejected
 from omnigraph.spark.bulk.columns import BYTES, INT, LONG, TEXT
 from omnigraph.spark.bulk.grouping import grouped_rows
-from omnigraph.spark.bulk.known_rows import SMALL_LOAD, id_chunks, known_rows, located, put_numbers, two_numbers
-from omnigraph.spark.bulk.packed import PACKET, Collected, collected, packets, parts_for
-from omnigraph.spark.bulk.staged import PieceFile, StagedTable, bring_files, piece_files
+from omnigraph.spark.bulk.numbers.packed import PACKET, Collected, collected, packets, parts_for
+from omnigraph.spark.bulk.pieces.known_rows import SMALL_LOAD, id_chunks, known_rows, located, put_numbers, two_numbers
+from omnigraph.spark.bulk.pieces.staged import PieceFile, StagedTable, bring_files, piece_files
 from omnigraph.spark.fragments import write_rows
 from omnigraph.spark.table_scan import ROWS_PER_TASK, TableScan, tasks_of
 from omnigraph.spark.tasks import errors_of_tasks, one_task_each

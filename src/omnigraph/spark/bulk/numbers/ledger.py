@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark.sql import SparkSession
 
-    from omnigraph.spark.bulk.drawing import Drawn
+    from omnigraph.spark.bulk.numbers.drawing import Drawn
 
     Numbers = NDArray[np.uint64]
 

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.spark.bulk.columns import BYTES
-from omnigraph.spark.bulk.drawing import IDS
 from omnigraph.spark.bulk.grouping import grouped_rows
-from omnigraph.spark.bulk.hashing import numbers_of, second_numbers_of
-from omnigraph.spark.bulk.noting import in_chunks
-from omnigraph.spark.bulk.sieve import among, sieve_of
+from omnigraph.spark.bulk.numbers.drawing import IDS
+from omnigraph.spark.bulk.numbers.hashing import numbers_of, second_numbers_of
+from omnigraph.spark.bulk.numbers.noting import in_chunks
+from omnigraph.spark.bulk.numbers.sieve import among, sieve_of
 from omnigraph.spark.table_scan import ROWS_PER_TASK, tasks_of
 from omnigraph.spark.tasks import errors_of_tasks, one_task_each
 from omnigraph.store.tables import ID
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark.sql import SparkSession
 
-    from omnigraph.spark.bulk.staged import PieceFile, StagedTable
+    from omnigraph.spark.bulk.pieces.staged import PieceFile, StagedTable
     from omnigraph.spark.table_scan import TableScan
     from omnigraph.write.same_value import Values
 

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.spark.bulk.columns import BYTES
-from omnigraph.spark.bulk.drawing import draw
 from omnigraph.spark.bulk.grouping import grouped_rows
-from omnigraph.spark.bulk.ledger import Ledger
-from omnigraph.spark.bulk.packed import joined_numbers
-from omnigraph.spark.bulk.questions import THERE
-from omnigraph.spark.bulk.sieve import Sieve, among, sieve_of
-from omnigraph.spark.bulk.staged import PieceFile
+from omnigraph.spark.bulk.numbers.drawing import draw
+from omnigraph.spark.bulk.numbers.ledger import Ledger
+from omnigraph.spark.bulk.numbers.packed import joined_numbers
+from omnigraph.spark.bulk.numbers.sieve import Sieve, among, sieve_of
+from omnigraph.spark.bulk.pieces.staged import PieceFile
+from omnigraph.spark.bulk.rules.questions import THERE
 from omnigraph.spark.tasks import errors_of_tasks, one_task_each
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark.sql import SparkSession
 
-    from omnigraph.spark.bulk.ledger import Noted
-    from omnigraph.spark.bulk.packed import Collected
-    from omnigraph.spark.bulk.questions import Emission, Questions, Source
+    from omnigraph.spark.bulk.numbers.ledger import Noted
+    from omnigraph.spark.bulk.numbers.packed import Collected
+    from omnigraph.spark.bulk.rules.questions import Emission, Questions, Source
 
     Numbers = NDArray[np.uint64]
 
