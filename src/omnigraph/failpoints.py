@@ -40,7 +40,7 @@ CATALOGUE = {
     "commit.before_publish": "all tables have moved, and nothing is visible",
     "commit.published": "everything is visible, and the sidecar still stands",
     "branch.before_reference": "the branch claim is held, and the branch is about to be made or removed",
-}  # fmt: skip
+}
 
 Action = Literal["kill", "raise", "lost", "delay"]
 _SPECIFICATION = re.compile(

@@ -51,14 +51,29 @@ _BY_TEXT: tuple[tuple[Trouble, tuple[str, ...]], ...] = (
     (Trouble.CONTENTION, ("Too many concurrent writers",)),
     (Trouble.DUPLICATE_KEY, ("Merge insert failed: found matching row", "Ambiguous merge inserts")),
     (Trouble.EXISTS, ("Dataset already exists", "Ref conflict error", "already exists, please specify a different")),
-    (Trouble.PERMISSION, ("AccessDenied", "Access Denied", "PermissionDenied", "Permission denied", "403 Forbidden",
-                          "SignatureDoesNotMatch", "InvalidAccessKeyId", "Unauthenticated")),
-    (Trouble.UNREACHABLE, ("NoSuchBucket", "error sending request", "Connection refused", "connection closed",
-                           "timed out", "dns error")),
-    (Trouble.NOT_FOUND, ("was not found", "Not found", "NotFound", "not found", "Ref not found", "No such file",
-                         "Not a directory")),
+    (
+        Trouble.PERMISSION,
+        (
+            "AccessDenied",
+            "Access Denied",
+            "PermissionDenied",
+            "Permission denied",
+            "403 Forbidden",
+            "SignatureDoesNotMatch",
+            "InvalidAccessKeyId",
+            "Unauthenticated",
+        ),
+    ),
+    (
+        Trouble.UNREACHABLE,
+        ("NoSuchBucket", "error sending request", "Connection refused", "connection closed", "timed out", "dns error"),
+    ),
+    (
+        Trouble.NOT_FOUND,
+        ("was not found", "Not found", "NotFound", "not found", "Ref not found", "No such file", "Not a directory"),
+    ),
     (Trouble.INVALID, ("Invalid user input", "Append with different schema", "KMeans cannot train")),
-)  # fmt: skip
+)
 
 
 def classify(error: BaseException, *, place: str = "") -> Trouble:

@@ -215,10 +215,16 @@ def create_table(
     try:
         for piece in rows or ():
             fragments += write_fragments(
-                piece, uri, schema=schema, mode="create", storage_options=storage_options,
-                data_storage_version=FILE_FORMAT, enable_stable_row_ids=True, max_rows_per_file=ROWS_PER_FILE,
+                piece,
+                uri,
+                schema=schema,
+                mode="create",
+                storage_options=storage_options,
+                data_storage_version=FILE_FORMAT,
+                enable_stable_row_ids=True,
+                max_rows_per_file=ROWS_PER_FILE,
                 allow_external_blob_outside_bases=True,
-            )  # fmt: skip
+            )
         return LanceDataset.commit(
             uri,
             LanceOperation.Overwrite(schema, fragments),

@@ -127,8 +127,9 @@ class Cleanup:
             done = self._drop_orphans(done, path, set(references), pinned)
             for branch in (MAIN, *(each.name for each in self.manifest.branches() if each.name in references)):
                 chosen = self._chosen(table_key, path, branch, pinned)
-                chosen -= {each["parent_version"] for each in references.values()
-                           if (each["parent_branch"] or MAIN) == branch}  # fmt: skip
+                chosen -= {
+                    each["parent_version"] for each in references.values() if (each["parent_branch"] or MAIN) == branch
+                }
                 done = self._collect(done, path, branch, sorted(chosen), claim)
         except OmniGraphError as error:
             return replace(done, error=str(error))
@@ -139,8 +140,11 @@ class Cleanup:
         line = self.manifest.line(branch)
         physical = physical_branch(branch)
         with line.lock:
-            history = [(entry.version, commit.created_at) for commit, entry in line.state.table_history(table_key)
-                       if entry.branch == physical]  # fmt: skip
+            history = [
+                (entry.version, commit.created_at)
+                for commit, entry in line.state.table_history(table_key)
+                if entry.branch == physical
+            ]
         history.sort()
         published = [version for version, _ in history]
         newest = self.manifest.stores.tables.open_newest(path, physical)

@@ -29,8 +29,12 @@ Item = TypeVar("Item")
 EDGES_PER_BLOCK = 4_000_000
 _EDGES, _DEGREES = range(2)
 _PACKET = pa.schema([("block", INT), ("role", INT), ("a", BYTES), ("b", BYTES)])
-_BLOCK = pa.schema([(name, INT if name == "block" else BYTES) for name in (
-    "block", "sources", "targets", "starts", "givers", "degrees")])  # fmt: skip
+_BLOCK = pa.schema(
+    [
+        (name, INT if name == "block" else BYTES)
+        for name in ("block", "sources", "targets", "starts", "givers", "degrees")
+    ]
+)
 _ANSWER = pa.schema([("at", BYTES), ("values", BYTES)])
 
 
@@ -70,8 +74,9 @@ def blocks_of(
         for src, dst in pairs(item):
             if both_ways:
                 apart = src != dst
-                yield from _cut(_EDGES, np.concatenate([src[apart], dst[apart]]),
-                                np.concatenate([dst[apart], src[apart]]), count)  # fmt: skip
+                yield from _cut(
+                    _EDGES, np.concatenate([src[apart], dst[apart]]), np.concatenate([dst[apart], src[apart]]), count
+                )
             else:
                 yield from _cut(_EDGES, src, dst, count)
                 givers, degrees = np.unique(src, return_counts=True)

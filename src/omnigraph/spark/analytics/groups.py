@@ -80,9 +80,11 @@ def _vote(both: DataFrame, labels: DataFrame) -> DataFrame:
     heard = both.join(labels.withColumnRenamed("v", "src"), "src").select(
         f.col("dst").alias("v"), "label", f.lit(None).cast("bigint").alias("own")
     )
-    votes = heard.union(labels.select("v", "label", own)).groupBy("v", "label").agg(
-        f.count("*").alias("votes"), f.max("own").alias("own")
-    )  # fmt: skip
+    votes = (
+        heard.union(labels.select("v", "label", own))
+        .groupBy("v", "label")
+        .agg(f.count("*").alias("votes"), f.max("own").alias("own"))
+    )
     ranked = f.max(f.struct("votes", (-f.col("label")).alias("smallest")))
     won = votes.groupBy("v").agg(ranked.alias("best"), f.max("own").alias("was"))
     return won.select("v", (-f.col("best.smallest")).alias("label"), "was")

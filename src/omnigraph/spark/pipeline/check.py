@@ -44,9 +44,7 @@ def _check_columns(mapping: TypeMapping, kind: NodeType | EdgeType, findings: Fi
         return
     given = {name.value for name, _ in mapping.columns} | {"src", "dst"}
     missing = [each for each in kind.rules.key if each not in given]
-    required = [
-        each.name for each in kind.properties.values() if not each.type.nullable and each.default is None
-    ]  # fmt: skip
+    required = [each.name for each in kind.properties.values() if not each.type.nullable and each.default is None]
     missing += [each for each in required if each not in given and each not in missing]
     if missing:
         findings.add(mapping.type, "P008", f"{kind.name} needs {', '.join(missing)}: map a column to it")

@@ -133,9 +133,7 @@ class Mapper:
         """The rows with the ids of the nodes at one end; null where there is none."""
         names = [name.value for name, _ in given.lookup]
         index = self._index(kind, names, nodes).toDF(end, *(f"known {name}" for name in names))
-        same = [
-            rows[f"`{end} {name}`"].cast(_spark_type(kind, name)) == index[f"`known {name}`"] for name in names
-        ]  # fmt: skip
+        same = [rows[f"`{end} {name}`"].cast(_spark_type(kind, name)) == index[f"`known {name}`"] for name in names]
         joined = rows.join(index, reduce(lambda one, other: one & other, same), "left")
         return joined.drop(*(f"known {name}" for name in names))
 
@@ -172,7 +170,7 @@ def refuse_unresolved(mapped: Mapped) -> None:
         message = f"{lost.count()} {kind.name} edges have no {node_type} at {end!r}: no {names} is {values}"
         raise OrphanEdge(
             message, type_name=kind.name, row_id="", end=end, node_type=node_type, node_id=str(first[0][0])
-        )  # fmt: skip
+        )
 
 
 def without_keys(mapped: Mapped) -> DataFrame:

@@ -243,9 +243,7 @@ class Pipeline:
 
     def _told(self, graph: Graph, work: Workspace, mapped: list[Mapped]) -> PipelinePlan:
         file, publish = self.file, self.file.publish
-        transforms = (
-            SourcePlan(each.name.value, "sql", _columns(work, each.name.value)) for each in file.transforms
-        )  # fmt: skip
+        transforms = (SourcePlan(each.name.value, "sql", _columns(work, each.name.value)) for each in file.transforms)
         return PipelinePlan(
             graph=graph.uri,
             mode=file.mode,

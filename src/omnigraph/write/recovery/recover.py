@@ -204,8 +204,11 @@ def _restore(manifest: GraphManifest, sidecar: Sidecar, seen: Observation) -> in
     if seen.last is not None and newest.version > seen.last:
         log.warning(
             "operation %s is undone: versions %s to %s of %s, which are not the graph's, go with it",
-            sidecar.operation_id, seen.last + 1, newest.version, seen.pin.table_key,
-        )  # fmt: skip
+            sidecar.operation_id,
+            seen.last + 1,
+            newest.version,
+            seen.pin.table_key,
+        )
     staged = stage_restore(newest, _before(seen))
     staged.transaction.uuid = _restore_uuid(sidecar, seen.pin)
     return commit_staged(staged, operation_id=sidecar.operation_id).version

@@ -214,10 +214,19 @@ def decode(data: bytes, *, path: str) -> Sidecar:
 _OWN = "omnigraph_python"
 _KNOWN = frozenset(
     {
-        "schema_version", "operation_id", "started_at", "branch", "actor_id", "writer_kind", "tables",
-        "merge_source_commit_id", "additional_registrations", "tombstones", _OWN,
+        "schema_version",
+        "operation_id",
+        "started_at",
+        "branch",
+        "actor_id",
+        "writer_kind",
+        "tables",
+        "merge_source_commit_id",
+        "additional_registrations",
+        "tombstones",
+        _OWN,
     }
-)  # fmt: skip
+)
 
 
 def _own_fields(sidecar: Sidecar) -> dict[str, Any]:
