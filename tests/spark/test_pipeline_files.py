@@ -91,7 +91,7 @@ errors: {path: rejects}
         (1, 7, "P002", "mode is append, merge or overwrite, not 'mrege'"),
         (3, 10, "P008", "branch 'main' cannot be merged into itself: load another"),
         (5, 8, "P004", "source raw reads csv: it needs path"),
-        (5, 22, "P003", "source raw has no 'pth': did you mean path?"),
+        (5, 22, "P003", "source raw has no 'pth': did you mean 'path'?"),
         (6, 3, "P002", "'bad-name' cannot be a name in SQL: use letters, digits and _"),
         (8, 20, "P006", "there is no source 'row'; there are raw, bad-name"),
         (8, 34, "P002", "columns is a mapping of names to values"),
@@ -129,7 +129,7 @@ errors: {path: rejects}
         ),
         (
             "mode: merge\nsources: {a: {format: table, table: t}}\nedges: {E: {source: a, to: {look: x}}}",
-            "<pipeline>:3:29: error[P003]: to of edge E has no 'look': did you mean lookup?",
+            "<pipeline>:3:29: error[P003]: to of edge E has no 'look': did you mean 'lookup'?",
         ),
     ],
 )
@@ -159,12 +159,12 @@ edges:
     with pytest.raises(PipelineError) as told:
         Pipeline.from_file(tmp_path / "bad.yaml").validate(graph)
     assert [(each.line, each.column, each.message) for each in told.value.diagnostics] == [
-        (4, 3, "the schema has no node type 'Persn': did you mean Person?"),
+        (4, 3, "the schema has no node type 'Persn': did you mean 'Person'?"),
         (5, 3, "City needs people: map a column to it"),
         (5, 42, "City has no property 'mayor'; it has name, people"),
-        (7, 36, "LivesIn has no property 'sinse': did you mean since?"),
+        (7, 36, "LivesIn has no property 'sinse': did you mean 'since'?"),
         (7, 63, "Person can be looked up by what is unique, (name) or (email), not by age"),
-        (7, 87, "City has no property 'nmae': did you mean name?"),
+        (7, 87, "City has no property 'nmae': did you mean 'name'?"),
     ]
     assert str(told.value).startswith(f"{tmp_path / 'bad.yaml'}:4:3: error[P007]:")
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from omnigraph.errors import InvalidInput
 from omnigraph.language.schema.catalog import Catalog, EdgeType, NodeType
+from omnigraph.language.suggestion import suggestion
 from omnigraph.read.export_values import BlobColumn, json_values
 from omnigraph.store.counting import count
 from omnigraph.store.lance_errors import lance_errors
@@ -52,7 +53,8 @@ def exported_types(catalog: Catalog, names: Sequence[str] | None) -> list[NodeTy
     wanted = {name: [each for each in known if _is_named(each, name)] for name in names}
     for name, found in wanted.items():
         if not found:
-            raise InvalidInput(f"the schema has no type {name!r} to export.")
+            near = suggestion(name, [*catalog.nodes, *catalog.edges], otherwise=".")
+            raise InvalidInput(f"the schema has no type {name!r} to export{near}")
     return [each for each in known if any(each in found for found in wanted.values())]
 
 

@@ -9,7 +9,6 @@ import math
 import re
 import struct
 from datetime import date, datetime
-from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -18,6 +17,7 @@ from omnigraph.language.query.checked import CheckedQuery, Parameter
 from omnigraph.language.query.expressions import ParameterValue
 from omnigraph.language.query.literals import INTEGER_RANGES, in_utc, parse_date, parse_datetime
 from omnigraph.language.schema.catalog import FLOATS, PropertyType
+from omnigraph.language.suggestion import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -65,9 +65,7 @@ def _finding(code: str, name: str, message: str) -> Diagnostic:
 
 
 def _unknown(checked: CheckedQuery | CheckedMutation, name: str, declared: Mapping[str, Parameter]) -> str:
-    close = get_close_matches(str(name), list(declared), n=1)
-    hint = f": did you mean '{close[0]}'?" if close else ""
-    return f"query '{checked.name}' declares no such parameter{hint}"
+    return f"query '{checked.name}' declares no such parameter{suggestion(name, declared)}"
 
 
 def _bind(parameter: Parameter, given: Mapping[str, object], mode: Mode) -> object:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from omnigraph.language.schema.catalog import EdgeType, NodeType
+from omnigraph.language.suggestion import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,5 +70,4 @@ def _check_lookup(pipeline: PipelineFile, end: End, kind: NodeType, findings: Fi
 
 def _named(name: Text, known: Iterable[str]) -> str:
     options = list(known)
-    close = get_close_matches(name.value, options, n=1)
-    return f"{name.value!r}" + (f": did you mean {close[0]}?" if close else f"; it has {', '.join(options)}")
+    return f"{name.value!r}" + suggestion(name.value, options, otherwise=f"; it has {', '.join(options)}")

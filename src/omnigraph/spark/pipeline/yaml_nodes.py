@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from omnigraph.errors import Diagnostic, PipelineError
 from omnigraph.language.diagnostics import Span, diagnostic
+from omnigraph.language.suggestion import suggestion
 from omnigraph.spark.pipeline.shape import Text
 
 if TYPE_CHECKING:
@@ -164,5 +164,4 @@ def texts_of(node: Node, what: str, findings: Findings) -> tuple[Text, ...]:
 
 
 def _hint(name: str, known: Sequence[str]) -> str:
-    close = get_close_matches(name, known, n=1)
-    return f": did you mean {close[0]}?" if close else f"; it has {', '.join(known)}"
+    return suggestion(name, known, otherwise=f"; it has {', '.join(known)}")

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.language.schema.catalog import EdgeType
+from omnigraph.language.suggestion import suggestion
 from omnigraph.write.load.batches import RESERVED, Batch, GraphType, batch_of_rows
 from omnigraph.write.load.json_objects import BadRecord
 from omnigraph.write.load.places import Places, Unit
@@ -150,14 +150,10 @@ def unknown_field(kind: GraphType, names: Iterable[str]) -> BadRecord:
     if isinstance(kind, EdgeType) and name in ("src", "dst"):
         text = f"the ends of an edge are `from` and `to`, not {shown(name)} in `data`"
         return BadRecord("reserved_field", text, type_name=kind.name, property_name=name)
-    close = get_close_matches(str(name), list(kind.properties), n=1)
-    hint = f": did you mean {shown(close[0])}?" if close else ""
-    text = f"{kind.name} has no property {shown(name)}{hint}"
+    text = f"{kind.name} has no property {shown(name)}{suggestion(name, kind.properties)}"
     return BadRecord("unknown_field", text, type_name=kind.name, property_name=name)
 
 
 def unknown_type(noun: str, name: str, known: Iterable[str]) -> str:
     """What to say about a type that the schema does not have."""
-    close = get_close_matches(name, list(known), n=1)
-    hint = f": did you mean {shown(close[0])}?" if close else ""
-    return f"the schema has no {noun} type {shown(name)}{hint}"
+    return f"the schema has no {noun} type {shown(name)}{suggestion(name, known)}"

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from omnigraph.language.query import expression_syntax as written
 from omnigraph.language.query.check.comparisons import field_condition
 from omnigraph.language.query.check.environment import ANONYMOUS
-from omnigraph.language.query.check.names import suggestion, visible
+from omnigraph.language.query.check.names import visible
 from omnigraph.language.query.checked import Variable
+from omnigraph.language.suggestion import suggestion
 
 if TYPE_CHECKING:
     from omnigraph.language.query import syntax

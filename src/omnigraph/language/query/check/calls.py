@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from omnigraph.language.query.check import aggregates, search
-from omnigraph.language.query.check.names import suggestion
 from omnigraph.language.query.expressions import Now
 from omnigraph.language.query.types import DATETIME
+from omnigraph.language.suggestion import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,10 +8,11 @@ from omnigraph.language.query import checked, syntax
 from omnigraph.language.query.check.assignments import assign
 from omnigraph.language.query.check.comparisons import condition
 from omnigraph.language.query.check.environment import Env, Row
-from omnigraph.language.query.check.names import suggestion, types_of
+from omnigraph.language.query.check.names import types_of
 from omnigraph.language.query.checked import Assignment, Target
 from omnigraph.language.query.types import STRING
 from omnigraph.language.schema.catalog import EdgeType, NodeType, PropertyType
+from omnigraph.language.suggestion import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

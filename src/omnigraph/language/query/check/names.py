@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from omnigraph.language.query import expressions as made
 from omnigraph.language.query.types import I64, STRING, EntityType, nullable
 from omnigraph.language.schema.catalog import PropertyType
+from omnigraph.language.suggestion import suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from omnigraph.language.query import expression_syntax as written
     from omnigraph.language.query.check.environment import Env, Known
@@ -95,12 +95,6 @@ def visible(catalog: Catalog, known: Known) -> Mapping[str, PropertyType]:
 def types_of(properties: Mapping[str, Property]) -> dict[str, PropertyType]:
     """The types of properties by name."""
     return {name: each.type for name, each in properties.items()}
-
-
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """`: did you mean 'x'?`, when something is close."""
-    close = get_close_matches(name, list(known), n=1)
-    return f": did you mean '{close[0]}'?" if close else ""
 
 
 def _known(env: Env, name: str) -> Known | None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 from omnigraph.language.query import checked
 from omnigraph.language.query.check.bindings import refuse_parameter
 from omnigraph.language.query.check.environment import ANONYMOUS
-from omnigraph.language.query.check.names import suggestion
 from omnigraph.language.query.checked import HOP_CAP, Hops, ShortestPath, Variable
+from omnigraph.language.suggestion import suggestion
 
 if TYPE_CHECKING:
     from omnigraph.language.query import syntax
