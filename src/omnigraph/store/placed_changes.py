@@ -21,6 +21,7 @@ from lance.fragment import write_fragments
 
 from omnigraph.store.filters import one_of, render
 from omnigraph.store.lance_errors import lance_errors
+from omnigraph.store.many_texts import are_among
 from omnigraph.store.staged_fragments import with_row_ids, without_rows
 from omnigraph.store.staging import Staged, refuse_removed_ids, refuse_repeated_ids
 from omnigraph.store.tables import ID, ROWS_PER_FILE
@@ -40,6 +41,7 @@ FEW_ROWS = 20_000
 KEPT_IDS_SPAN = 200_000
 SPAN_PER_ROW = 100
 _AT_ONCE = 2_000
+_IDS_AT_ONCE = 1_000_000
 _NO_IDS = pa.array([], pa.string())
 
 
@@ -90,13 +92,13 @@ def _places(table: Table, ids: pa.Array[Any]) -> pa.Table:
 
 
 def _places_of_many(table: Table, ids: pa.Array[Any]) -> pa.Table:
-    """The same by reading all ids, in pieces so large that making the set of wanted ones anew for each stays cheap."""
+    """The same by reading all ids, in pieces so large that numbering the wanted ones anew for each stays cheap."""
     columns = [ID, ROW_ID, ROW_ADDRESS]
     found = [table.schema_of(columns).empty_table()]
     held: list[pa.RecordBatch] = []
     for batch in table.scan(columns):
         held.append(batch)
-        if sum(each.num_rows for each in held) >= len(ids):
+        if sum(each.num_rows for each in held) >= max(len(ids), _IDS_AT_ONCE):
             found.append(_wanted(held, ids))
             held = []
     return pa.concat_tables([*found, _wanted(held, ids)] if held else found)
@@ -104,7 +106,9 @@ def _places_of_many(table: Table, ids: pa.Array[Any]) -> pa.Table:
 
 def _wanted(batches: list[pa.RecordBatch], ids: pa.Array[Any]) -> pa.Table:
     rows = pa.Table.from_batches(batches)
-    return rows.filter(pc.is_in(rows.column(ID), value_set=ids))
+    texts = _array(rows.column(ID))
+    wanted = are_among(texts, ids)
+    return rows.filter(pc.is_in(texts, value_set=ids) if wanted is None else wanted)
 
 
 def _predicate(table: Table, ids: Sequence[str]) -> str:

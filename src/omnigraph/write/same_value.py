@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.write.many_texts import MANY, are_among
+from omnigraph.store.many_texts import MANY, are_among
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
