@@ -1,12 +1,14 @@
 """What the pages show is what happens: their Python runs, their schemas compile, their queries parse, their links lead.
 
 A page's blocks are carried out in order, in one directory. `python` runs; `pg` is compiled; `gq` is parsed, and checked
-where the page has a whole schema before it; `file NAME` is written. What a page needs and a reader does not want to see
-stands in a comment, `<!--python … -->`, and runs in its place. (`console` blocks belong to tests/cli/test_guide.py.)
+where the page has a whole schema before it; `file NAME` is written; `sh` runs after the page's Python. What a page
+needs and a reader does not want to see stands in a comment, `<!--python … -->`, and runs in its place. (`console`
+blocks belong to tests/cli/test_guide.py.)
 """
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -16,6 +18,7 @@ import pytest
 
 from omnigraph.language.query import parse_queries
 from omnigraph.language.schema import compile_schema
+from omnigraph.world import REAL
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -54,6 +57,13 @@ def test_the_python_of_a_page_runs_as_it_is_written(page: Path, tmp_path: Path) 
         [sys.executable, "-c", _python(page)], cwd=tmp_path, capture_output=True, text=True, timeout=240
     )
     assert done.returncode == 0, done.stderr
+    commands = "".join(each["text"] for each in _blocks(page) if each["kind"] == "sh")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{REAL.environ['PATH']}"
+    environ = {**REAL.environ, "PATH": path, "OMNIGRAPH_EMBEDDINGS_MOCK": "1"}
+    shell = subprocess.run(
+        ["sh", "-euc", commands], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=240
+    )
+    assert shell.returncode == 0, shell.stderr
     if page.name == "README.md":
         assert "│ Grace  │" in done.stdout
         assert done.stdout.splitlines()[-2:] == ["merged", "[{'people': 3}]"]
