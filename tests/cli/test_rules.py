@@ -11,8 +11,6 @@ from typer.core import TyperGroup
 
 from cli.test_help import EVERY
 from omnigraph.cli.capabilities import FLAGS, applies
-from omnigraph.cli.consent import require_consent
-from omnigraph.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
     from cli.conftest import Ran
 
     Run = Callable[..., Ran]
+    Terminal = Callable[..., tuple[int, str]]
 
 S3 = "s3://no-such-bucket/graph.omni"
 RULES = {
@@ -213,30 +212,14 @@ def test_what_destroys_asks_before_it_looks(run: Run, label: str) -> None:
     [(["--yes"], None, True), ([], "yes", True), ([], "y", True), ([], "Y", True), ([], "no", False), ([], "", False)],
 )
 def test_consent_is_the_flag_or_the_answer_of_a_person(
-    monkeypatch: pytest.MonkeyPatch, flags: list[str], answer: str | None, is_done: bool
+    at_a_terminal: Terminal, flags: list[str], answer: str | None, is_done: bool
 ) -> None:
-    monkeypatch.setattr("omnigraph.cli.consent.given", lambda: _Given(yes=bool(flags)))
-    monkeypatch.setattr("sys.stdin", _Terminal(answer))
-    monkeypatch.setattr("omnigraph.cli.consent.typer.prompt", lambda *_args, **_kwargs: answer or "no")
+    # Whoever consents gets as far as the store, whose address is none.
+    code, shown = at_a_terminal(*DESTROYING["cleanup --confirm"], *flags, answer=answer, AWS_ENDPOINT_URL_S3="nowhere")
 
-    if is_done:
-        require_consent("cleanup", S3, is_local=False, json=False)
-        return
-    with pytest.raises(InvalidInput, match="nothing was changed"):
-        require_consent("cleanup", S3, is_local=False, json=False)
-
-
-class _Given:
-    def __init__(self, *, yes: bool) -> None:
-        self.yes = yes
-
-
-class _Terminal:
-    def __init__(self, answer: str | None) -> None:
-        self.answer = answer
-
-    def isatty(self) -> bool:
-        return self.answer is not None
+    assert code == 1
+    assert ("is not a URL" in shown) is is_done
+    assert ("nothing was changed" in shown) is not is_done
 
 
 ECHOING = {

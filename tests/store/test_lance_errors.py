@@ -117,6 +117,12 @@ def test_words_in_a_path_that_people_chose_say_nothing() -> None:
     assert type(translate(error, "opening", place="data/not found/AccessDenied/graph")) is StoreError
 
 
+def test_a_short_path_takes_no_letters_out_of_other_words() -> None:
+    error = OSError("Error performing GET http://127.0.0.1:1/b?prefix=g%2F__manifest: error sending request")
+
+    assert classify(error, place="g") is Trouble.UNREACHABLE
+
+
 def test_the_original_stays_as_the_cause_and_other_exceptions_pass() -> None:
     with pytest.raises(NotFound) as caught, lance_errors("opening"):
         raise ValueError("Dataset at path x was not found")

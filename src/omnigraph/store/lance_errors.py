@@ -5,6 +5,7 @@ The texts are pinned by tests/conformance, so an upgrade of pylance that changes
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -78,7 +79,8 @@ _BY_TEXT: tuple[tuple[Trouble, tuple[str, ...]], ...] = (
 
 def classify(error: BaseException, *, place: str = "") -> Trouble:
     """Sort an exception of Lance by its text. `place` is a path in it that people chose and that says nothing."""
-    text = str(error).replace(place, "") if place else str(error)
+    # As whole words: a graph called `g` must not take the letter out of `error sending request`.
+    text = re.sub(rf"(?<!\w){re.escape(place)}(?!\w)", "", str(error)) if place else str(error)
     if isinstance(error, CommitConflictError) and "is unknown" not in text:
         return Trouble.RETRYABLE if error.retryable else Trouble.INCOMPATIBLE
     for trouble, marks in _BY_TEXT:
