@@ -15,14 +15,14 @@ import pytest
 import omnigraph as og
 from omnigraph.world import REAL
 from spark.loading import make_graph, rows_of
+from spark.slow_rows import SLOW_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-# A load whose tasks take their time: each waits for a mark before it ends, so that somebody can be killed meanwhile.
-PROGRAM = """
+BEGIN = """
 import sys, time
 from pathlib import Path
 import omnigraph as og
@@ -31,19 +31,8 @@ from omnigraph.spark.session import spark_session, stop_session
 place, master = Path(sys.argv[1]), sys.argv[2]
 spark = spark_session(master=master, memory="1g", options={"spark.sql.shuffle.partitions": "2"})
 graph = og.open(place / "g")
-
-def slowly(batches):
-    from pyspark import TaskContext
-    (place / "started" / f"{TaskContext.get().partitionId()}-{time.time_ns()}").touch()
-    for batch in batches:
-        deadline = time.monotonic() + 120
-        while not (place / "go").exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        yield batch
-
-people = spark.range(0, 20_000, 1, 4).selectExpr("concat('p', id) as name", "cast(id % 90 as int) as age")
-people = people.mapInArrow(slowly, "name string, age int")
-knows = spark.range(0, 20_000, 1, 4).selectExpr("concat('p', id) as `from`", "concat('p', (id * 7) % 20000) as `to`")
+"""
+LOADED = """
 done = graph.load({"Person": people, "Knows": knows}, mode="append", spark=spark, idempotency_key="run-1")
 print(done.summary.rows, flush=True)
 stop_session(spark)
@@ -58,7 +47,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def start(place: Path, master: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-W", "ignore", "-c", PROGRAM, str(place), master]
+    command = [sys.executable, "-W", "ignore", "-c", BEGIN + SLOW_ROWS + LOADED, str(place), master]
     environment = {**REAL.environ, "OMNIGRAPH_SPARK_ARCHIVE": "use"}
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=place

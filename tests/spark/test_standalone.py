@@ -12,6 +12,7 @@ import pytest
 import omnigraph as og
 from omnigraph.world import REAL
 from spark.loading import make_graph, rows_of
+from spark.slow_rows import SLOW_ROWS
 from spark.standalone import standalone_cluster
 from spark.test_load_cluster import wait_until_tasks_run
 
@@ -41,20 +42,8 @@ people = spark.read.format("omnigraph").option("type", "Person").load(str(place 
 print([tuple(row) for row in people.selectExpr("count(*)", "sum(age)").collect()])
 stop_session(spark)
 """
-# Tasks wait for a mark before they end, so that somebody can be killed meanwhile.
-INTERRUPTED = """
-def slowly(batches):
-    from pyspark import TaskContext
-    (place / "started" / f"{TaskContext.get().partitionId()}-{time.time_ns()}").touch()
-    for batch in batches:
-        deadline = time.monotonic() + 120
-        while not (place / "go").exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        yield batch
 
-people = spark.range(0, 20_000, 1, 4).selectExpr("concat('p', id) as name", "cast(id % 90 as int) as age")
-people = people.mapInArrow(slowly, "name string, age int")
-knows = spark.range(0, 20_000, 1, 4).selectExpr("concat('p', id) as `from`", "concat('p', (id * 7) % 20000) as `to`")
+INTERRUPTED = """
 print(graph.load({"Person": people, "Knows": knows}, mode="append", spark=spark).summary.rows, flush=True)
 stop_session(spark)
 """
@@ -94,7 +83,7 @@ def test_a_standalone_cluster_finishes_a_load_whose_executor_was_killed(tmp_path
     before = len(graph.commits())
     (tmp_path / "started").mkdir()
     with standalone_cluster(tmp_path) as cluster:
-        program = start(INTERRUPTED, tmp_path, cluster.url)
+        program = start(SLOW_ROWS + INTERRUPTED, tmp_path, cluster.url)
         wait_until_tasks_run(tmp_path, 2, program)
         cluster.kill_an_executor()
         (tmp_path / "go").touch()

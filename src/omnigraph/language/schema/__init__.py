@@ -5,8 +5,9 @@ Importing this package loads nothing else of it: each name below brings its modu
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from omnigraph.language.lazy_names import names_from
 
 if TYPE_CHECKING:
     from omnigraph.language.schema.arrow import edge_arrow_schema, node_arrow_schema
@@ -81,9 +82,4 @@ _MODULES = {
     "table_indexes": "indexes",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    return found
+__getattr__ = names_from(__name__, _MODULES)
