@@ -15,7 +15,7 @@ $(STAMP): pyproject.toml constraints.txt
 
 # Two processes: a suite that starts servers and processes of its own gains nothing from more.
 test: install
-	$(BIN)/python -m pytest -m 'not slow' -n 2 --dist loadgroup --hypothesis-profile repeatable
+	$(BIN)/python -m pytest -m 'not slow' -n 2 --dist loadscope --hypothesis-profile repeatable
 
 test-fast: install
 	$(BIN)/python -m pytest -m 'not slow and not s3 and not spark'

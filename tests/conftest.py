@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 from servers.seaweed import Seaweed
 
@@ -14,18 +15,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from xdist.remote import Producer
+
 _numbers = itertools.count()
 
 # What lands is judged by the same examples every time; the slow tier draws new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where the tests run in two processes, a file stays in one of them, and so do all that share the Spark session."""
-    for item in items:
-        shares_spark = "spark" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("spark" if shares_spark else item.path.stem))
+class _ByFile(LoadScopeScheduling):
+    """Which of two processes runs what: a file stays in one of them, and so do all that share the Spark session."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return "spark" if file.startswith("tests/spark/") else file
+
+
+@pytest.hookimpl
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    return _ByFile(config, log)
 
 
 @pytest.fixture(scope="session")
