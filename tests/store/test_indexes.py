@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -249,3 +251,23 @@ def test_a_compaction_of_lances_own_is_readable_beside_ours(tmp_path: Path) -> N
 
 def test_only_the_vectors_of_a_large_table_are_cut_into_partitions() -> None:
     assert [vector_partitions(rows) for rows in (0, 1, 49_999, 50_000, 200_000)] == [1, 1, 1, 223, 447]
+
+
+def test_a_table_is_read_by_other_threads_while_its_index_is_built(tmp_path: Path) -> None:
+    table = made(open_store(str(tmp_path)), documents(0, 20_000))
+    built = threading.Event()
+
+    def read_until_built() -> int:
+        times = 0
+        while not built.is_set():
+            assert table.read(["id"], equal("rank", 3)).num_rows
+            times += 1
+        return times
+
+    with ThreadPoolExecutor(1) as readers:
+        reading = readers.submit(read_until_built)
+        try:
+            stage_indexes(table, [IndexSpec("text", "inverted", "text_idx")])
+        finally:
+            built.set()
+        assert reading.result(60)

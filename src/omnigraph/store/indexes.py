@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -95,7 +96,8 @@ def part_of_index(
         options = {"num_partitions": training.partitions, "metric": spec.metric}
         if training.centroids is not None:
             options["ivf_centroids"] = training.centroids
-    return dataset.create_index_uncommitted(
+    # Nobody else may use a handle while Lance builds with it, and ours are shared by threads.
+    return copy(dataset).create_index_uncommitted(
         spec.column, _LANCE_KIND[spec.kind], name=spec.name, fragment_ids=list(pieces), replace=True, **options
     )
 
