@@ -13,9 +13,11 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $(STAMP)
 
-# Two processes: a suite that starts servers and processes of its own gains nothing from more.
+# Two processes: a suite that starts servers and processes of its own gains nothing from more. A test that hangs where no
+# signal reaches it ends its process, which says where it stood; it is run once more.
+HANGS := -o faulthandler_timeout=330 -o faulthandler_exit_on_timeout=true --max-worker-restart 2
 test: install
-	$(BIN)/python -m pytest -m 'not slow' -n 2 --dist loadscope --hypothesis-profile repeatable
+	$(BIN)/python -m pytest -m 'not slow' -n 2 --dist loadscope $(HANGS) --hypothesis-profile repeatable
 
 test-fast: install
 	$(BIN)/python -m pytest -m 'not slow and not s3 and not spark'

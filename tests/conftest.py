@@ -36,6 +36,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
     return _ByFile(config, log)
 
 
+ENDED_ONCE = "ended once"
+_ended: set[str] = set()
+
+
+def pytest_handlecrashitem(crashitem: str, report: pytest.TestReport) -> None:
+    """A test that hangs is ended with its process, and its stacks are shown. It runs again, and then it must pass."""
+    if crashitem not in _ended:
+        _ended.add(crashitem)
+        report.outcome = ENDED_ONCE  # type: ignore[assignment]
+
+
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
+    return (ENDED_ONCE, "H", "ENDED ONCE") if report.outcome == ENDED_ONCE else None
+
+
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seaweed]:
     """A SeaweedFS, started for the first test that asks and killed at the end of the session."""
