@@ -23,7 +23,7 @@ _numbers = itertools.count()
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 
 
-class _ByFile(LoadScopeScheduling):
+class _ByFile(LoadScopeScheduling):  # type: ignore[misc]
     """Which of two processes runs what: a file stays in one of them, and so do all that share the Spark session."""
 
     def _split_scope(self, nodeid: str) -> str:
