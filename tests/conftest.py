@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from xdist.remote import Producer
+    from xdist.workermanage import WorkerController
 
 _numbers = itertools.count()
 
@@ -29,6 +30,19 @@ class _ByFile(LoadScopeScheduling):  # type: ignore[misc]
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
         return "spark" if file.startswith("tests/spark/") else file
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Files that a process had finished before it died are not handed out again: one that gets no other waits."""
+        work = self.assigned_work[node]
+        self.assigned_work[node] = {file: tests for file, tests in work.items() if not all(tests.values())}
+        left: str | None = super().remove_node(node)
+        return left
+
+    def schedule(self) -> None:
+        """A process begins a test when it knows what comes after it: a second file, or that there is none."""
+        super().schedule()
+        for node in self.nodes:
+            self._reschedule(node)
 
 
 @pytest.hookimpl
