@@ -21,7 +21,7 @@ import tempfile
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ from omnigraph.manifest.graph_manifest import GraphManifest, create_manifest
 from omnigraph.manifest.publisher import NewVersion, PublishRequest
 from omnigraph.store.location import parse_location
 from omnigraph.store.staging import Staged, commit_staged, stage_append, stage_upsert
+from omnigraph.store.tables import TableStore
 from omnigraph.world import REAL
 from omnigraph.write.commit import Operation, TableWrite, WriteSet, commit
 
@@ -215,21 +216,27 @@ def _build(uri: str, depth: int) -> None:
         graph.mutate(INSERT, {"n": f"p{number}"})
 
 
-def _flatness(where: Iterator[str], depths: Sequence[int], proxy: CountingProxy | None, place: str, kept: Path) -> None:
-    """Inserts and updates of one row after so many others, in graphs of all depths in turns."""
-    graphs = {}
+def _flatness(where: Iterator[str], depths: Sequence[int], proxy: CountingProxy | None, store: str, kept: Path) -> None:
+    """Inserts and updates of one row after so many others, in graphs of all depths in turns, and what Lance alone does.
+
+    The floors come last, on the same table: one row appended by a bare Lance commit, and a look for the newest version,
+    which every commit takes as well.
+    """
+    graphs, floors = {}, {}
     for depth in depths:
         source = kept_graph(kept, f"mutate-{depth}", partial(_build, depth=depth))
-        graphs[depth] = og.open(copy_graph(source, next(where)))
+        place = copy_graph(source, next(where))
+        graphs[depth], floors[depth] = og.open(place), BareTable(place)
         graphs[depth].mutate(INSERT, {"n": "first"})
-    print(f"| {place}: mutations before | mutation | ms | noise | mean ms | requests | mean requests |")
+    print(f"| {store}: mutations before | what | ms | noise | mean ms | requests | mean requests |")
     print("|---|---|---|---|---|---|---|")
-    for name, query in (("insert", INSERT), ("update", UPDATE)):
+    for name, query in (("insert", INSERT), ("update", UPDATE), ("bare commit", None), ("look at versions", "")):
         timings = {depth: Timings() for depth in depths}
         for number in range(DEPTH_ROUNDS):
             given = {"n": f"n{number}"} if query is INSERT else {"a": number}
             for depth, graph in graphs.items():
-                _time(timings[depth], partial(graph.mutate, query, given), proxy)
+                work: Callable[[], object] = partial(graph.mutate, query, given) if query else floors[depth].look
+                _time(timings[depth], partial(floors[depth].commit, number) if query is None else work, proxy)
         for depth, each in timings.items():
             mean = statistics.mean(each.requests) if each.requests else 0.0
             print(
@@ -237,6 +244,28 @@ def _flatness(where: Iterator[str], depths: Sequence[int], proxy: CountingProxy 
                 f"| {statistics.mean(each.seconds) * 1_000:.1f} | {each.typical_requests or '-'} | {mean:.1f} |",
                 flush=True,
             )
+
+
+class BareTable:
+    """The table of people of a graph, through Lance alone: from its first commit on, the graph is of no use."""
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri
+
+    @cached_property
+    def _table(self) -> Table:
+        entry = og.open(self._uri, read_only=True).snapshot()["node:Person"]
+        return TableStore(parse_location(self._uri)).open_newest(entry.path)
+
+    def commit(self, number: int) -> None:
+        """One row more."""
+        row = {"id": f"bare-{number}", "name": f"bare-{number}", "age": number}
+        rows = pa.Table.from_pylist([row], schema=self._table.schema)
+        self._table = commit_staged(stage_append(self._table, rows)).table
+
+    def look(self) -> None:
+        """Ask for the newest version."""
+        self._table.latest_version()
 
 
 def _report(case: Case, depth: int, bare: Timings, whole: Timings) -> None:

@@ -4,12 +4,13 @@
     python benchmarks/versions.py --large        of 10^7 as well
     python benchmarks/versions.py --rounds 9     more rounds than 5
     python benchmarks/versions.py --alone        without doltlite, which takes long to fill the largest tables
+    python benchmarks/versions.py --cpu          processor time, which other work on the machine changes little
 
 Each round makes a branch, writes one row on it (its first write), then changes 10 or 10,000 rows spread over the table,
 and one row on main, so that the merge is a real one; then it diffs the branch against main as it was, and merges it.
-The sizes take turns within a round. Times are lower quartiles in milliseconds; `ratio` is the largest table's by the
-smallest's; `noise` says how much higher the medians are, at worst. Indexes are built once, after the load; the rows of
-a diff are read.
+The sizes take turns within a round; tables are filled once and copied for each number of changes. Times are lower
+quartiles in milliseconds; `ratio` is the largest table's by the smallest's; `noise` says how much higher the medians
+are, at worst. Indexes are built once, after the load; the rows of a diff are read.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ except ImportError:
 
 import argparse
 import random
+import shutil
 import sqlite3
 import statistics
 import tempfile
@@ -34,7 +36,7 @@ import pyarrow as pa
 import omnigraph as og
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 SCHEMA = "node Person { name: String @key  age: I32?  city: String? }"
 STEPS = ("branch create", "first write on it", "diff", "merge")
@@ -43,15 +45,16 @@ STEPS = ("branch create", "first write on it", "diff", "merge")
 class Times:
     """How long each step took, by its name, the number of changed rows and the size of the table."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
         self.taken: dict[tuple[str, int, int], list[float]] = {}
 
     @contextmanager
     def of(self, step: str, changed: int, rows: int) -> Iterator[None]:
         """Time a step."""
-        start = time.perf_counter()
+        start = self.clock()
         yield
-        self.taken.setdefault((step, changed, rows), []).append((time.perf_counter() - start) * 1_000)
+        self.taken.setdefault((step, changed, rows), []).append((self.clock() - start) * 1_000)
 
     def lower(self, step: str, changed: int, rows: int) -> float:
         """The lower quartile."""
@@ -67,12 +70,17 @@ class OmniGraph:
 
     name = "omnigraph"
 
+    @staticmethod
+    def make(folder: Path, rows: int) -> None:
+        """Fill it."""
+        graph = og.init(folder / f"graph-{rows}", schema=SCHEMA)
+        for start in range(0, rows, 1_000_000):
+            graph.load({"Person": _people(range(start, min(rows, start + 1_000_000)), 1)}, mode="append")
+        graph.ensure_indices()
+
     def __init__(self, folder: Path, rows: int) -> None:
         self.rows = rows
-        self.graph = og.init(folder / f"graph-{rows}", schema=SCHEMA)
-        for start in range(0, rows, 1_000_000):
-            self.graph.load({"Person": _people(range(start, min(rows, start + 1_000_000)), 1)}, mode="append")
-        self.graph.ensure_indices()
+        self.graph = og.open(folder / f"graph-{rows}")
 
     def round(self, number: int, changed: list[int], times: Times) -> None:
         """One branch from its beginning to its end."""
@@ -104,14 +112,20 @@ class DoltLite:
 
     name = "doltlite"
 
+    @classmethod
+    def make(cls, folder: Path, rows: int) -> None:
+        """Fill it."""
+        made = cls(folder, rows)
+        made.base.execute("create table person(name text primary key, age int, city text)")
+        made._in_one(
+            "insert into person values (?, ?, ?)", ((_name(each), 1, f"city {each % 100}") for each in range(rows))
+        )
+        made._commit()
+        made.base.close()
+
     def __init__(self, folder: Path, rows: int) -> None:
         self.rows = rows
         self.base = sqlite3.connect(folder / f"dolt-{rows}.db", isolation_level=None)
-        self.base.execute("create table person(name text primary key, age int, city text)")
-        self._in_one(
-            "insert into person values (?, ?, ?)", ((_name(each), 1, f"city {each % 100}") for each in range(rows))
-        )
-        self._commit()
 
     def round(self, number: int, changed: list[int], times: Times) -> None:
         """The same on it."""
@@ -168,17 +182,25 @@ def _people(numbers: Any, age: int) -> pa.Table:
     )
 
 
-def _measure(kind: Any, folder: Path, sizes: list[int], changed: int, rounds: int) -> Times:
-    times, chance = Times(), random.Random(1)
-    place = folder / f"{kind.name}-{changed}"
+def _made(kind: Any, folder: Path, sizes: list[int]) -> Path:
+    """One of each size, filled once and copied for each number of changes."""
+    place = folder / kind.name
     place.mkdir()
+    for rows in sizes:
+        kind.make(place, rows)
+    return place
+
+
+def _measure(kind: Any, made: Path, sizes: list[int], changed: int, rounds: int, times: Times) -> None:
+    chance = random.Random(1)
+    place = made.with_name(f"{kind.name}-{changed}")
+    shutil.copytree(made, place)
     systems = [kind(place, rows) for rows in sizes]
     for turn in range(-1, rounds):
         for at, system in enumerate(systems):
             chosen = chance.sample(range(system.rows), min(changed, system.rows - 1))
             # The first round only warms up.
-            system.round(1_000 + turn * len(systems) + at, chosen, times if turn >= 0 else Times())
-    return times
+            system.round(1_000 + turn * len(systems) + at, chosen, times if turn >= 0 else Times(times.clock))
 
 
 def _print(name: str, times: Times, sizes: list[int], changed: int) -> None:
@@ -195,6 +217,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--large", action="store_true", help="a table of 10^7 rows, too")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--cpu", action="store_true", help="processor time instead of wall time")
     parser.add_argument("--alone", action="store_true", help="without the peer")
     parser.add_argument("--changes", type=int, nargs="*", default=[10, 10_000], help="how many rows are changed")
     parser.add_argument("--sizes", type=int, nargs="*", help="other sizes than 10^4, 10^5 and 10^6")
@@ -204,9 +227,12 @@ def main() -> None:
     print("|---" * (len(sizes) + 5) + "|")
     systems: list[Any] = [OmniGraph, *([DoltLite] if doltlite is not None and not options.alone else [])]
     with tempfile.TemporaryDirectory() as folder:
+        made = {kind.name: _made(kind, Path(folder), sizes) for kind in systems}
         for changed in options.changes:
             for kind in systems:
-                _print(kind.name, _measure(kind, Path(folder), sizes, changed, options.rounds), sizes, changed)
+                times = Times(time.process_time if options.cpu else time.perf_counter)
+                _measure(kind, made[kind.name], sizes, changed, options.rounds, times)
+                _print(kind.name, times, sizes, changed)
     if doltlite is None:
         print("\ndoltlite is not installed (pip install 'omnigraph[bench]'): left out.")
 

@@ -272,6 +272,8 @@ class Graph:
         idempotency_key: str | None = None,
         dry_run: bool = False,
         delete_branch: bool = False,
+        engine: Literal["auto", "local", "spark"] = "auto",
+        spark: SparkSession | None = None,
     ) -> Merged:
         """Merge a branch into another as one commit with two parents.
 
@@ -280,16 +282,23 @@ class Graph:
         `table_key/id` to one of them, or a function of the conflict; whatever is left is `MergeConflicts`, and nothing
         is written. `dry_run` only tells what would happen. `delete_branch`: the source goes afterwards; when something
         stands on it, it stays, and the answer says why. An `idempotency_key` is merged under once.
-        """
-        from omnigraph.versions.merge.merge import Merge, MergeOptions
-        from omnigraph.versions.merge.reshaping import merged_schema
+        States of different schemas meet in the later one, and the target has it afterwards.
 
-        catalog, reshaping = merged_schema(self._manifest, self._schemas, source, into)
-        options = MergeOptions(by_property, resolve, actor or self.actor, idempotency_key)
-        merge = Merge(self._manifest, catalog, source, into, options, reshaping)
+        Memory is bounded: more than 64 MiB of changed rows are settled in pieces that wait on disk, or by Spark tasks.
+        `engine`: `spark` has every merge worked on there, `auto` large ones where a session (`spark`) is there.
+        """
+        from omnigraph.merging import workshop
+        from omnigraph.versions.merge.merge import Merge, MergeOptions
+
+        def attempt(_: str | None) -> Merged:
+            merge = Merge(self._manifest, self._schemas, source, into, options)
+            return merge.preview() if dry_run else merge.run()
+
+        with workshop(engine, spark, self._manifest.world, dry_run=dry_run) as large:
+            options = MergeOptions(by_property, resolve, actor or self.actor, idempotency_key, large)
+            done = self._schemas.attempt(into, attempt)
         if dry_run:
-            return merge.preview()
-        done = merge.run()
+            return done
         return self.branches.delete_merged(done) if delete_branch else done
 
     def diff(self, before: str, after: str) -> GraphDiff:
@@ -534,12 +543,14 @@ class Graph:
         What was changed again since is a conflict, settled by `resolve` as in a merge: `"ours"` is the branch as it is,
         `"theirs"` as it was before the commit. Whatever is left is `RevertConflicts`, and nothing is written.
         """
+        from omnigraph.merging import workshop
         from omnigraph.versions.merge.reconcile import Settings
         from omnigraph.versions.revert import Revert
 
-        settings = Settings(by_property=by_property, resolver=resolve)
-        revert = Revert(self._manifest, self.catalog, commit_id, branch, settings)
-        return revert.preview() if dry_run else revert.run(actor or self.actor)
+        with workshop("local", None, self._manifest.world) as large:
+            settings = Settings(by_property=by_property, resolver=resolve, workshop=large)
+            revert = Revert(self._manifest, self.catalog, commit_id, branch, settings)
+            return revert.preview() if dry_run else revert.run(actor or self.actor)
 
     def commits(self, *, branch: str = MAIN) -> list[GraphCommit]:
         """The history of a branch, the newest commit first."""

@@ -228,3 +228,25 @@ def test_strict_merges_take_no_two_changes_of_one_entity(run: Run, place: Path) 
     assert refused.code == 1
     assert "DivergentUpdate" in refused.err
     assert run("branch", "merge", "review", "--uri", "towns.omni").code == 0
+
+
+def test_a_merge_tells_what_becomes_of_a_schema_and_of_values_that_have_no_place_in_it(run: Run, place: Path) -> None:
+    (place / "towns.pg").write_text("node Town { name: String @key  people: I32?  mayor: String? }\n")
+    (place / "later.pg").write_text("node Town { name: String @key  people: I64? }\n")
+    run("init", "--schema", "towns.pg", "towns.omni")
+    run("mutate", "-e", 'query q() { insert Town { name: "Turin" } }', "--store", "towns.omni")
+    before = _head(run, "towns.omni")
+    assert run("schema", "apply", "--schema", "later.pg", "towns.omni").code == 0
+    run("branch", "create", "past", "--uri", "towns.omni", "--at", before)
+    text = 'query q() { insert Town { name: "Bari", mayor: "Ada" } }'
+    assert run("mutate", "-e", text, "--store", "towns.omni", "--branch", "past").code == 0
+    merge = ("branch", "merge", "main", "--into", "past", "--uri", "towns.omni")
+    assert run(*merge, "--dry-run").out.splitlines() == [
+        "schema of past: widen_property: type_kind node, type_name Town, property_name people, from I32, to I64",
+        "schema of past: drop_property: type_kind node, type_name Town, property_name mayor, mode soft",
+        "would leave out node:Town.mayor of 1 row",
+        "would merge main into past: merged, 0 conflicts",
+    ]
+    told = json.loads(run(*merge, "--json").out)
+    assert [each["kind"] for each in told["schema_steps"]] == ["widen_property", "drop_property"]
+    assert told["left_out"] == {"node:Town.mayor": 1}

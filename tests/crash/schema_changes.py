@@ -48,6 +48,28 @@ def change(uri: str, schema: str, allow_data_loss: bool = False) -> None:
     report("done")
 
 
+def build_behind(uri: str) -> None:
+    """`past` began before main's schema changed. Of its tables one is moved, one rewritten, one made, one dropped."""
+    build(uri)
+    graph = og.open(uri)
+    before = graph.commits()[0].id
+    graph.apply_schema(AFTER)
+    graph.mutate('query q() { insert Human { name: "eve", score: 2.0 } insert City { name: "Oslo", size: 1 } }')
+    graph.branches.create("past", commit_id=before)
+    graph.mutate('query q() { insert Person { name: "dan", age: 50 } insert City { name: "Bonn" } }', branch="past")
+    graph.mutate('query q() { insert LivesIn { from: "dan", to: "Bonn" } }', branch="past")
+
+
+def take(uri: str) -> None:
+    """Bring main's schema to `past` with a merge, in this process, and tell whether it was done."""
+    try:
+        og.open(uri).merge("main", into="past")
+    except (OmniGraphError, InjectedFaultError) as error:
+        report(f"failed: {type(error).__name__}")
+        return
+    report("done")
+
+
 def keep_inserting(uri: str, times: int) -> list[str]:
     """A writer that knows the old names only until it is told of the new ones."""
     graph = og.open(uri)
@@ -59,6 +81,22 @@ def keep_inserting(uri: str, times: int) -> list[str]:
             graph.mutate(text)
         except OmniGraphError:
             graph.refresh()
+            continue
+        told.append(f"new-{number}")
+        report(number)
+    return told
+
+
+def keep_inserting_behind(uri: str, times: int) -> list[str]:
+    """A writer to `past`, which knows the old names until the branch has the new ones."""
+    graph = og.open(uri)
+    told = []
+    for number in range(times):
+        graph.refresh()
+        kind = "Human" if "node:Human" in graph.snapshot(branch="past").tables else "Person"
+        try:
+            graph.mutate(f'query q() {{ insert {kind} {{ name: "new-{number}" }} }}', branch="past")
+        except OmniGraphError:
             continue
         told.append(f"new-{number}")
         report(number)

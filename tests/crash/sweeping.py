@@ -82,6 +82,18 @@ def sweep_workload(
         tally.violations += [f"{name}, re-opened: {each}" for each in _wrong_after_open(scene.uri, allowed)]
 
 
+def sweep_all(
+    scene: Scene, zygote: Zygote, these: Sequence[tuple[str, ...]], failpoint: str = "store.write=kill"
+) -> None:
+    """Cut several workloads everywhere; nothing may go wrong."""
+    tally = Tally()
+    for workload in these:
+        sweep_workload(scene, zygote, workload, tally, failpoint)
+    print(tally)
+    assert tally.cuts > 0
+    assert tally.violations == []
+
+
 def _run(zygote: Zygote, uri: str, workload: Sequence[str], failpoints: str) -> tuple[int, bool]:
     """How many operations were acknowledged, and whether the workload came to its end."""
     child = zygote.start(workloads.run, uri, tuple(workload), failpoints=failpoints)

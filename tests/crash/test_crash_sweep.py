@@ -10,7 +10,7 @@ import pytest
 
 import omnigraph as og
 from crash import workloads
-from crash.sweeping import Scene, Tally, sweep_workload
+from crash.sweeping import Scene, sweep_all
 from crash.workloads import OPERATIONS, seen, unsettled
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ BOUNDED = [
     ("first_write_to_a_branch",),
     ("delete", "create_branch"),
     ("merge",),
+    ("merge_in_pieces",),
     ("revert", "tag"),
     ("insert_in_three_tables", "merge_from_main"),
     ("insert", "catch_up"),
@@ -38,36 +39,42 @@ def scene(tmp_path: Path) -> Scene:
 
 
 def test_a_few_workloads_killed_at_every_step(scene: Scene, zygote: Zygote) -> None:
-    _sweep(scene, zygote, BOUNDED)
+    sweep_all(scene, zygote, BOUNDED)
 
 
 def test_lost_acknowledgements_instead_of_kills(scene: Scene, zygote: Zygote) -> None:
-    _sweep(scene, zygote, [("insert_in_three_tables",)], "table.committed=lost")
+    sweep_all(scene, zygote, [("insert_in_three_tables",)], "table.committed=lost")
 
 
 def test_failures_instead_of_kills(scene: Scene, zygote: Zygote) -> None:
-    _sweep(scene, zygote, [("insert_in_three_tables",)], "store.write=raise")
+    sweep_all(scene, zygote, [("insert_in_three_tables",)], "store.write=raise")
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("first", OPERATIONS)
 def test_every_operation_and_every_pair_killed_at_every_step(scene: Scene, zygote: Zygote, first: str) -> None:
-    _sweep(scene, zygote, [(first,), *((first, second) for second in OPERATIONS)])
+    sweep_all(scene, zygote, [(first,), *((first, second) for second in OPERATIONS)])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+def test_a_merge_in_pieces_after_every_operation_killed_at_every_step(scene: Scene, zygote: Zygote) -> None:
+    sweep_all(scene, zygote, [(first, "merge_in_pieces") for first in OPERATIONS])
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
 def test_some_of_the_triples_killed_at_every_step(scene: Scene, zygote: Zygote) -> None:
     triples = list(itertools.product(OPERATIONS, repeat=3))
-    _sweep(scene, zygote, random.Random(4).sample(triples, TRIPLES))
+    sweep_all(scene, zygote, random.Random(4).sample(triples, TRIPLES))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("failpoint", ["table.committed=lost", "store.write=raise"])
 def test_every_operation_with_other_faults(scene: Scene, zygote: Zygote, failpoint: str) -> None:
-    _sweep(scene, zygote, [(each,) for each in OPERATIONS], failpoint)
+    sweep_all(scene, zygote, [(each,) for each in OPERATIONS], failpoint)
 
 
 def test_kills_while_another_process_goes_on_writing(scene: Scene, zygote: Zygote) -> None:
@@ -92,12 +99,3 @@ def test_kills_while_another_process_goes_on_writing(scene: Scene, zygote: Zygot
 
 
 _PLACES = (("node:Person", "name"), ("edge:Knows", "src"), ("edge:LivesIn", "src"))
-
-
-def _sweep(scene: Scene, zygote: Zygote, these: list[tuple[str, ...]], failpoint: str = "store.write=kill") -> None:
-    tally = Tally()
-    for workload in these:
-        sweep_workload(scene, zygote, workload, tally, failpoint)
-    print(tally)
-    assert tally.cuts > 0
-    assert tally.violations == []

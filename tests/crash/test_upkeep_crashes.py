@@ -9,7 +9,7 @@ import pytest
 
 import omnigraph as og
 from crash import workloads
-from crash.sweeping import Scene, Tally, sweep_workload
+from crash.sweeping import Scene, sweep_all
 from crash.workloads import UPKEEP, seen, unsettled
 
 if TYPE_CHECKING:
@@ -27,26 +27,17 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
 
 
-def sweep(scene: Scene, zygote: Zygote, these: list[tuple[str, ...]], failpoint: str = "store.write=kill") -> None:
-    tally = Tally()
-    for workload in these:
-        sweep_workload(scene, zygote, workload, tally, failpoint)
-    print(tally)
-    assert tally.cuts > 0
-    assert tally.violations == []
-
-
 def test_a_write_that_folds_killed_at_every_step(scene: Scene, zygote: Zygote) -> None:
-    sweep(scene, zygote, [("insert_and_fold",)])
+    sweep_all(scene, zygote, [("insert_and_fold",)])
 
 
 def test_optimizing_a_branch_killed_at_every_step(scene: Scene, zygote: Zygote) -> None:
-    sweep(scene, zygote, [("optimize_a_branch",)])
+    sweep_all(scene, zygote, [("optimize_a_branch",)])
 
 
 @pytest.mark.slow
 def test_a_cleanup_killed_at_every_step(scene: Scene, zygote: Zygote) -> None:
-    sweep(scene, zygote, [("cleanup",)])
+    sweep_all(scene, zygote, [("cleanup",)])
 
 
 @pytest.mark.slow
@@ -56,14 +47,14 @@ def test_all_upkeep_before_and_after_other_operations_killed_at_every_step(
     scene: Scene, zygote: Zygote, upkeep: str
 ) -> None:
     before = [(upkeep, each) for each in (*OTHERS, *UPKEEP) if each != upkeep]
-    sweep(scene, zygote, [(upkeep,), *before, *((each, upkeep) for each in OTHERS)])
+    sweep_all(scene, zygote, [(upkeep,), *before, *((each, upkeep) for each in OTHERS)])
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("failpoint", ["table.committed=lost", "store.write=raise"])
 def test_all_upkeep_with_other_faults(scene: Scene, zygote: Zygote, failpoint: str) -> None:
-    sweep(scene, zygote, [("insert_and_fold",), ("optimize",), ("cleanup",), ("insert", "optimize")], failpoint)
+    sweep_all(scene, zygote, [("insert_and_fold",), ("optimize",), ("cleanup",), ("insert", "optimize")], failpoint)
 
 
 def test_a_repair_killed_at_every_step_can_be_run_again(scene: Scene, zygote: Zygote) -> None:

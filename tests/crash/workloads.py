@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import omnigraph as og
 from crash.zygote_process import report
+from omnigraph import merging
 from omnigraph.errors import OmniGraphError
 from omnigraph.failpoints import InjectedFaultError
 from omnigraph.manifest.layout import physical_branch
 from omnigraph.store.compaction import FoldPolicy
+from omnigraph.versions.merge.large.budget import MergeBudget
 from omnigraph.write.recovery.sidecar import PREFIX
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ def build(uri: str) -> og.Graph:
     people = [{"type": "Person", "data": {"name": name, "age": 30}} for name in ("ada", "bo", "cy", "victim")]
     knows: list[dict[str, object]] = [{"edge": "Knows", "from": "ada", "to": to, "data": {}} for to in ("bo", "victim")]
     graph.load([*people, {"type": "City", "data": {"name": "Rome"}}, *knows], mode="append")
+    graph.mutate('query q() { insert Person { name: "newest" } }')
     graph.branches.create("side")
     graph.branches.create("fresh")
     graph.mutate('query q() { insert Person { name: "sid" } insert Knows { from: "ada", to: "sid" } }', branch="side")
@@ -80,6 +83,15 @@ def first_write_to_a_branch(graph: og.Graph, number: int) -> None:
 
 def merge(graph: og.Graph, number: int) -> None:
     graph.merge("side")
+
+
+def merge_in_pieces(graph: og.Graph, number: int) -> None:
+    """A merge that is too large for memory, as every merge is then; each part of it is a piece."""
+    held, merging.BUDGET = merging.BUDGET, MergeBudget(bytes=0)
+    try:
+        graph.merge("side", engine="local")
+    finally:
+        merging.BUDGET = held
 
 
 def merge_from_main(graph: og.Graph, number: int) -> None:
@@ -140,7 +152,9 @@ def repair(graph: og.Graph, number: int) -> None:
 UPKEEP: dict[str, Callable[[og.Graph, int], None]] = {
     each.__name__: each for each in (insert_and_fold, optimize, optimize_a_branch, cleanup, repair)
 }
-EVERY = {**OPERATIONS, **UPKEEP}
+# The same for a reader as `merge`, by another way.
+LARGE: dict[str, Callable[[og.Graph, int], None]] = {"merge_in_pieces": merge_in_pieces}
+EVERY = {**OPERATIONS, **UPKEEP, **LARGE}
 
 
 def run(uri: str, workload: Sequence[str]) -> None:

@@ -47,7 +47,7 @@ FILES = {
 BLUEPRINT = Blueprint(FILES, SCHEMAS)
 # Tidies so often that a short test sees it: every few publishes, keeping hardly any old version.
 EAGER = UpkeepPolicy(small_fragments=3, rows_per_fragment=24, versions=6, keep_versions=3, settled_seconds=0)
-NEVER = UpkeepPolicy(small_fragments=10**9)
+NEVER = UpkeepPolicy(small_fragments=10**9, tail_rows=10**9)
 
 _numbers = itertools.count()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -12,7 +13,7 @@ import lance
 import pytest
 
 from manifest import works
-from manifest.graphs import AUTHOR, EAGER, NEVER, PAPER, chain, create, publish_next, reopen
+from manifest.graphs import AUTHOR, EAGER, NEVER, PAPER, chain, create, dataset_of, publish_next, reopen
 from omnigraph import failpoints
 from omnigraph.errors import StoreError
 from omnigraph.failpoints import InjectedFaultError
@@ -206,6 +207,15 @@ def test_the_newest_stay_and_only_their_files(graph: GraphManifest, uri: str) ->
     assert len(files_of(uri, "_versions")) == len(files_of(uri, "_transactions")) == 3
     named = {file for version in versions_of(graph) for file in graph.line().names.of(version) or ()}
     assert {f"data/{each}" for each in files_of(uri, "data")} == named
+
+
+def test_three_stay_however_few_are_asked_for(graph: GraphManifest, uri: str) -> None:
+    """So that one of them is a publish: a compaction has no lock that a publish which slept would meet."""
+    busy = reopen(uri, upkeep=replace(EAGER, versions=1, keep_versions=1))
+    for _ in range(12):
+        publish_next(busy)
+    collect(busy.line(), busy.upkeep)
+    assert len(dataset_of(graph).versions()) == 3
 
 
 def test_versions_younger_than_a_commit_may_take_stay_however_many_they_are(graph: GraphManifest, uri: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from manifest.earlier_release import publish_as_before
 from manifest.graphs import (
     AUTHOR,
     EAGER,
@@ -229,7 +230,8 @@ def test_rows_as_old_releases_left_them_are_dated_by_their_last_change(tmp_path:
     """Lance up to 6.0.1 said 1 for the creation of every row that a keyed write inserted."""
     uri = str(tmp_path / "g")
     graph = create(uri)
-    published = [publish_next(graph).commit.id for _ in range(4)]
+    published = [publish_as_before(graph, AUTHOR) for _ in range(4)]
+    graph.snapshot()
     expected = [told(graph.snapshot_of(each)) for each in published]
     forget_creation(f"{uri}/{MANIFEST}")
     old = reopen(uri, upkeep=EAGER)

@@ -55,9 +55,11 @@ class Outcome:
 
 
 @contextmanager
-def small_tasks(spark: SparkSession, *, split_bytes: int, rows_per_file: int) -> Iterator[None]:
+def small_tasks(
+    spark: SparkSession, *, split_bytes: int, rows_per_file: int, small_load: int = 1_000_000
+) -> Iterator[None]:
     """Tasks so small that a small input has many."""
-    names = {"splitBytes": split_bytes, "rowsPerFile": rows_per_file}
+    names = {"splitBytes": split_bytes, "rowsPerFile": rows_per_file, "smallLoad": small_load}
     for name, value in names.items():
         spark.conf.set(f"spark.omnigraph.{name}", str(value))
     try:

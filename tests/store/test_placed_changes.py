@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lance
@@ -16,8 +17,8 @@ from omnigraph.store.staging import commit_staged, stage_change
 from omnigraph.store.tables import TableStore
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from omnigraph.store.places import Places
+    from omnigraph.store.staging import Staged
     from omnigraph.store.tables import Table
 
 ROW_FACTS = ["id", "v", "_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
@@ -25,6 +26,11 @@ ROW_FACTS = ["id", "v", "_rowid", "_row_created_at_version", "_row_last_updated_
 
 def _rows(**values: int) -> pa.Table:
     return pa.table({"id": pa.array(values, pa.string()), "v": pa.array(values.values(), pa.int64())})
+
+
+def _stage_placed(table: Table, puts: pa.Table | None, deletes: list[str], places: Places | None = None) -> Staged:
+    tables = TableStore(parse_location(Path(table.dataset.uri).parent))
+    return stage_placed(table, puts, deletes, tables=tables, places=places)
 
 
 @pytest.fixture
@@ -45,7 +51,7 @@ def _facts(table: Table) -> list[dict[str, Any]]:
 
 def test_rows_become_what_a_merge_would_make_of_them(table: Table, tmp_path: Path) -> None:
     puts = _rows(new1=-1, r25=-2, r01=-3, new2=-4, r02=-5)
-    staged = stage_placed(table, puts, ["r03", "r20", "not there"])
+    staged = _stage_placed(table, puts, ["r03", "r20", "not there"])
     assert (staged.inserted, staged.updated, staged.deleted) == (2, 3, 2)
     by_merge = stage_change(table, puts, ["r03", "r20"])
     facts = _facts(commit_staged(staged).table)
@@ -66,8 +72,8 @@ def test_rows_that_lie_far_apart_get_new_ids_and_rows_close_together_keep_theirs
     made.create_scalar_index("id", "BTREE")
     table = TableStore(parse_location(tmp_path)).open_newest("t")
     last = f"r{rows - 1:06d}"
-    apart = commit_staged(stage_placed(table, _rows(r000001=1, **{last: 2}), [])).table
-    together = commit_staged(stage_placed(apart, _rows(r000002=3, r000003=4), [])).table
+    apart = commit_staged(_stage_placed(table, _rows(r000001=1, **{last: 2}), [])).table
+    together = commit_staged(_stage_placed(apart, _rows(r000002=3, r000003=4), [])).table
     facts = {row["id"]: row for row in together.read(ROW_FACTS, one_of("v", [1, 2, 3, 4])).to_pylist()}
     assert {row_id for row_id, row in facts.items() if row["_rowid"] >= rows} == {"r000001", last}
     assert facts["r000002"]["_rowid"] == 2
@@ -84,7 +90,7 @@ def test_many_rows_are_replaced_added_and_removed_as_few_are(tmp_path: Path) -> 
     )
     table = TableStore(parse_location(tmp_path)).open_newest("t")
     put = [f"r{each:06d}" for each in range(15_000, rows + 3)]
-    staged = stage_placed(table, pa.table({"id": put, "v": pa.array([1] * len(put), pa.int64())}), gone)
+    staged = _stage_placed(table, pa.table({"id": put, "v": pa.array([1] * len(put), pa.int64())}), gone)
     assert (staged.inserted, staged.updated, staged.deleted) == (3, rows - 15_000, 250)
     assert staged.transaction.operation.removed_fragment_ids == [2, 3]
     after = commit_staged(staged).table
@@ -94,23 +100,23 @@ def test_many_rows_are_replaced_added_and_removed_as_few_are(tmp_path: Path) -> 
     assert kept["r020000"]["_rowid"] == 20_000
     assert kept["r000001"]["v"] == 0
     after.dataset.validate()
-    emptied = stage_placed(after, None, sorted(kept))
+    emptied = _stage_placed(after, None, sorted(kept))
     assert commit_staged(emptied).table.count_rows() == 0
 
 
 def test_indexes_tell_the_new_values(table: Table) -> None:
-    changed = commit_staged(stage_placed(table, _rows(r05=500, r06=600), [])).table
+    changed = commit_staged(_stage_placed(table, _rows(r05=500, r06=600), [])).table
     assert changed.read(["id"], equal("v", 500)).column("id").to_pylist() == ["r05"]
     assert changed.read(["id"], equal("v", 5)).num_rows == 0
-    again = commit_staged(stage_placed(changed, _rows(r05=501), ["r06"])).table
+    again = commit_staged(_stage_placed(changed, _rows(r05=501), ["r06"])).table
     assert again.read(["v"], one_of("id", ["r05", "r06"])).column("v").to_pylist() == [501]
     again.dataset.validate()
 
 
 def test_new_rows_alone_are_an_append_and_removals_alone_a_delete(table: Table) -> None:
-    appended = stage_placed(table, _rows(new=1), [])
+    appended = _stage_placed(table, _rows(new=1), [])
     assert (appended.change, type(appended.transaction.operation).__name__) == ("append", "Append")
-    removed = stage_placed(table, None, [f"r{each:02d}" for each in range(10)])
+    removed = _stage_placed(table, None, [f"r{each:02d}" for each in range(10)])
     assert (removed.change, removed.deleted) == ("delete", 10)
     assert removed.transaction.operation.deleted_fragment_ids == [0]
     assert commit_staged(removed).table.count_rows() == 20
@@ -119,6 +125,6 @@ def test_new_rows_alone_are_an_append_and_removals_alone_a_delete(table: Table) 
 def test_rows_are_named_once(table: Table) -> None:
     twice = pa.concat_tables([_rows(r01=1), _rows(r01=2)])
     with pytest.raises(InvalidInput, match="repeat the id 'r01'"):
-        stage_placed(table, twice, [])
+        _stage_placed(table, twice, [])
     with pytest.raises(InvalidInput, match="both writes and removes"):
-        stage_placed(table, _rows(r01=1), ["r01"])
+        _stage_placed(table, _rows(r01=1), ["r01"])

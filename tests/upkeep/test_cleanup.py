@@ -14,6 +14,8 @@ import omnigraph as og
 from omnigraph import errors
 from omnigraph.store.residual import create_branch
 from omnigraph.world import REAL
+from omnigraph.write.recovery.sidecar import AddedTable, Sidecar
+from omnigraph.write.tickets import Ticket, new_ticket_id
 from upkeep.library import doc, library, put, slugs, table
 
 if TYPE_CHECKING:
@@ -110,6 +112,21 @@ def test_what_branches_read_and_began_with_stays_so_that_they_merge(tmp_path: Pa
     put(again, doc(20), branch="quiet")
     again.merge("quiet")
     assert len(slugs(again)) == 10
+
+
+def test_a_version_that_a_line_of_a_branch_is_about_to_begin_at_stays(tmp_path: Path) -> None:
+    graph = library(tmp_path, 6)
+    objects = graph._manifest.stores.objects
+    begins, other = (graph.snapshot(commit_id=graph.commits()[at].id)["node:Doc"] for at in (3, 2))
+    added = AddedTable("node:Doc", begins.path, "side", version=begins.version + 1)
+    note = Sidecar(new_ticket_id(REAL), REAL.now_us(), "BranchMerge", branch="side", added=(added,))
+    ticket = Ticket.draw(objects, note, REAL)
+    clean(graph)
+    ticket.delete()
+    fresh = og.open(graph.uri, read_only=True)._manifest.stores.tables
+    assert fresh.open(begins.pin).version == begins.version
+    with pytest.raises(errors.VersionReclaimed):
+        fresh.open(other.pin)
 
 
 def test_versions_of_a_branch_go_and_main_keeps_its_own(tmp_path: Path) -> None:

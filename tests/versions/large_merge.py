@@ -1,13 +1,20 @@
-"""Merges very many changed rows, and tells how much memory that took at most. Run as a process of its own."""
+"""A merge of very many changed rows, and how much memory it takes at most. Each step is a process of its own.
+
+large_merge.py build PLACE ROWS      a graph whose branch `feature` has changed every row
+large_merge.py merge PLACE ENGINE    merge it, and tell rows, MB before, MB at most, and the row that both changed
+"""
 
 from __future__ import annotations
 
 import resource
 import sys
+import time
 
 import pyarrow as pa
 
 import omnigraph as og
+from omnigraph import merging
+from omnigraph.versions.merge.large.budget import MergeBudget
 
 PIECE = 500_000
 
@@ -22,7 +29,7 @@ def peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1_000
 
 
-def main(place: str, rows: int) -> None:
+def build(place: str, rows: int) -> None:
     graph = og.init(place, schema="node Person { name: String @key  age: I32?  city: String? }")
     starts = range(0, rows, PIECE)
     for start in starts:
@@ -32,13 +39,24 @@ def main(place: str, rows: int) -> None:
         piece = people(start, min(PIECE, rows - start), 2)
         graph.load({"Person": piece}, mode="merge", branch="feature", engine="local")
     graph.mutate('query q() { update Person set { city: "here" } where name = "p00000007" }')
-    before = peak()
-    merged = graph.merge("feature")
+
+
+def merge(place: str, engine: str) -> None:
+    graph = og.open(place)
+    if engine == "memory":
+        merging.BUDGET = MergeBudget(bytes=1 << 60)
+    before, started = peak(), time.perf_counter()
+    merged = graph.merge("feature", engine="spark" if engine == "spark" else "local")
+    took = time.perf_counter() - started
+    most = peak()
     (row,) = graph.query(
         'query q() { match { $p: Person { name: "p00000007" } } return { $p.age, $p.city } }'
     ).to_pylist()
-    print(merged.puts["node:Person"], before, peak(), *row.values())
+    print(merged.puts["node:Person"], before, most, f"{took:.1f}", *row.values())
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    if sys.argv[1] == "build":
+        build(sys.argv[2], int(sys.argv[3]))
+    else:
+        merge(*sys.argv[2:4])

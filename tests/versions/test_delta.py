@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.manifest.snapshot import TableEntry
+from omnigraph.store import rows_at
 from omnigraph.store.counting import counting
 from omnigraph.store.location import parse_location
 from omnigraph.store.tables import TableStore
@@ -100,9 +101,9 @@ def test_any_two_states_of_a_table(tmp_path: Path, seed: int, moved_rows: int, m
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fetched_rows", [20_000, 10])
-def test_many_histories(tmp_path: Path, fetched_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delta_module, "FETCHED_ROWS", fetched_rows)
+@pytest.mark.parametrize("at_once", [rows_at.AT_ONCE, 10])
+def test_many_histories(tmp_path: Path, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows_at, "AT_ONCE", at_once)
     for seed in range(10):
         monkeypatch.setattr(delta_module, "MOVED_ROWS", 5_000 * (seed % 2))
         _check(History(tmp_path / str(seed), seed))

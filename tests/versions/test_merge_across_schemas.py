@@ -112,15 +112,3 @@ def test_changed_rows_of_a_type_that_was_dropped_are_not_lost_silently(graph: og
     assert "x" in people(graph)
     with pytest.raises(errors.CommitRejected, match="changed rows of node:City"):
         graph.merge("past")
-
-
-def test_a_branch_that_stayed_behind_comes_along_by_being_merged_into_a_new_one(graph: og.Graph) -> None:
-    left_behind(graph, f"node Person {{ name: String @key  age: I32?  nick: String?  x: I32? }}\n{CITY}\n{LIVES}")
-    with pytest.raises(errors.CommitRejected, match="Make a new branch of 'main' and merge 'past' into that"):
-        graph.merge("main", into="past")
-    graph.branches.create("present")
-    graph.merge("past", into="present")
-    assert people(graph, "age", "x", branch="present")["ada"] == (31, None)
-    graph.branches.delete("past")
-    graph.merge("present")
-    assert set(people(graph)) == {"ada", "bo", "dan"}

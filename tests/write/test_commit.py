@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import lance
 import pytest
 
-from crash.zygote import Zygote
 from omnigraph import failpoints
 from omnigraph.errors import (
     BranchNotFound,
@@ -46,26 +45,10 @@ from write.recovery.hand_made import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
+    from crash.zygote import Zygote
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.write.view import View
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    with Zygote() as zygote:
-        yield zygote
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "graph.omni")
-
-
-@pytest.fixture
-def graph(uri: str) -> GraphManifest:
-    return create(uri)
 
 
 @pytest.fixture

@@ -281,10 +281,10 @@ def test_blobs_can_be_put_and_are_not_a_part_of_reads(graph: SmallGraph) -> None
     assert graph.content(POINT)["p"]["photo"]["size"] == 3
 
 
-def test_a_delete_by_id_asks_the_table_once(graph: SmallGraph, pending: PendingWrites) -> None:
-    pending.delete(PERSON, ["cy"])
+def test_deletes_by_id_ask_the_table_once(graph: SmallGraph, pending: PendingWrites) -> None:
     with counting() as counts:
         pending.delete(PERSON, ["ada", "bob"])
+        pending.delete(PERSON, ["cy"])
     assert (counts.table_opens, counts.table_scans) == (0, 1)
 
 

@@ -1,6 +1,6 @@
 """`omnigraph branch`: make, list, merge and delete branches."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -96,6 +96,10 @@ def merge(
     resolve_file: ResolveFile = None,
     strict: Strict = False,
     dry_run: DryRun = False,
+    engine: Annotated[
+        Literal["auto", "local", "spark"],
+        typer.Option("--engine", help="Who works on it: auto takes Spark for large merges where a session runs."),
+    ] = "auto",
     json: Json = False,
 ) -> None:
     """Merge a branch into another as one commit.
@@ -105,12 +109,19 @@ def merge(
     $ omnigraph branch merge review --uri social.omni --delete-branch
     $ omnigraph branch merge review --uri social.omni --dry-run
     $ omnigraph branch merge review --uri social.omni --resolve theirs
+    $ omnigraph branch merge review --uri social.omni --engine spark
     """
     settled = resolver_of(resolve, resolve_file)
     graph = addressed(uri).open()
     try:
         merged = graph.merge(
-            source, into=into, resolve=settled, by_property=not strict, dry_run=dry_run, delete_branch=delete_branch
+            source,
+            into=into,
+            resolve=settled,
+            by_property=not strict,
+            dry_run=dry_run,
+            delete_branch=delete_branch,
+            engine=engine,
         )
     except MergeConflicts as conflicts:
         if json:
@@ -128,15 +139,30 @@ def _tell(merged: "Merged", *, json: bool, dry_run: bool) -> None:
         note(f"warning: branch {merged.source} was merged but not deleted: {merged.kept_because}")
     if json:
         told = {"source": merged.source, "target": merged.target, "outcome": merged.kind, **present(actor_id=actor())}
-        say_json({**told, **_fate(merged), **({"conflicts": len(merged.conflicts)} if dry_run else {})})
+        counted = {"conflicts": merged.conflict_count} if dry_run else {}
+        say_json({**told, **_schema(merged), **_fate(merged), **counted})
         return
+    _tell_schema(merged, dry_run=dry_run)
     if dry_run:
-        say(f"would merge {merged.source} into {merged.target}: {merged.kind}, {len(merged.conflicts)} conflicts")
-        say_conflicts(merged.conflicts)
+        say(f"would merge {merged.source} into {merged.target}: {merged.kind}, {merged.conflict_count} conflicts")
+        say_conflicts(merged.conflicts, merged.more_conflicts)
         return
     say(f"merged {merged.source} into {merged.target}: {merged.kind}")
     if merged.source_deleted:
         say(f"deleted branch {merged.source}")
+
+
+def _tell_schema(merged: "Merged", *, dry_run: bool) -> None:
+    """What the target takes over of the schema, and which values have no place in it."""
+    for step in merged.schema_steps:
+        say(f"schema of {merged.target}: {step}")
+    for name, rows in merged.left_out.items():
+        say(f"{'would leave' if dry_run else 'left'} out {name} of {rows} {'row' if rows == 1 else 'rows'}")
+
+
+def _schema(merged: "Merged") -> dict[str, Any]:
+    steps = [each.to_json() for each in merged.schema_steps]
+    return {**({"schema_steps": steps} if steps else {}), **({"left_out": merged.left_out} if merged.left_out else {})}
 
 
 def _fate(merged: "Merged") -> dict[str, Any]:

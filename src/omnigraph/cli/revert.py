@@ -50,11 +50,11 @@ def _tell(done: "Reverted", *, json: bool, dry_run: bool) -> None:
     if json:
         told: dict[str, Any] = {"reverted": done.reverted.id, "branch": done.branch}
         made = commit_json(done.commit) if done.commit is not None else None
-        say_json({**told, **({"conflicts": len(done.conflicts)} if dry_run else {"commit": made})})
+        say_json({**told, **({"conflicts": done.conflict_count} if dry_run else {"commit": made})})
         return
     if dry_run:
-        say(f"would revert {done.reverted.id} on {done.branch}: {_rows(done)}, {len(done.conflicts)} conflicts")
-        say_conflicts(done.conflicts)
+        say(f"would revert {done.reverted.id} on {done.branch}: {_rows(done)}, {done.conflict_count} conflicts")
+        say_conflicts(done.conflicts, done.more_conflicts)
     elif done.commit is None:
         say(f"nothing of {done.reverted.id} is left to revert on {done.branch}")
     else:

@@ -46,10 +46,12 @@ def resolver_of(resolve: "Choice | None", file: str | None) -> "Resolver":
     return held
 
 
-def say_conflicts(conflicts: "Iterable[Conflict]") -> None:
-    """A line for each."""
+def say_conflicts(conflicts: "Iterable[Conflict]", more: int = 0) -> None:
+    """A line for each, and one for those that are not listed."""
     for each in conflicts:
         say(f"  {each.kind} {each.table_key} {each.row_id}: {each.message}")
+    if more:
+        say(f"  and {more} more")
 
 
 def conflicts_json(conflicts: "Iterable[Conflict]") -> list[dict[str, Any]]:

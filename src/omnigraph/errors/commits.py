@@ -87,38 +87,42 @@ class Contention(CommitConflict):
 
 
 class MergeConflicts(CommitFailed):
-    """Two branches disagree; nothing was written. `conflicts` has all of them."""
+    """Two branches disagree; nothing was written. `conflicts` has them, and `more` counts those it leaves out."""
 
     code = "merge_conflicts"
 
-    def __init__(self, source: str, target: str, conflicts: Sequence[Conflict]) -> None:
-        super().__init__(f"{source!r} cannot be merged into {target!r}: {_told(conflicts)}")
+    def __init__(self, source: str, target: str, conflicts: Sequence[Conflict], more: int = 0) -> None:
+        super().__init__(f"{source!r} cannot be merged into {target!r}: {_told(conflicts, more)}")
+        self.more = more
         self.source = source
         self.target = target
         self.conflicts = tuple(conflicts)
 
 
 class RevertConflicts(CommitFailed):
-    """Later changes stand in the way of taking a commit back; nothing was written. `conflicts` has all of them.
+    """Later changes stand in the way of taking a commit back; nothing was written.
 
-    In each, `base` is the entity as the commit left it, `ours` as it is now, `theirs` as it was before the commit.
+    `conflicts` has them, and `more` counts those it leaves out. In each, `base` is the entity as the commit left it,
+    `ours` as it is now, `theirs` as it was before the commit.
     """
 
     code = "revert_conflicts"
 
-    def __init__(self, commit_id: str, branch: str, conflicts: Sequence[Conflict]) -> None:
-        super().__init__(f"commit {commit_id} cannot be taken back on branch {branch!r}: {_told(conflicts)}")
+    def __init__(self, commit_id: str, branch: str, conflicts: Sequence[Conflict], more: int = 0) -> None:
+        super().__init__(f"commit {commit_id} cannot be taken back on branch {branch!r}: {_told(conflicts, more)}")
+        self.more = more
         self.commit_id = commit_id
         self.branch = branch
         self.conflicts = tuple(conflicts)
 
 
-def _told(conflicts: Sequence[Conflict]) -> str:
+def _told(conflicts: Sequence[Conflict], more: int) -> str:
     """How many they are, and the first of them, a line each."""
-    noun = "conflict" if len(conflicts) == 1 else "conflicts"
+    count = len(conflicts) + more
+    noun = "conflict" if count == 1 else "conflicts"
     shown = "".join(f"\n  {each.kind} {each.table_key} {each.row_id!r}: {each.message}" for each in conflicts[:20])
-    more = f"\n  and {len(conflicts) - 20} more" if len(conflicts) > 20 else ""
-    return f"{len(conflicts)} {noun}, nothing was written.{shown}{more}"
+    rest = f"\n  and {count - 20} more" if count > 20 else ""
+    return f"{count} {noun}, nothing was written.{shown}{rest}"
 
 
 class CommitRejected(CommitFailed):

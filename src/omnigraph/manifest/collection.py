@@ -8,11 +8,13 @@ why it is not missed (tests/manifest/test_collection.py):
   `settled_seconds`. The last is for a commit under way: Lance looks which version is the newest and then creates the
   next one if it is not there. Were that one made and collected between, the commit would land below the newest,
   acknowledged and lost. A publish that took half of that time therefore looks whether it is there (`publisher.py`).
+- At least `FEWEST` stay, whatever is asked for, so that one of them is a publish: a publish that slept meets the newest
+  in its lock (`tail.py`), and a compaction, which follows a publish, has none.
 - A file goes when no version that stays names it, which is looked up and not guessed, and when either a version that
   went named it, or it is older than the newest version by `orphan_seconds`. The second are leftovers of publishes that
   lost or died. A publish that is under way and can still land was staged after the newest version: all of them, and
-  compactions, replace the one head row, so whoever staged earlier has lost. The seconds are for programs that leave
-  the head row alone.
+  compactions, replace the one tail, so whoever staged earlier has lost. The seconds are for programs that leave the
+  tail alone.
 - A branch that is being made might stand on a version whose reference is not written yet. While somebody has the
   branch claim nothing is collected; whoever takes it later begins with the newest version, and stays among the recent
   ones.
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from omnigraph.world import World
 
 READERS = 8
+FEWEST = 3
 
 _U64 = (1 << 64) - 1
 _VERSION = re.compile(r"(\d+)\.manifest")
@@ -115,7 +118,7 @@ def collect_versions(line: ManifestLine, listed: Listed, retention: Retention, w
 
 def _going(listed: Listed, retention: Retention, referred: frozenset[int]) -> list[int]:
     settled = listed.older(retention.settled_seconds)
-    beyond = sorted(listed.files, reverse=True)[retention.versions :]
+    beyond = sorted(listed.files, reverse=True)[max(FEWEST, retention.versions) :]
     return [each for each in beyond if each not in referred and listed.files[each].modified_us <= settled]
 
 

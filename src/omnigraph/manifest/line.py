@@ -21,18 +21,19 @@ from omnigraph.manifest.legacy import read_legacy_commits
 from omnigraph.manifest.named_files import NamedFiles
 from omnigraph.manifest.own_pieces import OwnPieces
 from omnigraph.manifest.references import ReferredVersions
-from omnigraph.manifest.row_ages import just_written, read_rows
+from omnigraph.manifest.row_ages import aged_rows, just_written, read_pieces
 from omnigraph.manifest.rows import KEY, SCHEMA, head_id
 from omnigraph.manifest.stamp import CURRENT, check_stamp
 from omnigraph.manifest.state import ManifestState
+from omnigraph.manifest.tail import Tail, WrittenTail, tail_of
 from omnigraph.store.filters import equal
 from omnigraph.store.lease import read_claim
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     import pyarrow as pa
-    from lance import FragmentMetadata, LanceFragment
+    from lance import FragmentMetadata
 
     from omnigraph.manifest.snapshot import Snapshot
     from omnigraph.store.objects import ControlStore
@@ -54,12 +55,11 @@ class Stores:
 
 @dataclass(frozen=True)
 class StagedPublish:
-    """What a publish writes: its rows as pieces of their own, and the head row in place of the piece `replaced`."""
+    """What a publish adds, and the tail that holds it."""
 
     rows: pa.Table
     head: pa.Table
-    added: Sequence[FragmentMetadata]
-    replaced: int
+    tail: WrittenTail
 
 
 class ManifestLine:
@@ -76,6 +76,8 @@ class ManifestLine:
         self.stamp = check_stamp(self.table)
         self.state = ManifestState(stores.uri)
         self._seen: frozenset[int] = frozenset()
+        # The piece with the head row as it was last read or written, by its file; None: no publish can replace it.
+        self._tail: tuple[str, Tail | None] | None = None
         self.own = OwnPieces()
         # What a collection of old versions needs to know, and the version from which on one is due.
         self.names = NamedFiles()
@@ -102,8 +104,7 @@ class ManifestLine:
             if check_stamp(table) != self.stamp:
                 self._load(table)
                 return
-            unseen = sorted(frozenset(table.fragment_ids()) - self._seen)
-            self.state.fold(read_rows(table, unseen), manifest_version=table.version)
+            self._fold(table, sorted(frozenset(table.fragment_ids()) - self._seen))
             self._move(table)
 
     def advance(self, table: Table, staged: StagedPublish) -> None:
@@ -111,24 +112,30 @@ class ManifestLine:
         with self.lock:
             for rows in (staged.rows, staged.head):
                 self.state.fold(just_written(rows, version=table.version), manifest_version=table.version)
-            if len(staged.added) == 1:
-                self.own.add(staged.added[0], staged.rows)
-            self._move(table, replaced=(staged.replaced,))
+            self._move(table, is_own=True)
+            self._settle(staged.tail)
 
-    def rewritten(self, table: Table) -> None:
+    def rewritten(self, table: Table, tail: WrittenTail) -> None:
         """Move to the version that this process has just compacted: other fragments, the very same rows."""
         with self.lock:
             self.state.manifest_version = table.version
             self._move(table)
+            self._settle(tail)
 
-    def lone_head(self) -> LanceFragment | None:
-        """The fragment that holds this branch's head row and nothing else, and never did; None if there is none."""
-        if self.branch not in self.state.heads:
-            return None
-        known = self.state.head_fragments.get(self.branch)
-        number = known if known in self._seen else self._find_head()
-        fragment = None if number is None else self.table.dataset.get_fragment(number)
-        return fragment if fragment is not None and fragment.metadata.physical_rows == 1 else None
+    def tail(self) -> Tail | None:
+        """The piece that holds this branch's head row, if a publish can replace it; read only when others wrote it."""
+        with self.lock:
+            if self.branch not in self.state.heads:
+                return None
+            known = self.state.head_fragments.get(self.branch)
+            number = known if known in self._seen else self._find_head()
+            if number is None:
+                return None
+            file = _first_file(self.table.dataset.get_fragment(number).metadata)
+            if self._tail is None or self._tail[0] != file:
+                for _, rows in read_pieces(self.table, [number]):
+                    self._hold(self.table, number, rows)
+            return None if self._tail is None else self._tail[1]
 
     def require_same_incarnation(self) -> None:
         """Refuse to go on when the branch was deleted and made anew since this line read it."""
@@ -137,12 +144,31 @@ class ManifestLine:
                 self.branch, f"branch {self.branch!r} was deleted and made anew: open it again to use the new one."
             )
 
-    def _move(self, table: Table, *, replaced: Collection[int] | None = None) -> None:
+    def _fold(self, table: Table, fragments: Sequence[int] | None = None) -> None:
+        for number, rows in read_pieces(table, fragments):
+            self.state.fold(aged_rows(table, number, rows), manifest_version=table.version)
+            if self.state.head_fragments.get(self.branch) == number:
+                self._hold(table, number, rows)
+        self.state.manifest_version = table.version
+
+    def _hold(self, table: Table, number: int, rows: pa.Table) -> None:
+        file = _first_file(table.dataset.get_fragment(number).metadata)
+        self._tail = file, tail_of(table, number, rows, head_id(self.branch))
+
+    def _settle(self, written: WrittenTail) -> None:
+        """Note where a tail that this process wrote has come to lie."""
+        file = _first_file(written.piece)
+        pieces = (each.metadata for each in reversed(self.table.dataset.get_fragments()))
+        piece = next(each for each in pieces if _first_file(each) == file)
+        self._tail = file, written.under(piece)
+        self.state.head_fragments[self.branch] = piece.id
+
+    def _move(self, table: Table, *, is_own: bool = False) -> None:
         fragments = table.dataset.get_fragments()
-        if replaced is None:
-            self.names.see(table.version, fragments)
+        if is_own:
+            self.names.note(table.version, fragments)
         else:
-            self.names.note(table.version, fragments, replaced=replaced)
+            self.names.see(table.version, fragments)
         if self.own:
             self.own.keep_only(self.names.of(table.version) or frozenset())
         self.table, self._seen = table, frozenset(each.fragment_id for each in fragments)
@@ -161,13 +187,17 @@ class ManifestLine:
         _require_columns(self.stores, table)
         self.state = ManifestState(self.stores.uri)
         try:
-            self.state.fold(read_rows(table), manifest_version=table.version)
+            self._fold(table)
         except NotFound as error:
             raise damaged(self.stores, error) from error
         self._move(table)
         if self.stamp < CURRENT and not self.state.commits:
             for commit in read_legacy_commits(self.stores.tables, self.branch):
                 self.state.add_commit(commit, created=commit.manifest_version)
+
+
+def _first_file(piece: FragmentMetadata) -> str:
+    return str(piece.files[0].path)
 
 
 def unfinished_branch(stores: Stores) -> str | None:

@@ -41,13 +41,10 @@ class NamedFiles:
         """Note what a version names, if it is ever asked for: readers see many, and collect none."""
         self._seen = version, fragments
 
-    def note(self, version: int, fragments: list[LanceFragment], *, replaced: Collection[int]) -> None:
-        """Note what the version after the last one names: only new and `replaced` pieces are looked at again."""
+    def note(self, version: int, fragments: list[LanceFragment]) -> None:
+        """Note what a publish of this process names: it changes no piece, so only new numbers are looked at."""
         self._look()
-        known: dict[int, tuple[str, ...]] = {}
-        if self._newest == version - 1:
-            known = {number: files for number, files in self._pieces.items() if number not in replaced}
-        self._note(version, fragments, known)
+        self._note(version, fragments, self._pieces if self._newest == version - 1 else {})
 
     def _look(self) -> None:
         if self._seen is not None:

@@ -7,12 +7,12 @@ rows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from lance import LanceOperation
 from lance.fragment import RowIdSequence, write_fragments
 
+from omnigraph.manifest.tail import row_ids
 from omnigraph.store.lance_errors import lance_errors
 from omnigraph.store.row_metadata import without_row_versions
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lance import FragmentMetadata, LanceFragment
 
     from omnigraph.manifest.named_files import Names
+    from omnigraph.manifest.tail import Tail
     from omnigraph.store.tables import Table
 
 
@@ -46,22 +47,26 @@ class OwnPieces:
         """Those of the fragments whose rows are known, and still all there."""
         return [each for each in fragments if self._of(each.metadata) is not None]
 
-    def join(self, table: Table, fragments: Sequence[LanceFragment], *, large: int) -> LanceOperation.RewriteGroup:
-        """One piece in place of several, with the same rows in the same order, under the same ids; not committed.
+    def join(
+        self, table: Table, fragments: Sequence[LanceFragment], tail: Tail, *, large: int
+    ) -> FragmentMetadata | None:
+        """One piece of the rows of several and of a tail, in the same order, under the same ids; None when it is vain.
 
         Its rows lose their versions, which their order tells as well (`row_ages.py`). A piece of `large` or more rows
         is joined no more, and need not be remembered.
         """
+        if len(fragments) < 2 and not tail.rows.num_rows:
+            return None
         old = [each.metadata for each in fragments]
-        rows = pa.concat_tables([self._known(each) for each in old])
+        rows = pa.concat_tables([*(self._known(each) for each in old), tail.rows]).combine_chunks()
         with lance_errors("joining pieces of __manifest"):
-            (piece,) = write_fragments(rows.combine_chunks(), table.dataset, max_rows_per_file=max(rows.num_rows, 1))
-            ids = pa.concat_arrays([_row_ids(each) for each in old])
+            (piece,) = write_fragments(rows, table.dataset, max_rows_per_file=rows.num_rows)
+            ids = pa.concat_arrays([*(row_ids(each) for each in old), tail.row_ids])
             piece.row_id_meta = RowIdSequence(ids).to_inline_metadata()
             joined = without_row_versions(piece)
         if rows.num_rows < large:
             self.add(joined, rows)
-        return LanceOperation.RewriteGroup(old, [joined])
+        return joined
 
     def _of(self, piece: FragmentMetadata) -> pa.Table | None:
         if len(piece.files) != 1 or piece.deletion_file is not None:
@@ -77,8 +82,3 @@ class OwnPieces:
 
 def _file(piece: FragmentMetadata) -> str:
     return str(piece.files[0].path)
-
-
-def _row_ids(piece: FragmentMetadata) -> pa.Array[Any]:
-    ids: pa.Array[Any] = RowIdSequence.from_inline_metadata(piece.row_id_meta).to_pyarrow()
-    return ids

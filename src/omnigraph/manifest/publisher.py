@@ -1,9 +1,7 @@
 """The one door through which anything becomes visible: a single write to `__manifest`.
 
-A publish adds its rows and replaces the head row of its branch. The head row lies in a fragment of its own, which is
-replaced under the same id each time: any two publishes of one branch change that fragment, so Lance lets one of them
-win. It must always be the same id. Lance looks for conflicts only in versions that are still there, and a publisher
-that slept while others published and collected would otherwise meet none, and fork the history.
+A publish adds its rows and replaces the head row of its branch. Both lie in the last piece of the manifest, which each
+publish replaces as a whole (`tail.py`): any two publishes of one branch conflict, so Lance lets one of them win.
 """
 
 from __future__ import annotations
@@ -11,9 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
-
-from lance import LanceOperation, Transaction
-from lance.fragment import write_fragments
 
 from omnigraph.errors import (
     CommitConflict,
@@ -43,17 +38,13 @@ from omnigraph.manifest.rows import (
     encode,
 )
 from omnigraph.manifest.stopwatch import Stopwatch
+from omnigraph.manifest.tail import stage_longer_tail
 from omnigraph.manifest.upkeep import DEFAULT_UPKEEP, UpkeepPolicy, tidy
-from omnigraph.store.lance_errors import lance_errors
 from omnigraph.store.residual import upsert_rows_by_key
-from omnigraph.store.row_metadata import in_place_of
-from omnigraph.store.staging import Staged, commit_staged
+from omnigraph.store.staging import commit_staged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    import pyarrow as pa
-    from lance import LanceFragment
 
     from omnigraph.manifest.line import ManifestLine
     from omnigraph.manifest.snapshot import Snapshot
@@ -210,8 +201,10 @@ def _occupied(line: ManifestLine, request: PublishRequest) -> ExpectedVersionMis
 
 
 def _attempt(line: ManifestLine, request: PublishRequest, watch: Stopwatch) -> GraphCommit:
-    if line.branch in line.state.heads and line.lone_head() is None:
-        _set_head_apart(line)
+    if line.branch in line.state.heads:
+        tail = line.tail()
+        if tail is None or tail.is_long:
+            _set_head_apart(line)
     commit = _next_commit(line, request)
     reach("publish.before_write")
     _write(line, _rows(line, request, commit), commit, watch)
@@ -253,7 +246,7 @@ def _path_of_new_table(line: ManifestLine, new: NewVersion) -> str:
 
 
 def _set_head_apart(line: ManifestLine) -> None:
-    """Write the head row anew, alone: a branch's first publish, a migration or another program put it among others."""
+    """Write the head row anew, alone: another program or a migration put it among rows that must not be replaced."""
     line.require_same_incarnation()
     newest = line.state.head
     if newest is not None:
@@ -265,14 +258,15 @@ def _write(line: ManifestLine, rows: list[Row], commit: GraphCommit, watch: Stop
     line.require_same_incarnation()
     watch.start()
     head = GraphHead(line.branch, commit.id, commit.parent)
-    old = line.lone_head()
+    old = line.tail()
     if old is None or _replaces_rows(line, rows):
         table = upsert_rows_by_key(line.table, encode([*rows, head]), key=KEY)
         move = partial(line.adopt, table)
     else:
-        change, staged = _stage(line, encode(rows), encode([head]), old)
-        landed = commit_staged(change)
-        advance = partial(line.advance, staged=staged)
+        added, changed = encode(rows), encode([head])
+        staged, tail = stage_longer_tail(line.table, old, added, changed)
+        landed = commit_staged(staged)
+        advance = partial(line.advance, staged=StagedPublish(added, changed, tail))
         move = partial(advance if landed.contiguous else line.adopt, landed.table)
     if watch.is_late():
         _require_visible(line, commit)
@@ -291,23 +285,6 @@ def _replaces_rows(line: ManifestLine, rows: list[Row]) -> bool:
     return any(
         isinstance(row, TableVersion) and row.version in line.state.versions.get(row.table_key, {}) for row in rows
     )
-
-
-def _stage(line: ManifestLine, rows: pa.Table, head: pa.Table, old: LanceFragment) -> tuple[Staged, StagedPublish]:
-    dataset = line.table.dataset
-    with lance_errors("writing manifest rows"):
-        added = write_fragments(rows, dataset)
-        (moved,) = write_fragments(head, dataset)
-    operation = LanceOperation.Update(
-        removed_fragment_ids=[],
-        updated_fragments=[in_place_of(old.metadata, moved)],
-        new_fragments=list(added),
-        fields_modified=[],
-        fields_for_preserving_frag_bitmap=[],
-        update_mode="rewrite_rows",
-    )
-    staged = Staged(line.table, "change", Transaction(line.table.version, operation))
-    return staged, StagedPublish(rows, head, list(added), replaced=old.fragment_id)
 
 
 def _pause(attempt: int, world: World) -> float:

@@ -11,7 +11,7 @@ inserted; only its last change is right there. Rows of those releases are insert
 
 from __future__ import annotations
 
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,40 +40,56 @@ COLUMNS = (
     ROW_ADDRESS,
 )
 _SCANNED = (*COLUMNS, UPDATED_AT)
-_TYPE, _VERSION, _CREATED, _ADDRESS = (
-    COLUMNS.index(each) for each in ("object_type", "table_version", CREATED_AT, ROW_ADDRESS)
-)
+_EVERYTHING = tuple(dict.fromkeys([*SCHEMA.names, *_SCANNED]))
+_TYPE, _VERSION, _CREATED = (COLUMNS.index(each) for each in ("object_type", "table_version", CREATED_AT))
 
 AgedRow = tuple[Any, ...]
 
 
 def read_rows(table: Table, fragments: Iterable[int] | None = None) -> Iterator[AgedRow]:
     """The rows of a manifest, or of some of its fragments, in the order they were written, with their true ages."""
+    for number, piece in read_pieces(table, fragments):
+        yield from aged_rows(table, number, piece)
+
+
+def read_pieces(table: Table, fragments: Iterable[int] | None = None) -> Iterator[tuple[int, pa.Table]]:
+    """Fragments of a manifest by their numbers: their rows with all columns, ages and addresses; one scan."""
     chosen = list(table.fragment_ids() if fragments is None else fragments)
-    undated = {each for each in chosen if not has_row_versions(table.dataset.get_fragment(each).metadata)}
-    rows = tuples(table.scan(_SCANNED, fragments=chosen)) if chosen else iter(())
-    for fragment, group in groupby(rows, key=lambda row: row[_ADDRESS] >> 32):
-        together = list(group)
-        yield from _dated_by_order(together) if fragment in undated else together
+    batches = table.scan(_EVERYTHING, fragments=chosen) if chosen else ()
+    parts = (part for batch in batches for part in _by_fragment(batch))
+    for number, group in groupby(parts, key=lambda part: part[0]):
+        yield number, pa.Table.from_batches([batch for _, batch in group])
+
+
+def _by_fragment(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    numbers = batch.column(ROW_ADDRESS).to_numpy() >> np.uint64(32)
+    starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
+    for start, end in pairwise(starts):
+        if start < end:
+            yield int(numbers[start]), batch.slice(start, end - start)
+
+
+def aged_rows(table: Table, number: int, piece: pa.Table) -> list[AgedRow]:
+    """The rows of a fragment with their true ages."""
+    rows = list(tuples(piece.to_batches()))
+    return rows if _is_dated(table, number) else _dated_by_order(rows)
+
+
+def _is_dated(table: Table, number: int) -> bool:
+    return has_row_versions(table.dataset.get_fragment(number).metadata)
 
 
 def whole_publishes(table: Table, fragments: Iterable[FragmentMetadata]) -> dict[int, pa.Table]:
     """The rows of those fragments that can lose their row versions without anything being forgotten; one scan."""
     known = {each.id: each for each in fragments}
-    columns = list(dict.fromkeys([*SCHEMA.names, *_SCANNED]))
-    found: dict[int, list[pa.RecordBatch]] = {number: [] for number in known}
-    for batch in table.scan(columns, fragments=sorted(known)) if known else ():
-        pieces = batch.column(ROW_ADDRESS).to_numpy() >> np.uint64(32)
-        for number in np.unique(pieces).tolist():
-            found[number].append(batch.filter(pa.array(pieces == number)))
     return {
-        number: pa.Table.from_batches(batches).select(SCHEMA.names).cast(SCHEMA)
-        for number, batches in found.items()
-        if batches and (not has_row_versions(known[number]) or _ends_its_publishes(list(tuples(batches))))
+        number: piece.select(SCHEMA.names).cast(SCHEMA)
+        for number, piece in read_pieces(table, sorted(known))
+        if not has_row_versions(known[number]) or ends_its_publishes(list(tuples(piece.to_batches())))
     }
 
 
-def _ends_its_publishes(rows: list[AgedRow]) -> bool:
+def ends_its_publishes(rows: list[AgedRow]) -> bool:
     """Whether every row's age is that of the next commit row after it."""
     if rows[-1][_TYPE] != "graph_commit":
         return False

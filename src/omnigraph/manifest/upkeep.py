@@ -1,7 +1,8 @@
 """Keeping `__manifest` small while it is published to, so that the cost of a publish does not grow with history.
 
-Each publish leaves a small fragment. After some of them they are rewritten into one, and after many of those the
-versions that nothing needs are collected. Both run after a publish has succeeded, never instead of one.
+Each publish makes the tail longer (`tail.py`). After some of them their rows are laid down as a piece that is not
+written again, and joined with the one before; after many of those the versions that nothing needs are collected. Both
+run after a publish has succeeded, never instead of one.
 """
 
 from __future__ import annotations
@@ -11,15 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lance import LanceOperation, Transaction
-from lance.fragment import write_fragments
 from lance.optimize import Compaction
 
 from omnigraph.errors import CommitConflict, CommitRejected, NotFound, OmniGraphError
 from omnigraph.manifest.collection import Retention, collect_versions, list_versions
 from omnigraph.manifest.row_ages import whole_publishes
+from omnigraph.manifest.tail import stage_lone_head
 from omnigraph.store.lance_errors import lance_errors
 from omnigraph.store.residual import collect_old_versions
-from omnigraph.store.row_metadata import in_place_of
 from omnigraph.store.staging import Staged, commit_staged
 from omnigraph.world import REAL
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from omnigraph.manifest.collection import Listed
     from omnigraph.manifest.line import ManifestLine
+    from omnigraph.manifest.tail import Tail, WrittenTail
     from omnigraph.world import World
 
 log = logging.getLogger(__name__)
@@ -37,12 +38,15 @@ log = logging.getLogger(__name__)
 class UpkeepPolicy:
     """When to tidy. `small_fragments` unmerged publishes are allowed; `versions` are listed before old ones go.
 
+    A tail of `tail_rows` is laid down earlier: every publish writes it again.
+
     `keep_versions` of the newest stay in any case, for readers and writers that are a little behind. What the two times
     are for is told in `manifest/collection.py`.
     """
 
     small_fragments: int = 32
     rows_per_fragment: int = 2_000
+    tail_rows: int = 256
     # Every commit lists the version files: 900 of them make a publish on S3 twice as slow as 50 (docs/benchmarks.md).
     versions: int = 300
     keep_versions: int = 100
@@ -70,21 +74,27 @@ def tidy(line: ManifestLine, policy: UpkeepPolicy, world: World = REAL) -> None:
 
 
 def compact(line: ManifestLine, policy: UpkeepPolicy) -> bool:
-    """Rewrite small fragments into larger ones if there are enough of them; whether it did."""
+    """Rewrite publishes and small fragments into larger ones if there are enough of them; whether it did."""
     with line.lock:
         fragments = line.table.dataset.get_fragments()
         small = [each for each in fragments if each.metadata.num_rows < policy.rows_per_fragment]
-        if len(small) <= policy.small_fragments:
+        tail = line.tail() if small else None
+        if tail is None or not _is_due(tail, small, policy):
             return False
-        staged = _stage(line, small, policy)
+        others = [each for each in small if each.fragment_id != tail.piece.id]
+        staged = _stage(line, tail, others, policy)
         if staged is None:
             return False
-        landed = commit_staged(staged)
+        landed = commit_staged(staged[0])
         if landed.contiguous:
-            line.rewritten(landed.table)
+            line.rewritten(landed.table, staged[1])
         else:
             line.adopt(landed.table)
         return True
+
+
+def _is_due(tail: Tail, small: list[LanceFragment], policy: UpkeepPolicy) -> bool:
+    return tail.publishes + len(small) > policy.small_fragments or tail.rows.num_rows >= policy.tail_rows
 
 
 def collect(line: ManifestLine, policy: UpkeepPolicy, world: World = REAL) -> int:
@@ -110,29 +120,29 @@ def _collect(line: ManifestLine, listed: Listed, policy: UpkeepPolicy, world: Wo
         return 0  # another process collects at this moment
 
 
-def _stage(line: ManifestLine, small: list[LanceFragment], policy: UpkeepPolicy) -> Staged | None:
+def _stage(
+    line: ManifestLine, tail: Tail, others: list[LanceFragment], policy: UpkeepPolicy
+) -> tuple[Staged, WrittenTail] | None:
     """Whole publishes lose their row versions; rows of another origin keep theirs, and are merged apart from them.
 
-    Pieces that this process has published are joined from memory; others are read when they are some. The head row's
-    own fragment is replaced along, under its id, as a publish does, so that of the two one loses: a publish that slid
-    over a compaction would carry a wrong version number in its commit row.
+    Pieces that this process has published are joined from memory; others are read when they are some. The tail is
+    replaced in any case, as a publish does, so that of the two one loses: a publish that slid over a compaction would
+    carry a wrong version number in its commit row.
     """
-    head = line.lone_head()
-    if head is None:
-        return None
-    others = [each for each in small if each.fragment_id != head.fragment_id]
     some = max(1, policy.small_fragments // 4)
     own = line.own.among(others)
     if len(others) - len(own) > some:
         own = _learned(line, others, own)
-    groups = [line.own.join(line.table, own, large=policy.rows_per_fragment)] if len(own) > 1 else []
+    joined = line.own.join(line.table, own, tail, large=policy.rows_per_fragment)
     rest = {each.fragment_id for each in others} - {each.fragment_id for each in own}
-    if len(rest) > some:
-        groups += _rewrite(line, rest, policy)
-    if not groups:
+    groups = _rewrite(line, rest, policy) if len(rest) > some else []
+    if joined is None and not groups:
         return None
-    operation = LanceOperation.Rewrite([*groups, _replaced(line, head)], [])
-    return Staged(line.table, "compact", Transaction(line.table.version, operation))
+    head = stage_lone_head(line.table, tail)
+    taken = [tail.piece] if joined is None else [*(each.metadata for each in own), tail.piece]
+    laid = [head.piece] if joined is None else [joined, head.piece]
+    operation = LanceOperation.Rewrite([*groups, LanceOperation.RewriteGroup(taken, laid)], [])
+    return Staged(line.table, "compact", Transaction(line.table.version, operation)), head
 
 
 def _learned(line: ManifestLine, others: list[LanceFragment], own: list[LanceFragment]) -> list[LanceFragment]:
@@ -152,9 +162,3 @@ def _rewrite(line: ManifestLine, chosen: set[int], policy: UpkeepPolicy) -> list
     with lance_errors("compacting __manifest"):
         results = [task.execute(dataset) for task in Compaction.plan(dataset, options).tasks]
     return [LanceOperation.RewriteGroup(each.original_fragments, each.new_fragments) for each in results]
-
-
-def _replaced(line: ManifestLine, head: LanceFragment) -> LanceOperation.RewriteGroup:
-    with lance_errors("copying the head row of __manifest"):
-        (copy,) = write_fragments(head.to_table(), line.table.dataset)
-    return LanceOperation.RewriteGroup([head.metadata], [in_place_of(head.metadata, copy)])

@@ -67,6 +67,11 @@ def spark_session(
     return _start(conf, tmp_dir, java_options, world)
 
 
+def session_at_hand() -> SparkSession | None:
+    """A session that is running in this process, if there is one."""
+    return _running(None)
+
+
 def stop_session(session: SparkSession, *, patience: float = 30.0) -> None:
     """Stop a session, and the Java process with it if `spark_session` started it; killed after `patience` seconds."""
     session.stop()

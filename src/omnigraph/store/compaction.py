@@ -8,16 +8,14 @@ small ones while a table is written to, so that a history of small writes does n
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lance import FragmentMetadata, LanceOperation, Transaction
-from lance.debug import format_manifest
 from lance.optimize import Compaction
 
-from omnigraph.errors import StoreError
 from omnigraph.store.lance_errors import lance_errors
+from omnigraph.store.manifest_bytes import greatest_fragment
 from omnigraph.store.staging import Staged
 from omnigraph.store.tables import ROWS_PER_FILE
 
@@ -31,8 +29,6 @@ if TYPE_CHECKING:
 
     # Carries out the tasks of a plan, here or elsewhere, and returns what each has written.
     Execute = Callable[[Table, Sequence[CompactionTask]], Sequence[RewriteResult]]
-
-_MAX_FRAGMENT = re.compile(r"max_fragment_id: (?:Some\(\s*(\d+)|(None))")
 
 
 @dataclass(frozen=True)
@@ -124,9 +120,10 @@ def _groups(results: Iterable[RewriteResult]) -> list[LanceOperation.RewriteGrou
 def _numbered(table: Table, results: Iterable[RewriteResult]) -> list[LanceOperation.RewriteGroup]:
     """The groups with numbers for the new pieces, which indexes that know rows by their ids go on to cover.
 
-    Without numbers Lance writes the coverage down before it gives them out, and the index covers piece 0 instead.
+    Without numbers Lance writes the coverage down before it gives them out, and the index covers piece 0 instead. It
+    caches by number: none may be used again that a piece ever had.
     """
-    number = _greatest_number(table)
+    number = greatest_fragment(table)
     groups = []
     for each in results:
         pieces = []
@@ -135,13 +132,3 @@ def _numbered(table: Table, results: Iterable[RewriteResult]) -> list[LanceOpera
             pieces.append(FragmentMetadata.from_json(json.dumps({**new.to_json(), "id": number})))
         groups.append(LanceOperation.RewriteGroup(each.original_fragments, pieces))
     return groups
-
-
-def _greatest_number(table: Table) -> int:
-    """The greatest number that a piece of the table ever had: Lance caches by number, so none may be used again."""
-    found = _MAX_FRAGMENT.search(format_manifest(table.dataset))
-    if found is None:
-        raise StoreError(
-            f"{table.path}: this release of Lance does not tell its greatest fragment", location=table.path
-        )
-    return int(found[1] or 0)

@@ -75,6 +75,12 @@ class LocalFiles:
             _sync_directory(temporary.parent)
             return _tag(temporary.stat())
 
+    def stage(self, path: str, data: bytes) -> None:
+        """Write what nothing refers to yet: not synced, as Lance does not sync the files that go with it."""
+        with self._write_errors(path):
+            self._file(path).parent.mkdir(parents=True, exist_ok=True)
+            self._file(path).write_bytes(data)
+
     def replace(self, path: str, data: bytes, unchanged: Tag) -> Tag:
         """Write if what is there still has this tag: compared and renamed under the lock."""
         self._require_unchanged(path, unchanged)

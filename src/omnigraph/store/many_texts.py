@@ -46,6 +46,11 @@ def are_among(texts: Texts, others: Texts, *, bits: int = ALL_BITS) -> Texts | N
     return pc.is_valid(same) if pc.all(same, min_count=0).as_py() else None
 
 
+def text_numbers(texts: Texts) -> NDArray[np.uint64]:
+    """A number for each text, the same in every process."""
+    return _numbers(texts, ALL_BITS)
+
+
 def _numbers(texts: Texts, bits: int) -> NDArray[np.uint64]:
     answer: Any = _engine().cursor().from_arrow(pa.table({"t": texts})).query("texts", "SELECT hash(t) AS n FROM texts")
     found: NDArray[np.uint64] = answer.fetchnumpy()["n"]

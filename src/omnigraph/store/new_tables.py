@@ -14,6 +14,7 @@ from lance.fragment import write_fragments
 
 from omnigraph.errors import CommitOutcomeUnknown, CommitRejected, NotFound, StoreError
 from omnigraph.failpoints import reach
+from omnigraph.store.auto_cleanup import cleans_itself, stage_disarm
 from omnigraph.store.counting import count
 from omnigraph.store.lance_errors import lance_errors
 from omnigraph.store.staging import OPERATION_PROPERTY, find_transaction
@@ -46,7 +47,7 @@ def stage_new_table(
 ) -> StagedTable:
     """Write the content of a table that is to come. `dead`: its version must be later than this one."""
     there = _existing(tables, path)
-    version = max(there.version if there is not None else 0, dead) + 1
+    version = max(_last_before(there), dead) + 1
     fragments = []
     if rows is not None:
         with lance_errors(f"staging the content of a new table at {path}"):
@@ -92,11 +93,17 @@ def _landed(tables: TableStore, staged: StagedTable) -> Table | None:
     return there
 
 
+def _last_before(there: Table | None) -> int:
+    """The version before the new content: one more where a setting has to go first that would delete the others."""
+    return 0 if there is None else there.version + cleans_itself(there)
+
+
 def _caught_up(tables: TableStore, table: Table, staged: StagedTable) -> Table:
     """A dropped table ends before the version of its tombstone, and cannot come back as that one: it is passed over."""
     while table.version < staged.version - 1:
         empty = Transaction(table.version, LanceOperation.Overwrite(staged.schema, []))
-        table = _commit(tables, table, staged.path, empty)
+        first = stage_disarm(table).transaction if cleans_itself(table) else empty
+        table = _commit(tables, table, staged.path, first)
     return table
 
 

@@ -42,6 +42,9 @@ class Objects(Protocol):
     def create(self, path: str, data: bytes) -> Tag:
         """Write if nothing is there."""
 
+    def stage(self, path: str, data: bytes) -> None:
+        """Write what nothing refers to yet, under a name that is used once."""
+
     def replace(self, path: str, data: bytes, unchanged: Tag) -> Tag:
         """Write if what is there still has this tag."""
 

@@ -63,6 +63,12 @@ class ControlStore:
         count("object_writes", path)
         return self._objects.create(path, data)
 
+    def stage(self, path: str, data: bytes) -> None:
+        """Write a file of a table under a name of its own, before anything refers to it; not synced, as Lance's own."""
+        _check(path)
+        count("object_writes", path)
+        self._objects.stage(path, data)
+
     def replace(self, path: str, data: bytes, unchanged: Tag) -> Tag:
         """Write only if the object is as `unchanged` says, else `ObjectChanged`. Of several at once, one succeeds."""
         _check(path)

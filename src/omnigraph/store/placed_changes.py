@@ -22,7 +22,8 @@ from lance.fragment import write_fragments
 from omnigraph.store.filters import one_of, render
 from omnigraph.store.lance_errors import lance_errors
 from omnigraph.store.many_texts import are_among
-from omnigraph.store.staged_fragments import with_row_ids, without_rows
+from omnigraph.store.places import ROW_ADDRESS, ROW_ID, Places
+from omnigraph.store.staged_fragments import with_row_ids
 from omnigraph.store.staging import Staged, refuse_removed_ids, refuse_repeated_ids
 from omnigraph.store.tables import ID, ROWS_PER_FILE
 
@@ -32,39 +33,44 @@ if TYPE_CHECKING:
     from lance import FragmentMetadata
     from numpy.typing import NDArray
 
-    from omnigraph.store.tables import Table
+    from omnigraph.store.tables import Table, TableStore
 
-ROW_ID, ROW_ADDRESS = "_rowid", "_rowaddr"
 # More rows than this are found quicker by reading all ids.
 FEW_ROWS = 20_000
 # Lance takes about 40 ns for each row that lies between rows that keep their ids, within the commit.
 KEPT_IDS_SPAN = 200_000
-SPAN_PER_ROW = 100
+SPAN_PER_ROW = 20
 _AT_ONCE = 2_000
 _IDS_AT_ONCE = 1_000_000
 _NO_IDS = pa.array([], pa.string())
 
 
-def stage_placed(table: Table, puts: pa.Table | None, deletes: Sequence[str]) -> Staged:
-    """Replace rows whose id is there, add the others, and remove some, as one transaction."""
+def stage_placed(
+    table: Table, puts: pa.Table | None, deletes: Sequence[str], *, tables: TableStore, places: Places | None = None
+) -> Staged:
+    """Replace rows whose id is there, add the others, and remove some, as one transaction.
+
+    `places`: where the rows are that are there, maybe with others, for a caller that knows: they are not looked for.
+    """
     wanted = _NO_IDS if puts is None else _array(puts.column(ID))
     if puts is not None:
         refuse_repeated_ids(table, puts)
         refuse_removed_ids(table, puts, deletes)
-    places = _places(table, pa.concat_arrays([wanted, pa.array(deletes, pa.string())]))
+    asked = pa.concat_arrays([wanted, pa.array(deletes, pa.string())])
+    there = _places(table, asked) if places is None else places.of(asked)
     with lance_errors(f"staging a change to {table.path}"):
-        shrunk, emptied = _without(table, places)
+        shrunk, emptied = _without(tables, table, there)
         if puts is None:
             operation: Any = LanceOperation.Delete(shrunk, emptied, _predicate(table, deletes))
-            return Staged(table, "delete", Transaction(table.version, operation), deleted=places.num_rows)
-        replaced = pc.index_in(wanted, value_set=_array(places.column(ID)))
-        if not places.num_rows:
-            operation = LanceOperation.Append(_pieces(table, puts, replaced, places))
+            return Staged(table, "delete", Transaction(table.version, operation), deleted=len(there))
+        replaced = pc.index_in(wanted, value_set=there.ids)
+        if not len(there):
+            operation = LanceOperation.Append(_pieces(table, puts, replaced, there))
             return Staged(table, "append", Transaction(table.version, operation), inserted=puts.num_rows)
         operation = LanceOperation.Update(
             removed_fragment_ids=emptied,
             updated_fragments=shrunk,
-            new_fragments=_pieces(table, puts, replaced, places),
+            new_fragments=_pieces(table, puts, replaced, there),
             # Every value may be another, so no index covers the new piece before it is built again.
             fields_for_preserving_frag_bitmap=[each.id() for each in table.dataset.lance_schema.fields()],
             update_mode="rewrite_rows",
@@ -76,22 +82,23 @@ def stage_placed(table: Table, puts: pa.Table | None, deletes: Sequence[str]) ->
         Transaction(table.version, operation),
         inserted=replaced.null_count,
         updated=updated,
-        deleted=places.num_rows - updated,
+        deleted=len(there) - updated,
     )
 
 
-def _places(table: Table, ids: pa.Array[Any]) -> pa.Table:
+def _places(table: Table, ids: pa.Array[Any]) -> Places:
+    """Where rows of these ids are, as far as they are there."""
     if len(ids) > FEW_ROWS:
-        return _places_of_many(table, ids)
+        return Places(_rows_of_many(table, ids))
     asked = [str(each) for each in ids.to_pylist()]
     found = [
         table.read([ID, ROW_ID, ROW_ADDRESS], one_of(ID, asked[start : start + _AT_ONCE]))
         for start in range(0, len(asked), _AT_ONCE)
     ]
-    return pa.concat_tables(found)
+    return Places(pa.concat_tables(found))
 
 
-def _places_of_many(table: Table, ids: pa.Array[Any]) -> pa.Table:
+def _rows_of_many(table: Table, ids: pa.Array[Any]) -> pa.Table:
     """The same by reading all ids, in pieces so large that numbering the wanted ones anew for each stays cheap."""
     columns = [ID, ROW_ID, ROW_ADDRESS]
     found = [table.schema_of(columns).empty_table()]
@@ -116,10 +123,10 @@ def _predicate(table: Table, ids: Sequence[str]) -> str:
     return render(one_of(ID, ids), table.schema) if len(ids) <= _AT_ONCE else f"{ID} IS NOT NULL"
 
 
-def _pieces(table: Table, puts: pa.Table, replaced: pa.Array[Any], places: pa.Table) -> list[FragmentMetadata]:
+def _pieces(table: Table, puts: pa.Table, replaced: pa.Array[Any], places: Places) -> list[FragmentMetadata]:
     """The new rows, those that were there first and with the ids that Lance knows them by."""
-    known_first = np.argsort(replaced.fill_null(places.num_rows).to_numpy(), kind="stable")
-    row_ids = places.column(ROW_ID).to_numpy()[replaced.drop_null().sort().to_numpy()]
+    known_first = np.argsort(replaced.fill_null(len(places)).to_numpy(), kind="stable")
+    row_ids = places.row_ids[replaced.drop_null().sort().to_numpy()]
     span = int(np.ptp(row_ids)) if len(row_ids) else 0
     keeps = span <= max(KEPT_IDS_SPAN, SPAN_PER_ROW * len(row_ids))
     made = []
@@ -140,19 +147,15 @@ def _piece(table: Table, rows: pa.Table, row_ids: NDArray[np.uint64]) -> Fragmen
     return with_row_ids(piece, row_ids) if len(row_ids) else piece
 
 
-def _without(table: Table, places: pa.Table) -> tuple[list[FragmentMetadata], list[int]]:
+def _without(tables: TableStore, table: Table, places: Places) -> tuple[list[FragmentMetadata], list[int]]:
     """The pieces without the rows at these places, and those of which nothing is left."""
-    addresses = np.sort(places.column(ROW_ADDRESS).to_numpy())
-    shrunk: list[FragmentMetadata] = []
-    emptied: list[int] = []
-    for number in np.unique(addresses >> np.uint64(32)).tolist():
-        offsets = addresses[addresses >> np.uint64(32) == number] & np.uint64(0xFFFFFFFF)
-        left = without_rows(table.dataset.get_fragment(number), offsets.astype(np.uint32))
-        if left is None:
-            emptied.append(number)
-        else:
-            shrunk.append(left)
-    return shrunk, emptied
+    addresses = np.sort(places.addresses)
+    numbers, starts = np.unique(addresses >> np.uint64(32), return_index=True)
+    offsets = np.split((addresses & np.uint64(0xFFFFFFFF)).astype(np.uint32), starts[1:])
+    touched = [table.dataset.get_fragment(int(each)).metadata for each in numbers]
+    left = tables.removals.add(table, list(zip(touched, offsets, strict=False)))
+    emptied = [int(number) for number, piece in zip(numbers, left, strict=True) if piece is None]
+    return [each for each in left if each is not None], emptied
 
 
 def _array(column: pa.ChunkedArray[Any] | pa.Array[Any]) -> pa.Array[Any]:

@@ -124,6 +124,10 @@ class RemoteObjects:
         """Write if nothing is there."""
         return self._put_once(path, data, "create")
 
+    def stage(self, path: str, data: bytes) -> None:
+        """Write what nothing refers to yet."""
+        self.write(path, data)
+
     def replace(self, path: str, data: bytes, unchanged: Tag) -> Tag:
         """Write if what is there still has this tag."""
         try:

@@ -8,16 +8,12 @@ one state has alone, and rows that one has removed, need looking at: the cost fo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
-import pyarrow as pa
-
-from omnigraph.errors import ObjectNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from lance import FragmentMetadata, LanceFragment
     from numpy.typing import NDArray
 
@@ -27,8 +23,6 @@ if TYPE_CHECKING:
 
 ROW_ADDRESS = "_rowaddr"
 _NOWHERE = np.zeros(0, dtype=np.uint64)
-# The files are small: handing them to other threads takes longer than reading them.
-_ONE_THREAD = pa.ipc.IpcReadOptions(use_threads=False)
 
 
 @dataclass(frozen=True)
@@ -41,17 +35,32 @@ class Part:
 
 
 def differing_parts(tables: TableStore, old: Table, new: Table) -> tuple[Part, Part]:
-    """What only the old state has, and what only the new one has."""
+    """What only the old state has, and what only the new one has. The last answer for a handle is kept."""
+    known = _last.get(new)
+    if known is None or known[0] is not old:
+        known = _last[new] = old, _differing(tables, old, new)
+    return known[1]
+
+
+# Whoever asks how much there is to read is the next to read it; and one state is compared with several others.
+_last: WeakKeyDictionary[Table, tuple[Table, tuple[Part, Part]]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Table, dict[int, _Piece]] = WeakKeyDictionary()
+
+
+def _differing(tables: TableStore, old: Table, new: Table) -> tuple[Part, Part]:
     before, after = _pieces(old), _pieces(new)
     shared = {each for each in before if each in after and before[each].files == after[each].files}
-    gone, come = [_NOWHERE], [_NOWHERE]
-    for each in sorted(shared):
-        then, now = before[each], after[each]
-        if then.removals != now.removals:
-            removed_then, removed_now = _removed(tables, old, then), _removed(tables, new, now)
-            gone.append(np.setdiff1d(removed_now, removed_then, assume_unique=True))
-            come.append(np.setdiff1d(removed_then, removed_now, assume_unique=True))
-    return _part(before, shared, np.concatenate(gone)), _part(after, shared, np.concatenate(come))
+    unlike = [each for each in sorted(shared) if before[each].removals != after[each].removals]
+    then, now = _removed(tables, old, before, unlike), _removed(tables, new, after, unlike)
+    gone, come = np.setdiff1d(now, then, assume_unique=True), np.setdiff1d(then, now, assume_unique=True)
+    return _part(before, shared, gone), _part(after, shared, come)
+
+
+def _removed(tables: TableStore, table: Table, pieces: dict[int, _Piece], numbers: list[int]) -> Numbers:
+    """The addresses of the rows that some pieces have lost."""
+    lists = tables.removals.of([(table, pieces[each].metadata) for each in numbers])
+    found = [each + np.uint64(number << 32) for number, each in zip(numbers, lists, strict=True)]
+    return np.concatenate([_NOWHERE, *found])
 
 
 @dataclass(frozen=True)
@@ -65,7 +74,10 @@ class _Piece:
 
 
 def _pieces(table: Table) -> dict[int, _Piece]:
-    return {each.fragment_id: _described(each) for each in table.dataset.get_fragments()}
+    found = _known.get(table)
+    if found is None:
+        found = _known[table] = {each.fragment_id: _described(each) for each in table.dataset.get_fragments()}
+    return found
 
 
 def _described(fragment: LanceFragment) -> _Piece:
@@ -80,45 +92,3 @@ def _described(fragment: LanceFragment) -> _Piece:
 def _part(pieces: dict[int, _Piece], shared: set[int], addresses: Numbers) -> Part:
     alone = [each for each in pieces if each not in shared]
     return Part(tuple(alone), sum(int(pieces[each].metadata.num_rows) for each in alone), addresses)
-
-
-def _removed(tables: TableStore, table: Table, piece: _Piece) -> Numbers:
-    """The addresses of a piece's removed rows."""
-    if piece.removals is None:
-        return _NOWHERE
-    offsets = _listed(tables, table, piece)
-    if offsets is None:
-        there = np.arange(piece.metadata.physical_rows, dtype=np.uint64)
-        offsets = np.setdiff1d(there, _living(table, piece.number), assume_unique=True)
-    return offsets + np.uint64(piece.number << 32)
-
-
-def _listed(tables: TableStore, table: Table, piece: _Piece) -> Numbers | None:
-    """The removed rows that a small file lists; None when they are so many that Lance keeps them another way."""
-    path = str(table.dataset.get_fragment(piece.number).deletion_file())
-    if not path.endswith(".arrow"):
-        return None
-    try:
-        data = tables.objects.read(f"{_home(table, piece.metadata)}/{path}")
-    except ObjectNotFound:
-        return None
-    file = pa.ipc.open_file(pa.BufferReader(data), options=_ONE_THREAD)
-    offsets = [file.get_batch(each).column(0).to_numpy() for each in range(file.num_record_batches)]
-    return np.concatenate([_NOWHERE, *offsets]).astype(np.uint64)
-
-
-def _home(table: Table, metadata: FragmentMetadata) -> str:
-    """The directory below the root that the piece's removals lie in: the table's own, or one it was forked from."""
-    base: Any = metadata.deletion_file.base_id
-    if base is None:
-        return table.path if table.branch is None else f"{table.path}/tree/{table.branch}"
-    path = str(table.dataset.base_paths()[base].path)
-    return path[path.rindex(table.path) :].rstrip("/")
-
-
-def _living(table: Table, piece: int) -> Numbers:
-    """The offsets of a piece's rows that are not removed; no data file is read for it."""
-    batches: Iterable[pa.RecordBatch] = table.scan([ROW_ADDRESS], fragments=[piece])
-    found = [np.asarray(each.column(ROW_ADDRESS).to_numpy(), dtype=np.uint64) for each in batches]
-    addresses = np.concatenate(found) if found else _NOWHERE
-    return addresses - np.uint64(piece << 32)

@@ -19,8 +19,10 @@ from lance import LanceDataset
 from omnigraph.errors import NotFound, VersionReclaimed
 from omnigraph.store.counting import count
 from omnigraph.store.filters import Filter, render
+from omnigraph.store.known_pieces import KnownPieces
 from omnigraph.store.lance_errors import Trouble, classify, lance_errors, translate
 from omnigraph.store.objects import ControlStore, open_control_store
+from omnigraph.store.removals import Removals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -151,6 +153,16 @@ class TableStore:
     def objects(self) -> ControlStore:
         """The small files below the same location."""
         return open_control_store(self.location)
+
+    @cached_property
+    def removals(self) -> Removals:
+        """The rows that pieces of the tables have lost."""
+        return Removals(self.objects)
+
+    @cached_property
+    def known_pieces(self) -> KnownPieces:
+        """What this process remembers of the tables' rows."""
+        return KnownPieces()
 
     def uri(self, path: str, branch: str | None = None) -> str:
         """The URI of a table, or of its named branch. Branches are opened by their own tree: such handles pickle."""

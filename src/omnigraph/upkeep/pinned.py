@@ -62,6 +62,9 @@ def protected_versions(manifest: GraphManifest, retention: Retention) -> Pinned:
             pinned[table_path(pin.table_key), pin.table_branch].add(pin.expected_version)
         for pointed in found.sidecar.pointed:
             pinned[table_path(pointed.table_key), pointed.table_branch].add(pointed.version)
+        for added in found.sidecar.added:
+            # A line that comes into a branch begins at the version before its own, on the table's main line.
+            pinned[added.table_path, None].add(added.version - 1)
     return pinned
 
 

@@ -6,7 +6,7 @@ one state descends from the other, Lance's row ids and row versions say which of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,26 +16,23 @@ import pyarrow.compute as pc
 
 from omnigraph.manifest.references import branch_references
 from omnigraph.store.blobs import read_blobs
-from omnigraph.store.filters import one_of
-from omnigraph.store.shared_files import ROW_ADDRESS, differing_parts
+from omnigraph.store.places import NOWHERE, PLACE_COLUMNS, ROW_ADDRESS, ROW_ID, places_in
+from omnigraph.store.rows_at import rows_at
+from omnigraph.store.shared_files import differing_parts
 from omnigraph.store.tables import ID
 from omnigraph.versions.same_rows import same_rows
 from omnigraph.write.row_shape import put_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
     from omnigraph.manifest.snapshot import TableEntry
+    from omnigraph.store.places import Places
     from omnigraph.store.shared_files import Numbers, Part
     from omnigraph.store.tables import Table, TableStore
 
-ROW_ID = "_rowid"
+__all__ = ["MOVED_ROWS", "ROW_ID", "TableDelta", "descends", "differing_rows", "net", "table_delta", "with_blobs"]
+
 _UPDATED = "_row_last_updated_at_version"
 _CHUNK = 5_000
-# Above this many single rows, a scan of their pieces is quicker than fetching them.
-FETCHED_ROWS = 20_000
 # Below this many rewritten rows it does not matter whether they only moved.
 MOVED_ROWS = 5_000
 
@@ -45,12 +42,15 @@ class TableDelta:
     """What turns one state of a table into another. Rows that were rewritten with the same values are not in it.
 
     `before` has the rows that are changed or removed, as they were; `after` those that are changed or added, as they
-    are. Both are sorted by id.
+    are. Both are sorted by id. Where it is known, `left` says where all those rows lay that the later state does not
+    have in the same place, and `came` where those lie that the earlier one did not have there, same values or not.
     """
 
     table_key: str
     before: pa.Table
     after: pa.Table
+    left: Places | None = None
+    came: Places | None = None
 
     @cached_property
     def before_ids(self) -> pa.Array[Any]:
@@ -95,15 +95,20 @@ def table_delta(tables: TableStore, base: TableEntry | None, side: TableEntry | 
         return TableDelta(side.table_key, rows.slice(0, 0), rows)
     if base.pin == side.pin:
         nothing = put_schema(tables.open(side.pin).schema).empty_table()
-        return TableDelta(side.table_key, nothing, nothing)
-    return net(side.table_key, *differing_rows(tables, base, side))
+        return TableDelta(side.table_key, nothing, nothing, NOWHERE, NOWHERE)
+    if base.path != side.path:
+        return net(side.table_key, *differing_rows(tables, base, side))
+    before, after, stayed = _differing(tables, base, side)
+    delta = net(side.table_key, before.drop_columns(PLACE_COLUMNS), after.drop_columns(PLACE_COLUMNS))
+    return replace(delta, left=places_in(before), came=places_in(after)) if stayed else delta
 
 
 def differing_rows(tables: TableStore, base: TableEntry, side: TableEntry) -> tuple[pa.Table, pa.Table]:
     """The rows of either state among which the changed ones are, each in the columns of its own state."""
     if base.path != side.path:
         return _all(tables, base), _all(tables, side)
-    return _differing(tables, base, side)
+    before, after, _ = _differing(tables, base, side)
+    return before.drop_columns(PLACE_COLUMNS), after.drop_columns(PLACE_COLUMNS)
 
 
 def descends(tables: TableStore, entry: TableEntry, ancestor: TableEntry) -> bool:
@@ -119,15 +124,16 @@ def descends(tables: TableStore, entry: TableEntry, ancestor: TableEntry) -> boo
     return ancestor.version <= version
 
 
-def _differing(tables: TableStore, base: TableEntry, side: TableEntry) -> tuple[pa.Table, pa.Table]:
-    """The rows of either state that are not, by their place, also in the other."""
+def _differing(tables: TableStore, base: TableEntry, side: TableEntry) -> tuple[pa.Table, pa.Table, bool]:
+    """The rows of either state that are not, by their place, also in the other, with their places.
+
+    And whether every other row lies where it lay: when rows that were only moved are left out, it does not.
+    """
     old, new = tables.open(base.pin), tables.open(side.pin)
     gone, come = differing_parts(tables, old, new)
-    if min(gone.rows, come.rows) > MOVED_ROWS and descends(tables, side, base):
-        before, after = _not_only_moved(old, new, gone, come)
-    else:
-        before, after = _rows_of(old, gone), _rows_of(new, come)
-    return _with_blobs(old, before), _with_blobs(new, after)
+    moved = min(gone.rows, come.rows) > MOVED_ROWS and descends(tables, side, base)
+    before, after = _not_only_moved(old, new, gone, come) if moved else (_rows_of(old, gone), _rows_of(new, come))
+    return with_blobs(old, before), with_blobs(new, after), not moved
 
 
 def _not_only_moved(old: Table, new: Table, gone: Part, come: Part) -> tuple[pa.Table, pa.Table]:
@@ -135,53 +141,22 @@ def _not_only_moved(old: Table, new: Table, gone: Part, come: Part) -> tuple[pa.
     there, here = _row_versions(old, gone), _row_versions(new, come)
     shared, at, again = np.intersect1d(there[0], here[0], assume_unique=True, return_indices=True)
     same = shared[there[1][at] == here[1][again]]
-    before = _picked(old, ROW_ID, np.setdiff1d(there[0], same), gone.pieces)
-    after = _picked(new, ROW_ID, np.setdiff1d(here[0], same), come.pieces)
-    return pa.concat_tables([_rows_at(old, gone), before]), pa.concat_tables([_rows_at(new, come), after])
+    left = np.concatenate([gone.addresses, there[2][~np.isin(there[0], same)]])
+    came = np.concatenate([come.addresses, here[2][~np.isin(here[0], same)]])
+    return rows_at(old, _columns(old), left), rows_at(new, _columns(new), came)
 
 
-def _row_versions(table: Table, part: Part) -> tuple[Numbers, Numbers]:
-    """The ids of the rows of a part's pieces, and the versions at which they were last changed."""
-    rows = table.read([ROW_ID, _UPDATED], fragments=part.pieces)
-    return rows.column(ROW_ID).to_numpy(), rows.column(_UPDATED).to_numpy()
+def _row_versions(table: Table, part: Part) -> tuple[Numbers, Numbers, Numbers]:
+    """The ids of the rows of a part's pieces, the versions at which they were last changed, and their addresses."""
+    rows = table.read([ROW_ID, _UPDATED, ROW_ADDRESS], fragments=part.pieces)
+    return rows.column(ROW_ID).to_numpy(), rows.column(_UPDATED).to_numpy(), rows.column(ROW_ADDRESS).to_numpy()
 
 
 def _rows_of(table: Table, part: Part) -> pa.Table:
-    rows = _rows_at(table, part)
-    return pa.concat_tables([rows, table.read(_columns(table), fragments=part.pieces)]) if part.pieces else rows
-
-
-def _rows_at(table: Table, part: Part) -> pa.Table:
-    pieces = np.unique(part.addresses >> np.uint64(32)).tolist()
-    return _picked(table, ROW_ADDRESS, part.addresses, pieces)
-
-
-def _picked(table: Table, column: str, numbers: Numbers, pieces: Sequence[int]) -> pa.Table:
-    """Rows by Lance's own numbers: a few are fetched; many are picked from a scan of their pieces."""
-    if len(numbers) <= FETCHED_ROWS:
-        return _rows_by(table, column, numbers.tolist())
-    wanted = np.sort(numbers)
-    found = [
-        each.filter(pa.array(_is_in(each.column(column).to_numpy(), wanted))).select(_columns(table))
-        for each in table.scan([*_columns(table), column], fragments=pieces)
-    ]
-    return pa.Table.from_batches(found, schema=table.schema_of(None))
-
-
-def _is_in(numbers: Numbers, wanted: Numbers) -> NDArray[np.bool_]:
-    """Which of the numbers are wanted; those are sorted once, where a set would be made anew for each batch."""
-    places = np.minimum(np.searchsorted(wanted, numbers), len(wanted) - 1)
-    found: NDArray[np.bool_] = wanted[places] == numbers
-    return found
-
-
-def _rows_by(table: Table, column: str, values: Sequence[int]) -> pa.Table:
-    """Rows by Lance's own numbers, which it finds without reading the others."""
-    pieces = [
-        table.read(_columns(table), one_of(column, values[start : start + _CHUNK]))
-        for start in range(0, len(values), _CHUNK)
-    ]
-    return pa.concat_tables(pieces) if pieces else table.schema_of(None).empty_table()
+    if not part.pieces:
+        return rows_at(table, _columns(table), part.addresses)
+    rows = table.read(_columns(table), fragments=part.pieces)
+    return pa.concat_tables([rows_at(table, _columns(table), part.addresses), rows]) if len(part.addresses) else rows
 
 
 def net(table_key: str, before: pa.Table, after: pa.Table) -> TableDelta:
@@ -210,10 +185,10 @@ def _aligned(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 def _all(tables: TableStore, entry: TableEntry) -> pa.Table:
     table = tables.open(entry.pin)
-    return _with_blobs(table, table.read(_columns(table))).sort_by(ID)
+    return with_blobs(table, table.read(table.schema.names)).sort_by(ID)
 
 
-def _with_blobs(table: Table, rows: pa.Table) -> pa.Table:
+def with_blobs(table: Table, rows: pa.Table) -> pa.Table:
     """The rows with their blobs, as they are put. A scan only says where blobs lie, not what they are."""
     wanted = put_schema(table.schema)
     for at, field in enumerate(wanted):
@@ -227,7 +202,7 @@ def _with_blobs(table: Table, rows: pa.Table) -> pa.Table:
 
 
 def _columns(table: Table) -> list[str]:
-    return list(table.schema.names)
+    return [*table.schema.names, *PLACE_COLUMNS]
 
 
 def _array(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:

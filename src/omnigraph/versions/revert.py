@@ -9,7 +9,6 @@ from omnigraph.errors import InvalidInput, RevertConflicts
 from omnigraph.versions.merge.bases import CommonState
 from omnigraph.versions.merge.reconcile import Reconciled, Settings, reconcile
 from omnigraph.write.commit import Operation, WriteSet, commit
-from omnigraph.write.stage import writes_of
 from omnigraph.write.view import View
 
 if TYPE_CHECKING:
@@ -21,7 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reverted:
-    """What a revert did, or would do. `commit` is None when there was nothing left to take back."""
+    """What a revert did, or would do. `commit` is None when there was nothing left to take back.
+
+    Of very many conflicts some are listed, and `more_conflicts` counts the others.
+    """
 
     reverted: GraphCommit
     branch: str
@@ -29,6 +31,12 @@ class Reverted:
     puts: dict[str, int] = field(default_factory=dict)
     deletes: dict[str, int] = field(default_factory=dict)
     conflicts: tuple[Conflict, ...] = ()
+    more_conflicts: int = 0
+
+    @property
+    def conflict_count(self) -> int:
+        """How many conflicts there are, listed or not."""
+        return len(self.conflicts) + self.more_conflicts
 
 
 class Revert:
@@ -59,8 +67,8 @@ class Revert:
     def _prepare(self, view: View) -> WriteSet | None:
         self._find(view)
         if self._found.conflicts:
-            raise RevertConflicts(self._commit.id, self._branch, self._found.conflicts)
-        writes, pointers = writes_of(view, self._found.to_write), self._found.pointers
+            raise RevertConflicts(self._commit.id, self._branch, self._found.conflicts, self._found.more)
+        writes, pointers = self._found.writes(view), self._found.pointers
         return WriteSet(writes, pointers=pointers) if writes or pointers else None
 
     def _find(self, view: View) -> None:
@@ -69,7 +77,7 @@ class Revert:
 
     def _told(self, made: GraphCommit | None) -> Reverted:
         found = self._found
-        return Reverted(self._commit, self._branch, made, found.puts, found.deletes, found.conflicts)
+        return Reverted(self._commit, self._branch, made, found.puts, found.deletes, found.conflicts, found.more)
 
 
 def _parent(manifest: GraphManifest, commit: GraphCommit, branch: str) -> str:

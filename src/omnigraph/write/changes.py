@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from omnigraph.store.places import Places
+
 
 @dataclass(frozen=True)
 class TableChanges:
@@ -16,7 +18,7 @@ class TableChanges:
     `puts` has every column of the table and no id twice; None when no row is put. A row to put replaces the committed
     one of the same id. `deletes` and the ids of `puts` have nothing in common. `overwrite` means that the puts become
     the whole content. `only_new`: a put whose id is committed already is an error, not an upsert; `new_ids` says so of
-    some of the puts.
+    some of the puts. `places`: where the rows lie that are put or removed and are committed, when that is known.
     """
 
     table_key: str
@@ -25,6 +27,7 @@ class TableChanges:
     overwrite: bool = False
     only_new: bool = False
     new_ids: frozenset[str] = field(default_factory=frozenset)
+    places: Places | None = None
 
     @property
     def is_empty(self) -> bool:

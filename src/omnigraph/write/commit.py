@@ -130,6 +130,7 @@ def commit(manifest: GraphManifest, operation: Operation) -> Receipt | None:
             outcome = _attempt(Effects(manifest, operation, write_set, view, line))
             if not isinstance(outcome, PrepareAgain):
                 return outcome
+            operation = outcome.operation
         elif _is_current(manifest, operation, view):
             return None
     raise ReadSetChanged(operation.branch, sorted(view.reads))
@@ -177,8 +178,11 @@ def _is_current(manifest: GraphManifest, operation: Operation, view: View) -> bo
     return manifest.fresh_line(operation.branch).snapshot() == view.snapshot
 
 
+@dataclass(frozen=True)
 class PrepareAgain:
     """The view did not hold, and the newer one leads to other tables than the ticket is for."""
+
+    operation: Operation
 
 
 def _attempt(effects: Effects) -> Receipt | PrepareAgain | None:
@@ -187,8 +191,7 @@ def _attempt(effects: Effects) -> Receipt | PrepareAgain | None:
     if effects.is_empty():
         return _note(manifest, effects.operation)
     if effects.armed():
-        _disarm(effects)
-        return PrepareAgain()
+        return PrepareAgain(_disarmed(effects))
     effects.stage_ahead()
     with queues.hold(manifest.stores.uri, effects.lines()), _ticket(manifest, effects.sidecar()) as ticket:
         ticket.wait_for_turn(lambda dead: recover(manifest, dead))
@@ -196,15 +199,24 @@ def _attempt(effects: Effects) -> Receipt | PrepareAgain | None:
         return _take_turn(effects, ticket)
 
 
-def _disarm(effects: Effects) -> None:
-    """Tables that would delete their old versions at a commit lose that setting first, in a commit of its own."""
+def _disarmed(effects: Effects) -> Operation:
+    """Tables that would delete their old versions at a commit lose that setting first, in a commit of its own.
+
+    An operation that must follow a certain commit has that one as its condition, and then follows it.
+    """
     operation, keys = effects.operation, effects.armed()
 
     def prepare(view: View) -> WriteSet | None:
         writes = [TableWrite(view.entry(key), stage_disarm) for key in keys if cleans_itself(view.table(key))]
         return WriteSet(writes) if writes else None
 
-    commit(effects.manifest, Operation("Optimize", prepare, branch=operation.branch, actor=operation.actor))
+    disarm = Operation(
+        "Optimize", prepare, branch=operation.branch, actor=operation.actor, expected_head=operation.expected_head
+    )
+    done = commit(effects.manifest, disarm)
+    if done is None or isinstance(operation.expected_head, AnyHead):
+        return operation
+    return replace(operation, expected_head=done.commit.id)
 
 
 def _take_turn(effects: Effects, ticket: Ticket) -> Receipt | PrepareAgain | None:
@@ -279,7 +291,7 @@ def _prepare_again(
     again = Effects(effects.manifest, operation, write_set, view, line)
     again.stage_ahead()
     if not again.fits(ticket):
-        return PrepareAgain()
+        return PrepareAgain(operation)
     ticket.update(
         tables=again.pins(),
         added=again.added(),

@@ -10,12 +10,13 @@ from omnigraph.errors import CommitConflict, CommitOutcomeUnknown, CommitRejecte
 from omnigraph.failpoints import reach
 from omnigraph.manifest.branches import fork_table
 from omnigraph.manifest.layout import physical_branch, table_path
-from omnigraph.manifest.publisher import AnyHead, NewVersion, PublishRequest
+from omnigraph.manifest.publisher import NewVersion, PublishRequest
 from omnigraph.manifest.schema_files import stage_files
 from omnigraph.store.auto_cleanup import cleans_itself, stage_disarm
 from omnigraph.store.compaction import stage_fold
 from omnigraph.store.new_tables import commit_new_table, stage_new_table
 from omnigraph.store.staging import Committed, commit_staged, how_made
+from omnigraph.write.forked_tables import ForkedTables
 from omnigraph.write.recovery.recover import pointed_versions
 from omnigraph.write.recovery.schema import change_of, new_tables
 from omnigraph.write.recovery.sidecar import AddedTable, PlannedCommit, PointedTable, Sidecar, TablePin
@@ -58,10 +59,13 @@ class Effects:
         self._branch = physical_branch(operation.branch)
         # What the operation was computed from, and must still be so when it is published.
         entries = [each.entry for each in self._writes]
-        entries += [each.entry for each in write_set.adopted] + [each.entry for each in write_set.pointers]
+        entries += [each.entry for each in write_set.adopted]
+        entries += [each.entry for each in write_set.pointers if each.entry is not None]
         self._based_on = {**view.reads, **{each.table_key: each.version for each in entries}}
         self._staged: dict[str, Staged] = {}
         self._new: list[tuple[str, StagedTable]] = []
+        forked = sorted(write_set.forked, key=lambda each: each.table_key)
+        self._forked = ForkedTables(manifest.stores, self._branch, forked)
         self._landed: dict[str, Committed] = {}
         self._adopted: list[NewVersion] = []
 
@@ -69,7 +73,7 @@ class Effects:
         """Whether no table is changed, added or dropped, and the schema stays."""
         changes = self._write_set
         moves = self._writes or changes.adopted or changes.added or changes.dropped or changes.pointers
-        return not (moves or changes.schema is not None)
+        return not (moves or changes.forked or changes.schema is not None)
 
     def lines(self) -> list[Line]:
         """The tables it moves or was computed from, on its branch."""
@@ -106,18 +110,10 @@ class Effects:
         return mine <= ticket.sidecar.lines and set(self.lines()) <= ticket.sidecar.lines | ticket.sidecar.read_lines
 
     def armed(self) -> list[str]:
-        """The tables that would delete old versions by themselves at its commit, unless it must be the very next one.
-
-        Tables that the branch has no line of its own of are left alone: their first commit is on a fork.
-        """
-        if not isinstance(self.operation.expected_head, AnyHead):
-            return []
-        own = [each.entry for each in self._writes if each.entry.branch == self._branch]
-        disarming = {each.entry.table_key for each in self._writes if each.stage is stage_disarm}
+        """The tables that would delete old versions by themselves at its commit, be it the first on a fork."""
+        written = [each.entry for each in self._writes if each.stage is not stage_disarm]
         open_table = self.manifest.stores.tables.open
-        return [
-            each.table_key for each in own if each.table_key not in disarming and cleans_itself(open_table(each.pin))
-        ]
+        return [each.table_key for each in written if cleans_itself(open_table(each.pin))]
 
     def stage_ahead(self) -> None:
         """Stage what can be staged before the sidecar: all but tables that this branch has no line of its own of."""
@@ -154,10 +150,11 @@ class Effects:
 
     def added(self) -> tuple[AddedTable, ...]:
         """What the sidecar says of the tables that come."""
-        return tuple(
+        new = (
             AddedTable(key, staged.path, version=staged.version, row_count=staged.row_count, transaction=staged.uuid)
             for key, staged in self._new
         )
+        return (*new, *self._forked.added())
 
     def dropped(self) -> tuple[DroppedTable, ...]:
         """What the sidecar says of the tables that go."""
@@ -165,10 +162,7 @@ class Effects:
 
     def pointed(self) -> tuple[PointedTable, ...]:
         """What the sidecar says of the tables of which a version is taken that is there already."""
-        return tuple(
-            PointedTable(each.to.table_key, each.entry.version, each.to.version, each.to.row_count, each.to.branch)
-            for each in sorted(self._write_set.pointers, key=lambda each: each.to.table_key)
-        )
+        return tuple(_pointed(each) for each in sorted(self._write_set.pointers, key=lambda each: each.to.table_key))
 
     def pins(self) -> tuple[TablePin, ...]:
         """What the sidecar says of the tables, as far as it is known."""
@@ -195,6 +189,7 @@ class Effects:
             ticket.has_effects = True
             commit_new_table(self.manifest.stores.tables, staged, operation_id=ticket.sidecar.operation_id)
             reach("commit.table_landed")
+        self._forked.land(ticket, lambda each: self._land(each, ticket), lambda: ticket.update(added=self.added()))
         self._stage_schema(ticket)
 
     def _stage_schema(self, ticket: Ticket) -> None:
@@ -202,7 +197,8 @@ class Effects:
         if self._write_set.schema is None:
             return
         ticket.has_effects = True
-        stage_files(self.manifest.stores.objects, self._write_set.schema.files)
+        if self._write_set.schema.files:
+            stage_files(self.manifest.stores.objects, self._write_set.schema.files)
         ticket.update(schema=replace(self._write_set.schema.planned, confirmed=True))
         reach("schema.staged")
 
@@ -286,12 +282,21 @@ class Effects:
     def _fork_and_stage(self, write: TableWrite, ticket: Ticket) -> None:
         """A branch's first write to a table: its own line of the table is made now that the sidecar stands."""
         assert self._branch is not None
+        self._require_no_earlier_line(write.entry.table_key)
         stores = self.manifest.stores
         parent = stores.tables.open(write.entry.pin)
         fork = fork_table(stores, write.entry.path, self._branch, parent=parent)
         reach("commit.forked")
         self._staged[write.entry.table_key] = write.stage(fork)
         ticket.update(tables=self.pins())
+
+    def _require_no_earlier_line(self, table_key: str) -> None:
+        """A line of a type that was dropped on the branch and has come back would be made where its history lies."""
+        if any(each.branch == self._branch for each in self._line.state.versions.get(table_key, {}).values()):
+            raise CommitRejected(
+                f"branch {self.operation.branch!r} has had rows of its own of {table_key} before that type was dropped "
+                f"and came back: it can be read there, not written. Make a new branch of it, and write to that."
+            )
 
     def _pin(self, write: TableWrite) -> TablePin:
         staged = self._staged.get(write.entry.table_key)
@@ -307,6 +312,11 @@ class Effects:
     def _new_version(self, write: TableWrite) -> NewVersion:
         landed = self._landed[write.entry.table_key]
         return NewVersion(write.entry.table_key, landed.version, landed.table.count_rows(), self._branch)
+
+
+def _pointed(pointer: Pointer) -> PointedTable:
+    now, to = pointer.entry, pointer.to
+    return PointedTable(to.table_key, 0 if now is None else now.version, to.version, to.row_count, to.branch)
 
 
 def _has_foreign_commits(staged: Staged) -> CommitRejected:

@@ -47,17 +47,18 @@ def _staging(view: View, change: TableChanges) -> Stage | None:
     if change.overwrite:
         return partial(_overwrite, rows=change.puts)
     puts = change.puts if change.puts is not None and change.puts.num_rows else None
+    placed = partial(stage_placed, tables=view.tables, places=change.places)
     if puts is not None and not (change.only_new or change.new_ids):
-        return partial(stage_placed, puts=puts, deletes=sorted(change.deletes))
+        return partial(placed, puts=puts, deletes=sorted(change.deletes))
     there = _committed_ids(view, change)
     _refuse_taken(change, there)
     deletes = [str(each) for each in there.to_pylist() if each in change.deletes]
     if puts is None:
-        return partial(stage_placed, puts=None, deletes=deletes) if deletes else None
+        return partial(placed, puts=None, deletes=deletes) if deletes else None
     # Nobody else's row can come between: the commit protocol lands a write on the version it was computed from.
     if not len(there):
         return partial(stage_append, rows=puts)
-    return partial(stage_placed, puts=puts, deletes=deletes)
+    return partial(placed, puts=puts, deletes=deletes)
 
 
 def _committed_ids(view: View, change: TableChanges) -> pa.Array[Any]:

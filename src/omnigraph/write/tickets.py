@@ -120,7 +120,7 @@ def turn(mine: Sidecar, rivals: Sequence[Sidecar]) -> Turn:
 
 def compete(mine: Sidecar, other: Sidecar) -> bool:
     """Whether two operations must not have effects at the same time."""
-    if "SchemaApply" in (mine.writer_kind, other.writer_kind):
+    if mine.changes_schema or other.changes_schema:
         return True
     moves = mine.lines & (other.lines | other.read_lines) or mine.read_lines & other.lines
     return bool(moves) or _same_key(mine, other)

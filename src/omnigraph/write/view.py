@@ -9,13 +9,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.store.filters import All, one_of
+from omnigraph.store.places import PLACE_COLUMNS, places_in
+from omnigraph.store.tables import ID
 from omnigraph.write.same_value import as_literals, comparable, distinct, is_among
+from omnigraph.write.view_pieces import read_matching
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from omnigraph.manifest.snapshot import Snapshot, TableEntry
     from omnigraph.store.filters import Filter
+    from omnigraph.store.places import Places
     from omnigraph.store.tables import Table, TableStore
 
     Values = pa.Array[Any] | pa.ChunkedArray[Any]
@@ -55,7 +59,13 @@ class View:
         table = self.table(table_key)
         if not self.entry(table_key).row_count:
             return table.schema_of(columns).empty_table()
-        return table.read(columns, where)
+        if columns is None or where is None:
+            return table.read(columns, where)
+        return read_matching(self.tables, table, columns, where)
+
+    def places(self, table_key: str, ids: Values) -> Places:
+        """Where the rows of these ids lie, as far as they are committed."""
+        return places_in(self.rows_where(table_key, ID, ids, [ID, *PLACE_COLUMNS]))
 
     def rows_where(self, table_key: str, column: str, values: Values, columns: Sequence[str]) -> pa.Table:
         """Committed rows whose column has one of the values; nulls never match. Quick for few and for many values."""

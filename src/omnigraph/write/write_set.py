@@ -38,9 +38,12 @@ class Adoption:
 
 @dataclass(frozen=True)
 class Pointer:
-    """A state of a table that is there already, on the line the branch has it from: taken as it is, no row written."""
+    """A state of a table that is there already, on the line the branch has it from: taken as it is, no row written.
 
-    entry: TableEntry
+    `entry` is what the branch has of the table now; None when the table comes into the branch with this state.
+    """
+
+    entry: TableEntry | None
     to: TableEntry
 
 
@@ -55,8 +58,20 @@ class NewTable:
 
 
 @dataclass(frozen=True)
+class ForkedTable:
+    """A table that comes into a branch on a line of its own, which begins at a state of the table's main line."""
+
+    table_key: str
+    parent: TableEntry
+    stage: Callable[[Table], Staged]
+
+
+@dataclass(frozen=True)
 class SchemaWrite:
-    """A change of the schema: what the sidecar says of it, and the new schema files by name."""
+    """A change of the schema: what the sidecar says of it, and the new schema files by name.
+
+    There are no files when a branch takes a schema that the graph has: those of the graph are main's.
+    """
 
     planned: PlannedSchema
     files: Mapping[str, bytes]
@@ -68,6 +83,7 @@ class WriteSet:
 
     writes: Sequence[TableWrite] = ()
     added: Sequence[NewTable] = ()
+    forked: Sequence[ForkedTable] = ()
     dropped: Sequence[DroppedTable] = ()
     schema: SchemaWrite | None = None
     adopted: Sequence[Adoption] = ()

@@ -9,7 +9,7 @@ first, the way branches are, and the branches are measured against that.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,6 +25,33 @@ if TYPE_CHECKING:
     from omnigraph.versions.merge.reshaping import Reshaping
 
 
+class Deltas(Protocol):
+    """Where the rows come from that differ between two states: all of them, or those of a piece of the merge."""
+
+    def delta(self, base: TableEntry | None, side: TableEntry) -> TableDelta:
+        """What turned one state of a table into another."""
+        ...
+
+    def differing_rows(self, base: TableEntry, side: TableEntry) -> tuple[pa.Table, pa.Table]:
+        """The rows of either state among which the changed ones are, each in the columns of its own state."""
+        ...
+
+
+@dataclass(frozen=True)
+class AllRows:
+    """The rows as the tables have them, read into memory."""
+
+    tables: TableStore
+
+    def delta(self, base: TableEntry | None, side: TableEntry) -> TableDelta:
+        """What turned one state of a table into another."""
+        return table_delta(self.tables, base, side)
+
+    def differing_rows(self, base: TableEntry, side: TableEntry) -> tuple[pa.Table, pa.Table]:
+        """The rows of either state among which the changed ones are, each in the columns of its own state."""
+        return differing_rows(self.tables, base, side)
+
+
 @dataclass(frozen=True)
 class CommonState:
     """The state that two lines differ from. `root` is one that all of `tips` come from; with one tip it is the tip."""
@@ -34,7 +61,20 @@ class CommonState:
     tips: tuple[Snapshot, ...] = ()
     # How rows of the common state come into the schema of the target, when it has changed that since.
     reshaping: Reshaping | None = None
+    # Where rows come from; None reads them from the tables.
+    deltas: Deltas | None = None
     _joined: dict[str, Joined] = field(default_factory=dict)
+
+    def with_deltas(self, deltas: Deltas) -> CommonState:
+        """The same state over other rows, such as those of one piece."""
+        return CommonState(self.tables, self.root, self.tips, self.reshaping, deltas)
+
+    def pairs(self, there: TableEntry, here: TableEntry) -> list[tuple[TableEntry | None, TableEntry]]:
+        """The pairs of states whose differences decide what becomes of a table of the source and the target."""
+        if self.reshaping is not None:
+            return [(_entry(self.root, there.table_key), there), (self._base_of(here, self.reshaping), here)]
+        tips = [each for tip in self.tips if (each := _entry(tip, here.table_key))] if len(self.tips) > 1 else []
+        return [(_entry(self.root, each.table_key), each) for each in (there, here, *tips)]
 
     def has(self, entry: TableEntry) -> bool:
         """Whether a table is in every common state exactly as it is in this entry: then nothing was changed since."""
@@ -50,10 +90,6 @@ class CommonState:
             return since_root
         return rebased(self._join(side.table_key).since_root, since_root)
 
-    def delta_is_empty(self, side: TableEntry) -> bool:
-        """Whether a table that has not changed its shape has the rows of the common state."""
-        return self._since_root(side).is_empty
-
     def delta_of_source(self, there: TableEntry, here: TableEntry) -> TableDelta:
         """What turned the common state of a table into the source's, in the columns that the target has."""
         if self.reshaping is None:
@@ -63,20 +99,27 @@ class CommonState:
         return net(here.table_key, *rows)
 
     def _in_new_shape(self, side: TableEntry, reshaping: Reshaping) -> TableDelta:
-        entries = self.root.tables.values() if self.root is not None else ()
-        base = next((each for each in entries if reshaping.new_key(each.table_key) == side.table_key), None)
+        base = self._base_of(side, reshaping)
         if base is None:
-            return table_delta(self.tables, None, side)
-        before, after = differing_rows(self.tables, base, side)
+            return self._rows.delta(None, side)
+        before, after = self._rows.differing_rows(base, side)
         schema = put_schema(self.tables.open(side.pin).schema)
         return net(side.table_key, reshaping.rows(base.table_key, before, schema), after)
+
+    def _base_of(self, side: TableEntry, reshaping: Reshaping) -> TableEntry | None:
+        entries = self.root.tables.values() if self.root is not None else ()
+        return next((each for each in entries if reshaping.new_key(each.table_key) == side.table_key), None)
+
+    @property
+    def _rows(self) -> Deltas:
+        return AllRows(self.tables) if self.deltas is None else self.deltas
 
     def undecided(self, table_key: str) -> frozenset[str]:
         """The rows that the common states themselves disagree on."""
         return self._join(table_key).undecided if len(self.tips) > 1 else frozenset()
 
     def _since_root(self, side: TableEntry) -> TableDelta:
-        return table_delta(self.tables, _entry(self.root, side.table_key), side)
+        return self._rows.delta(_entry(self.root, side.table_key), side)
 
     def _join(self, table_key: str) -> Joined:
         if table_key not in self._joined:
@@ -98,7 +141,7 @@ class Joined:
 
     def with_(self, other: TableDelta) -> Joined:
         """Put one more state in; where it disagrees, what was there stays and is noted."""
-        merged = merge_table(other, self.since_root, by_property=True, resolver=None)
+        merged = merge_table(other, self.since_root, by_property=True, resolver=None, most=None)
         disputed = frozenset(each.row_id for each in merged.conflicts)
         done = rebased_on_top(self.since_root, merged.puts, merged.deletes, other)
         return Joined(done, self.undecided | disputed)
@@ -108,6 +151,13 @@ def rebased(first: TableDelta, second: TableDelta) -> TableDelta:
     """From two ways that begin at one state: the way from the end of the first to the end of the second."""
     before = pa.concat_tables([first.after, _except(second.before, _touched(first))])
     after = pa.concat_tables([second.after, _except(first.before, _touched(second))])
+    return net(second.table_key, before, after)
+
+
+def followed(first: TableDelta, second: TableDelta) -> TableDelta:
+    """One way after another: the second begins at the state that the first has led to."""
+    before = pa.concat_tables([first.before, _except(second.before, _touched(first))])
+    after = pa.concat_tables([_except(first.after, _touched(second)), second.after])
     return net(second.table_key, before, after)
 
 

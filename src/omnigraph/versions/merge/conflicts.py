@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from omnigraph.errors import CardinalityViolation, ConstraintViolation, OrphanEdge, UniqueViolation
@@ -17,6 +17,9 @@ ConflictKind = Literal[
     "CardinalityViolation",
     "ValueConstraintViolation",
 ]
+
+# A merge that is refused lists so many conflicts in full, and counts the others.
+MOST_LISTED = 10_000
 
 Row = dict[str, Any]
 Choice = Literal["ours", "theirs"]
@@ -43,6 +46,27 @@ class Conflict:
     def is_about_rows(self) -> bool:
         """Whether choosing a side, or a row, settles it. The others are settled by changing the data."""
         return self.kind in ("DivergentInsert", "DivergentUpdate", "DeleteVsUpdate")
+
+
+@dataclass
+class Listed:
+    """Conflicts as they are found: the first `most` of them, and how many more there were. None lists all."""
+
+    most: int | None = MOST_LISTED
+    conflicts: list[Conflict] = field(default_factory=list)
+    more: int = 0
+
+    def add(self, found: Iterable[Conflict], more: int = 0) -> None:
+        """Take some, and the number of others that nobody has listed."""
+        for each in found:
+            if self.most is None or len(self.conflicts) < self.most:
+                self.conflicts.append(each)
+            else:
+                self.more += 1
+        self.more += more
+
+    def __bool__(self) -> bool:
+        return bool(self.conflicts)
 
 
 # What settles a conflict: a side, a row of the caller's own, or None for "not settled".

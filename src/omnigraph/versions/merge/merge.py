@@ -5,31 +5,38 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from omnigraph.errors import InvalidInput, MergeConflicts
+from omnigraph.errors import InvalidInput, MergeConflicts, SchemaChanged
+from omnigraph.versions.merge.across_schemas import Across, AcrossSchemas
 from omnigraph.versions.merge.bases import CommonState
 from omnigraph.versions.merge.reconcile import Reconciled, Settings, reconcile
+from omnigraph.versions.merge.schema_line import meeting
 from omnigraph.write.commit import Operation, WriteSet, commit
-from omnigraph.write.stage import writes_of
 from omnigraph.write.view import View
 
 if TYPE_CHECKING:
-    from omnigraph.language.schema.catalog import Catalog
+    from omnigraph.language.schema.evolution import Step
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.manifest.rows import GraphCommit
+    from omnigraph.schema_contract import Schemas
     from omnigraph.versions.merge.conflicts import Conflict, Resolver
-    from omnigraph.versions.merge.reshaping import Reshaping
+    from omnigraph.versions.merge.reconcile import Workshop
+    from omnigraph.versions.merge.schema_line import Meeting
 
 Kind = Literal["already_up_to_date", "fast_forward", "merged"]
 
 
 @dataclass(frozen=True)
 class MergeOptions:
-    """How to merge. `by_property=False`: two sides that changed one entity conflict, whatever they changed of it."""
+    """How to merge. `by_property=False`: two sides that changed one entity conflict, whatever they changed of it.
+
+    `workshop` takes merges that are too large for memory.
+    """
 
     by_property: bool = True
     resolver: Resolver = None
     actor: str | None = None
     idempotency_key: str | None = None
+    workshop: Workshop | None = None
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,10 @@ class Merged:
 
     Of the tables in `adopted` no row is written: the target had not changed them, and takes the version that the source
     has from the line that both have them from. A source that was to be deleted and could not be is `kept_because`.
+    Of very many conflicts some are listed, and `more_conflicts` counts the others.
+
+    `schema_steps` bring the target to the schema of the source, when that is the later one. `left_out`: values that the
+    side with the earlier schema has set, in properties that the later one has dropped, by property and number of rows.
     """
 
     kind: Kind
@@ -50,6 +61,14 @@ class Merged:
     adopted: tuple[str, ...] = ()
     source_deleted: bool = False
     kept_because: str | None = None
+    more_conflicts: int = 0
+    schema_steps: tuple[Step, ...] = ()
+    left_out: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def conflict_count(self) -> int:
+        """How many conflicts there are, listed or not."""
+        return len(self.conflicts) + self.more_conflicts
 
 
 class Merge:
@@ -58,22 +77,25 @@ class Merge:
     def __init__(
         self,
         manifest: GraphManifest,
-        catalog: Catalog,
+        schemas: Schemas,
         source: str,
         target: str,
         options: MergeOptions,
-        reshaping: Reshaping | None = None,
     ) -> None:
         if source == target:
             raise InvalidInput(f"branch {source!r} cannot be merged into itself.")
         self._manifest = manifest
-        self._catalog = catalog
         self._source, self._target = source, target
         self._options = options
-        self._reshaping = reshaping
-        self._theirs = manifest.snapshot(source)
+        self._theirs, self._ours = manifest.snapshot(source), manifest.snapshot(target)
         self._bases = manifest.merge_bases(source, target)
+        root = self._bases.root
+        self._root = None if root is None else manifest.snapshot_of(root.id)
+        self._tips = tuple(manifest.snapshot_of(each.id) for each in self._bases.tips)
+        common = self._tips if self._root is None else (*self._tips, self._root)
+        self._catalog, self._meeting = meeting(manifest, schemas, self._theirs, self._ours, common)
         self._found = Reconciled()
+        self._across: Across | None = None
 
     @property
     def kind(self) -> Kind:
@@ -81,7 +103,7 @@ class Merge:
         bases = {each.id for each in self._bases.tips}
         if self._theirs.commit_id in bases:
             return "already_up_to_date"
-        return "fast_forward" if self._manifest.snapshot(self._target).commit_id in bases else "merged"
+        return "fast_forward" if self._ours.commit_id in bases else "merged"
 
     def run(self) -> Merged:
         """Merge, as one commit; `MergeConflicts` with all of them when the branches disagree."""
@@ -95,6 +117,7 @@ class Merge:
             actor=self._options.actor,
             merged_parent=self._theirs.commit_id,
             idempotency_key=self._options.idempotency_key,
+            schema=self._ours.schema,
         )
         receipt = commit(self._manifest, operation)
         assert receipt is not None
@@ -111,21 +134,46 @@ class Merge:
     def _prepare(self, view: View) -> WriteSet:
         self._find(view)
         if self._found.conflicts:
-            raise MergeConflicts(self._source, self._target, self._found.conflicts)
-        return WriteSet(writes_of(view, self._found.to_write), pointers=self._found.pointers)
+            raise MergeConflicts(self._source, self._target, self._found.conflicts, self._found.more)
+        if self._across is not None and self._across.write_set is not None:
+            return self._across.write_set
+        return WriteSet(self._found.writes(view), pointers=self._found.pointers)
 
     def _find(self, view: View) -> None:
-        states = [self._manifest.snapshot_of(each.id) for each in self._bases.tips]
-        root = self._bases.root
-        common = CommonState(
-            self._manifest.stores.tables,
-            self._manifest.snapshot_of(root.id) if root is not None else None,
-            tuple(states),
-            self._reshaping,
-        )
-        settings = Settings(by_property=self._options.by_property, resolver=self._options.resolver)
-        self._found = reconcile(self._catalog, view, common, self._theirs, settings)
+        if view.snapshot.schema != self._ours.schema:
+            raise SchemaChanged(self._target)
+        options = self._options
+        settings = Settings(by_property=options.by_property, resolver=options.resolver, workshop=options.workshop)
+        tables, met = self._manifest.stores.tables, self._meeting
+        if met is None:
+            common = CommonState(tables, self._root, self._tips)
+            self._found = reconcile(self._catalog, view, common, self._theirs, settings)
+            return
+        across = AcrossSchemas(self._manifest, met, self._theirs, self._root, self._tips)
+        if self._source_stayed(met) and not across.is_held(view.snapshot, settings):
+            left_out = across.left_out(view.snapshot)
+            common = CommonState(tables, self._root, self._tips, met.to_end(met.theirs))
+            self._across = Across(reconcile(self._catalog, view, common, self._theirs, settings), left_out)
+        else:
+            self._across = across.reconcile(view, settings)
+        self._found = self._across.reconciled
+
+    def _source_stayed(self, met: Meeting) -> bool:
+        """Whether the source is in the schema that both began with, and only the target has gone on."""
+        return len(self._tips) == 1 and {met.theirs} == set(met.bases.values()) and not met.target_is_behind
 
     def _told(self, kind: Kind, made: GraphCommit | None) -> Merged:
         found = self._found
-        return Merged(kind, self._source, self._target, made, found.puts, found.deletes, found.conflicts, found.adopted)
+        return Merged(
+            kind,
+            self._source,
+            self._target,
+            made,
+            found.puts,
+            found.deletes,
+            found.conflicts,
+            found.adopted,
+            more_conflicts=found.more,
+            schema_steps=() if self._meeting is None else self._meeting.steps_of_target,
+            left_out={} if self._across is None else self._across.left_out,
+        )

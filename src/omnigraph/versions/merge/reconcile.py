@@ -5,44 +5,87 @@ Merges and reverts are the same work on different states.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
 
-from omnigraph.errors import CommitRejected
-from omnigraph.versions.merge.conflicts import Conflict, Resolver, of_violation
+from omnigraph.versions.merge.conflicts import Conflict, Listed, Resolver, of_violation
 from omnigraph.versions.merge.three_way import TableMerge, merge_table
 from omnigraph.write.changes import TableChanges
 from omnigraph.write.constraints import violations
-from omnigraph.write.write_set import Pointer
+from omnigraph.write.stage import writes_of
+from omnigraph.write.write_set import Pointer, TableWrite
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from omnigraph.language.schema.catalog import Catalog
     from omnigraph.manifest.snapshot import Snapshot, TableEntry
+    from omnigraph.store.places import Places
+    from omnigraph.store.staging import Staged
+    from omnigraph.store.tables import Table
+    from omnigraph.versions.delta import TableDelta
     from omnigraph.versions.merge.bases import CommonState
     from omnigraph.write.view import View
+
+    # A table of the other side, and what it is in the view.
+    Pair = tuple[TableEntry, TableEntry]
+
+
+class Workshop(Protocol):
+    """Where merges are worked on that are too large to be held in memory."""
+
+    def takes(self, common: CommonState, pairs: Sequence[Pair]) -> bool:
+        """Whether it takes a merge of these tables."""
+        ...
+
+    def reconcile(
+        self, catalog: Catalog, view: View, common: CommonState, pairs: Sequence[Pair], settings: Settings
+    ) -> Reconciled:
+        """The same as in memory: conflicts between rows, else the rules of the schema over the merged whole."""
+        ...
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to settle what both sides touched. `by_property=False`: two changes of one entity always conflict."""
+    """How to settle what both sides touched. `by_property=False`: two changes of one entity always conflict.
+
+    `workshop` takes merges that are too large for memory; without one everything is held there.
+    """
 
     by_property: bool = True
     resolver: Resolver = None
+    workshop: Workshop | None = None
+
+
+@dataclass(frozen=True)
+class LargeChange:
+    """A change of very many rows of a table, which are not in memory: how many they are, and how they are staged."""
+
+    table_key: str
+    puts: int
+    deletes: int
+    stage: Callable[[Table], Staged]
 
 
 @dataclass(frozen=True)
 class Reconciled:
-    """The changes that bring one side's work to the other, by table; all conflicts when they cannot be made."""
+    """The changes that bring one side's work to the other, by table; all conflicts when they cannot be made.
+
+    `more`: how many conflicts there are that are not listed.
+    """
 
     changes: dict[str, TableChanges] = field(default_factory=dict)
     conflicts: tuple[Conflict, ...] = ()
     # Tables whose state the receiving side takes as it is, from the line that both have them from.
     pointers: tuple[Pointer, ...] = ()
+    large: dict[str, LargeChange] = field(default_factory=dict)
+    more: int = 0
 
     @property
     def puts(self) -> dict[str, int]:
         """How many rows are put, by table."""
-        return {key: each.puts.num_rows for key, each in self.changes.items() if each.puts is not None}
+        small = {key: each.puts.num_rows for key, each in self.changes.items() if each.puts is not None}
+        return {**small, **{key: each.puts for key, each in self.large.items() if each.puts}}
 
     @property
     def adopted(self) -> tuple[str, ...]:
@@ -57,7 +100,17 @@ class Reconciled:
     @property
     def deletes(self) -> dict[str, int]:
         """How many rows are removed, by table."""
-        return {key: len(each.deletes) for key, each in self.changes.items() if each.deletes}
+        small = {key: len(each.deletes) for key, each in self.changes.items() if each.deletes}
+        return {**small, **{key: each.deletes for key, each in self.large.items() if each.deletes}}
+
+    def writes(self, view: View) -> list[TableWrite]:
+        """What to hand to the commit protocol for the tables that are not taken as they are."""
+        large = [
+            TableWrite(view.entry(key), each.stage)
+            for key, each in sorted(self.large.items())
+            if key not in self.adopted and (each.puts or each.deletes)
+        ]
+        return [*writes_of(view, self.to_write), *large]
 
 
 def reconcile(catalog: Catalog, view: View, common: CommonState, theirs: Snapshot, settings: Settings) -> Reconciled:
@@ -68,15 +121,27 @@ def reconcile(catalog: Catalog, view: View, common: CommonState, theirs: Snapsho
     pointers = _pointers(view, common, theirs) if common.reshaping is None else ()
     if common.reshaping is None and _is_only_behind(view, common, theirs, pointers):
         return Reconciled(pointers=pointers)
-    found = [_merge_table(view, common, there, here, settings) for there, here in _pairs(view, common, theirs)]
+    pairs = [each for each in _pairs(view, common, theirs) if _may_differ(common, *each)]
+    for _, here in pairs:
+        view.entry(here.table_key)
+    if settings.workshop is not None and settings.workshop.takes(common, pairs):
+        return replace(settings.workshop.reconcile(catalog, view, common, pairs, settings), pointers=pointers)
+    found = [merge_pair(common, there, here, settings) for there, here in pairs]
     merges = [each for each in found if each is not None]
     changes = {each.table_key: _changes(each) for each in merges}
-    contested = tuple(conflict for each in merges for conflict in each.conflicts)
-    if contested:
-        return Reconciled(changes, contested)
-    types = {key.partition(":")[2]: key for key in view.snapshot.tables}
-    broken = tuple(of_violation(each, types) for each in violations(catalog, view, changes))
-    return Reconciled(changes, broken, pointers)
+    listed = Listed()
+    for each in merges:
+        listed.add(each.conflicts, each.more)
+    if listed:
+        return Reconciled(changes, tuple(listed.conflicts), more=listed.more)
+    types = table_keys(view)
+    listed.add(of_violation(each, types) for each in violations(catalog, view, changes))
+    return Reconciled(changes, tuple(listed.conflicts), pointers, more=listed.more)
+
+
+def table_keys(view: View) -> dict[str, str]:
+    """The tables of a view by the names of their types."""
+    return {key.partition(":")[2]: key for key in view.snapshot.tables}
 
 
 def _pointers(view: View, common: CommonState, theirs: Snapshot) -> tuple[Pointer, ...]:
@@ -108,33 +173,40 @@ def _pairs(view: View, common: CommonState, theirs: Snapshot) -> list[tuple[Tabl
     if common.reshaping is None:
         return [(theirs.tables[key], here[key]) for key in sorted(theirs.tables.keys() & here.keys())]
     found = {each.table_key: common.reshaping.new_key(each.table_key) for each in theirs}
-    for key, now in found.items():
-        if now is None and not common.has(theirs[key]) and not common.delta_is_empty(theirs[key]):
-            raise CommitRejected(
-                f"branch {theirs.branch!r} has changed rows of {key}, and {view.snapshot.branch!r} has dropped that "
-                f"type since: take those changes back on {theirs.branch!r} first, or export them."
-            )
     return [(theirs[key], here[now]) for key, now in sorted(found.items()) if now is not None and now in here]
 
 
-def _merge_table(
-    view: View, common: CommonState, there: TableEntry, here: TableEntry, settings: Settings
-) -> TableMerge | None:
-    """None when the other side has nothing that the view lacks: the table is then not even opened."""
-    if there.pin == here.pin or common.has(there):
-        return None
-    view.entry(here.table_key)
+def _may_differ(common: CommonState, there: TableEntry, here: TableEntry) -> bool:
+    """Whether the other side may have what the view lacks; otherwise the table is not even opened."""
+    return there.pin != here.pin and not common.has(there)
+
+
+def merge_pair(common: CommonState, there: TableEntry, here: TableEntry, settings: Settings) -> TableMerge | None:
+    """One table; None when the other side has nothing that the view lacks."""
     source = common.delta_of_source(there, here)
     if source.is_empty:
         return None
-    return merge_table(
+    target = common.delta(here)
+    merged = merge_table(
         source,
-        common.delta(here),
+        target,
         by_property=settings.by_property,
         resolver=settings.resolver,
         undecided=common.undecided(here.table_key),
     )
+    return replace(merged, places=_places(source, target))
+
+
+def _places(source: TableDelta, target: TableDelta) -> Places | None:
+    """Where every row lies on the target that the source has touched and the target has; None when that is not known.
+
+    One that the target has not moved since lies where it lay in the common state, from which the source took it.
+    """
+    if source.left is None or target.left is None or target.came is None:
+        return None
+    return source.left.without(target.left.addresses).and_(target.came)
 
 
 def _changes(merge: TableMerge) -> TableChanges:
-    return TableChanges(merge.table_key, merge.puts if merge.puts.num_rows else None, merge.deletes)
+    puts = merge.puts if merge.puts.num_rows else None
+    return TableChanges(merge.table_key, puts, merge.deletes, places=merge.places)

@@ -1,7 +1,6 @@
-"""Merging a branch that did not take part in a change of schema: its rows are read in the schema of the other one.
+"""Rows of one schema as rows of a later one: through every change that lies between the two, in their order.
 
-The schema of the side that changed it wins. Rows of the common state and of the branch that stayed behind are carried
-through every change that the other has seen: columns are renamed, widened, filled or left out, types are renamed.
+Columns are renamed, widened, filled or left out, types are renamed or gone.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from omnigraph.errors import CommitRejected
 from omnigraph.language.schema.arrow import default_array
 from omnigraph.language.schema.evolution import plan_evolution
 from omnigraph.write.constraints.rules import type_of
@@ -21,30 +19,35 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from omnigraph.language.schema.catalog import Catalog
-    from omnigraph.language.schema.evolution import TableChange
-    from omnigraph.manifest.graph_manifest import GraphManifest
-    from omnigraph.schema_contract import Schemas
-    from omnigraph.write.schema.apply import Accepted
+    from omnigraph.language.schema.evolution import MigrationPlan, Step, TableChange
 
 
 @dataclass(frozen=True)
-class _Step:
+class _Change:
     """One change of schema: where each table of the old one went, and what its columns come from."""
 
     catalog: Catalog
-    changes: dict[str, TableChange]
+    plan: MigrationPlan
+    tables: dict[str, TableChange]
     dropped: frozenset[str]
 
     def new_key(self, table_key: str) -> str | None:
         """What an old table is called afterwards; None when it is gone. One that is not named stays as it is."""
         if table_key in self.dropped:
             return None
-        change = self.changes.get(table_key)
+        change = self.tables.get(table_key)
         return table_key if change is None else change.table_key
+
+    def new_column(self, table_key: str, column: str) -> str | None:
+        """What an old column of a table that stays is called afterwards; None when it is gone."""
+        change = self.tables.get(table_key)
+        if change is None:
+            return column
+        return next((each.name for each in change.columns if each.from_column == column), None)
 
     def rows(self, table_key: str, rows: pa.Table) -> pa.Table:
         """Rows of an old table in the columns of the new one."""
-        change = self.changes.get(table_key)
+        change = self.tables.get(table_key)
         if change is None:
             return rows
         kind = type_of(self.catalog, change.table_key)
@@ -59,74 +62,59 @@ class _Step:
 
 @dataclass(frozen=True)
 class Reshaping:
-    """The way from the schema of the common state to the one that the target has now."""
+    """The way from one schema to another; without changes the two are the same."""
 
-    steps: tuple[_Step, ...]
+    changes: tuple[_Change, ...] = ()
+
+    @property
+    def keeps_tables(self) -> bool:
+        """Whether every table that is there stays as it is: new ones may come, and rules may change."""
+        return all(each.action in ("keep", "create") for change in self.changes for each in change.plan.tables)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """What is done to the schema, in order."""
+        return tuple(step for change in self.changes for step in change.plan.steps)
 
     def new_key(self, table_key: str) -> str | None:
         """What an old table is called now; None when its type was dropped."""
         key: str | None = table_key
-        for step in self.steps:
-            key = None if key is None else step.new_key(key)
+        for change in self.changes:
+            key = None if key is None else change.new_key(key)
         return key
 
     def rows(self, table_key: str, rows: pa.Table, schema: pa.Schema) -> pa.Table:
         """Rows of an old table as rows of what it has become, in the columns of that."""
         key: str | None = table_key
-        for step in self.steps:
+        for change in self.changes:
             assert key is not None, "rows of a type that was dropped have no other shape"
-            rows, key = step.rows(key, rows), step.new_key(key)
+            rows, key = change.rows(key, rows), change.new_key(key)
         columns = [rows.column(field.name).cast(field.type) for field in schema]
         return pa.table(columns, schema=pa.schema([field.with_nullable(nullable=True) for field in schema]))
 
+    def left_out(self, table_key: str, columns: Sequence[str]) -> list[str]:
+        """Those of an old table's columns that it has no more; none of a type that was dropped."""
+        return [each for each in columns if self.new_key(table_key) is not None and not self._stays(table_key, each)]
 
-def merged_schema(
-    manifest: GraphManifest, schemas: Schemas, source: str, target: str
-) -> tuple[Catalog, Reshaping | None]:
-    """The catalog that the merged whole is in, and how rows of the source come into it; None when both have it."""
-    ours, theirs = (schemas.of(manifest.snapshot(each).schema) for each in (target, source))
-    if ours.hash == theirs.hash:
-        return ours.catalog, None
-    bases = [schemas.of(manifest.snapshot_of(each.id).schema) for each in manifest.merge_bases(source, target).tips]
-    if len(bases) == 1 and bases[0].hash == theirs.hash:
-        steps = _steps(_way(manifest, schemas, target, theirs, ours))
-        if steps is not None:
-            return ours.catalog, Reshaping(steps)
-    raise _refusal(source, target, behind=len(bases) == 1 and bases[0].hash == ours.hash)
+    def _stays(self, table_key: str, column: str) -> bool:
+        key: str | None = table_key
+        name: str | None = column
+        for change in self.changes:
+            assert key is not None, "the table stays"
+            name = None if name is None else change.new_column(key, name)
+            key = change.new_key(key)
+        return name is not None or column in ("id", "src", "dst")
 
 
-def _way(manifest: GraphManifest, schemas: Schemas, branch: str, first: Accepted, last: Accepted) -> list[Catalog]:
-    """The schemas that a branch had one after the other, from one to another."""
-    changes = [each.schema for each in manifest.line(branch).state.schema_commits if each.schema is not None]
-    way, now = [first.catalog], first.hash
-    for change in changes:
-        if change.before == now and now != last.hash:
-            way.append(schemas.of(change.after).catalog)
-            now = change.after
-    return way if now == last.hash else [first.catalog, last.catalog]
-
-
-def _steps(way: Sequence[Catalog]) -> tuple[_Step, ...] | None:
-    """None when one of the schemas cannot have come of the one before it by a plan."""
+def reshaping(way: Sequence[Catalog]) -> Reshaping | None:
+    """Through schemas that followed each other; None when one cannot have come of the one before it by a plan."""
     made = []
     for old, new in pairwise(way):
-        plan = plan_evolution(old, new, allow_data_loss=True)
+        plan = plan_evolution(old, new)
         if not plan.supported:
             return None
-        changes = {each.from_table_key: each for each in plan.tables if each.action in ("keep", "rewrite", "move")}
+        tables = {each.from_table_key: each for each in plan.tables if each.action in ("keep", "rewrite", "move")}
         dropped = frozenset(each.table_key for each in plan.tables if each.action == "drop")
-        made.append(_Step(new, {key: each for key, each in changes.items() if key is not None}, dropped))
-    return tuple(made)
-
-
-def _refusal(source: str, target: str, *, behind: bool) -> CommitRejected:
-    if behind:
-        return CommitRejected(
-            f"branch {source!r} cannot be merged into {target!r}: its schema has changed since they parted, and that "
-            f"of {target!r} has not. Make a new branch of {source!r} and merge {target!r} into that: its rows are then "
-            "read in the new schema."
-        )
-    return CommitRejected(
-        f"branch {source!r} cannot be merged into {target!r}: the schemas of both have changed since they parted. "
-        f"Export what is wanted of {source!r}, and load it into {target!r}."
-    )
+        named = {key: each for key, each in tables.items() if key is not None}
+        made.append(_Change(new, plan, named, dropped))
+    return Reshaping(tuple(made))

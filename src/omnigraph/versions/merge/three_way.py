@@ -2,31 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.store.tables import ID
-from omnigraph.versions.merge.conflicts import Conflict, ConflictKind, Resolver, Row, settle
+from omnigraph.versions.merge.conflicts import (
+    MOST_LISTED,
+    Conflict,
+    ConflictKind,
+    Listed,
+    Resolver,
+    Row,
+    settle,
+)
 from omnigraph.versions.merge.settled_columns import settle_columns
 from omnigraph.versions.same_rows import same_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from omnigraph.store.places import Places
     from omnigraph.versions.delta import TableDelta
+
+
+# Rows become Python objects to be decided one by one: never all of them at once.
+_AT_ONCE = 5_000
 
 
 @dataclass(frozen=True)
 class TableMerge:
-    """What has to change on the target, and what the caller has to decide first."""
+    """What has to change on the target, puts in the order of ids, and what the caller has to decide first.
+
+    `more`: how many conflicts there are that are not listed. `places`: where the rows lie on the target, when known.
+    """
 
     table_key: str
     puts: pa.Table
     deletes: frozenset[str]
     conflicts: tuple[Conflict, ...]
+    more: int = 0
+    places: Places | None = None
 
 
 def merge_table(
@@ -36,11 +54,13 @@ def merge_table(
     by_property: bool,
     resolver: Resolver,
     undecided: frozenset[str] = frozenset(),
+    most: int | None = MOST_LISTED,
 ) -> TableMerge:
     """Put the source's changes on top of the target's.
 
     Rows that only the source touched are taken as they are. Rows that both touched are merged property by property, or,
-    without `by_property`, must be the same on both sides; so must `undecided` rows, which have no agreed base.
+    without `by_property`, must be the same on both sides; so must `undecided` rows, which have no agreed base. Of the
+    conflicts `most` are listed; None lists all.
     """
     contested = _both_touched(source, target, undecided)
     if not len(contested):
@@ -50,18 +70,19 @@ def merge_table(
     disputed = pa.array(sorted(undecided), pa.string())
     agreed = contested.filter(pc.invert(pc.is_in(contested, value_set=disputed)))
     settled = settle_columns(source, target, agreed, by_property=by_property)
-    left: list[Any] = pa.concat_arrays([settled.left, disputed]).to_pylist()
-    decided = [
-        _disputed(each, resolver)
-        if each.row_id in undecided
-        else _decide(each, by_property=by_property, resolver=resolver)
-        for each in _contested(source, target, left)
-    ]
-    rows = [each.put for each in decided if each.put is not None]
-    gone = {each.row_id for each in decided if each.delete}
-    puts = pa.concat_tables([puts, settled.puts, _table(rows, puts.schema)])
-    conflicts = tuple(each.conflict for each in decided if each.conflict is not None)
-    return TableMerge(source.table_key, puts, _ids(deletes) | gone, conflicts)
+    decided = _Decisions(puts.schema, Listed(most))
+    left = pa.concat_arrays([settled.left, disputed])
+    for start in range(0, len(left), _AT_ONCE):
+        some: list[Any] = left.slice(start, _AT_ONCE).to_pylist()
+        decided.add(
+            _disputed(each, resolver)
+            if each.row_id in undecided
+            else _decide(each, by_property=by_property, resolver=resolver)
+            for each in _contested(source, target, some)
+        )
+    puts = pa.concat_tables([puts, settled.puts, *decided.puts]).sort_by(ID)
+    conflicts = tuple(decided.listed.conflicts)
+    return TableMerge(source.table_key, puts, _ids(deletes) | decided.gone, conflicts, decided.listed.more)
 
 
 def _both_touched(source: TableDelta, target: TableDelta, undecided: frozenset[str]) -> pa.Array[Any]:
@@ -88,6 +109,27 @@ class _Decided:
     put: Row | None = None
     delete: bool = False
     conflict: Conflict | None = None
+
+
+@dataclass(frozen=True)
+class _Decisions:
+    """What was decided row by row, as rows of the table again."""
+
+    schema: pa.Schema
+    listed: Listed
+    puts: list[pa.Table] = field(default_factory=list)
+    gone: set[str] = field(default_factory=set)
+
+    def add(self, decided: Iterable[_Decided]) -> None:
+        rows: list[Row] = []
+        for each in decided:
+            if each.put is not None:
+                rows.append(each.put)
+            if each.delete:
+                self.gone.add(each.row_id)
+            if each.conflict is not None:
+                self.listed.add([each.conflict])
+        self.puts.append(_table(rows, self.schema))
 
 
 def _decide(entity: _Contested, *, by_property: bool, resolver: Resolver) -> _Decided:
@@ -187,17 +229,17 @@ def _rows(table: pa.Table, ids: list[str]) -> dict[str, Row]:
 
 def _plain(table: pa.Table) -> pa.Table:
     """Moments as numbers: Python's dates would lose the time of day."""
-    for at, field in enumerate(table.schema):
-        if pa.types.is_date64(field.type):
-            table = table.set_column(at, field.name, table.column(at).cast(pa.int64()))
+    for at, each in enumerate(table.schema):
+        if pa.types.is_date64(each.type):
+            table = table.set_column(at, each.name, table.column(at).cast(pa.int64()))
     return table
 
 
 def _table(rows: list[Row], schema: pa.Schema) -> pa.Table:
     columns = []
-    for field in schema:
-        carrier = pa.int64() if pa.types.is_date64(field.type) else field.type
-        columns.append(pa.array([row.get(field.name) for row in rows], carrier).cast(field.type))
+    for each in schema:
+        carrier = pa.int64() if pa.types.is_date64(each.type) else each.type
+        columns.append(pa.array([row.get(each.name) for row in rows], carrier).cast(each.type))
     return pa.table(columns, schema=schema)
 
 

@@ -79,7 +79,10 @@ def commit_id_of(sidecar: Sidecar, what: Literal["forward", "back", "orphan"]) -
 
 def pointed_versions(sidecar: Sidecar) -> list[NewVersion]:
     """The tables of which it takes a version that is there already, as they are published."""
-    return [NewVersion(each.table_key, each.version, each.row_count, each.table_branch) for each in sidecar.pointed]
+    return [
+        NewVersion(each.table_key, each.version, each.row_count, each.table_branch, table_path(each.table_key))
+        for each in sidecar.pointed
+    ]
 
 
 def _forward_id(sidecar: Sidecar) -> str:
@@ -127,7 +130,7 @@ def _forward(manifest: GraphManifest, branch: str, sidecar: Sidecar, seen: list[
         drops=[each.table_key for each in sidecar.dropped],
         expected_versions={
             **{each.pin.table_key: each.pin.expected_version for each in seen},
-            **{each.table_key: each.expected_version for each in sidecar.pointed},
+            **{each.table_key: each.expected_version for each in sidecar.pointed if each.expected_version},
         },
         actor=sidecar.actor if planned else ACTOR,
         merged_parent=planned.merged_parent if planned else sidecar.merge_source_commit_id,

@@ -52,6 +52,8 @@ def finish_schema(manifest: GraphManifest, ticket: Ticket) -> None:
     if planned is None:
         _finish_other_release(manifest, sidecar)
         return
+    if sidecar.branch is not None:
+        return  # a branch took a schema that the graph has; the files are main's
     for branch in planned.branches:
         _follow(manifest, sidecar, planned, branch)
     # Whoever has taken the operation over has done the rest, and others may have changed the schema since.

@@ -74,7 +74,10 @@ class DroppedTable:
 
 @dataclass(frozen=True)
 class PointedTable:
-    """A table of which the operation takes a version that is there already; nothing of it moves before the publish."""
+    """A table of which the operation takes a version that is there already; nothing of it moves before the publish.
+
+    `expected_version` is what the branch has of it before; 0 when the table comes into the branch.
+    """
 
     table_key: str
     expected_version: int
@@ -95,7 +98,7 @@ class PlannedCommit:
 
 @dataclass(frozen=True)
 class PlannedSchema:
-    """The change of schema that the operation makes: the hashes before and after.
+    """The change of schema that the operation makes on its branch: the hashes before and after.
 
     `branches` follow main; the earlier versions of the tables at `purge` go with the change. `confirmed` when every
     table has landed and the new schema files are staged: only then may others finish it.
@@ -149,6 +152,11 @@ class Sidecar:
     def read_lines(self) -> frozenset[tuple[str, str | None]]:
         """What must not be moved while it stands, and what it does not move itself."""
         return frozenset((table_key, self.branch) for table_key in self.reads)
+
+    @property
+    def changes_schema(self) -> bool:
+        """Whether it changes the schema of its branch: then nobody else has effects meanwhile."""
+        return self.writer_kind == "SchemaApply" or self.schema is not None
 
     @property
     def is_planned(self) -> bool:

@@ -171,11 +171,15 @@ class SchemaApply:
 
     def _new_table(self, change: TableChange, view: View) -> NewTable:
         """A type that is new, or that is known by another name from now on: its place follows from the name."""
-        dead = max(self.manifest.line(MAIN).state.tombstones.get(change.table_key, {0: None}))
+        dead = max(self._last_version(name, change.table_key) for name in (MAIN, *self._followers))
         rows = None if change.action == "create" else partial(self._rows, change, view)
         if change.from_table_key is not None and not view.entry(change.from_table_key).row_count:
             rows = None
         return NewTable(change.table_key, self._shape(change).schema, rows, dead)
+
+    def _last_version(self, branch: str, table_key: str) -> int:
+        """The version after which a table of the name can come into a branch: what it was dropped at, if it was."""
+        return max(self.manifest.line(branch).state.tombstones.get(table_key, {0: None}))
 
     def _checked_followers(self, plan: MigrationPlan) -> dict[str, Snapshot]:
         found = {name: self.manifest.snapshot(name) for name in branches_in_step(self.manifest)}

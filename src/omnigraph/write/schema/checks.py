@@ -15,6 +15,7 @@ from omnigraph.store.tables import ID
 from omnigraph.write.constraints.rules import Matches, Unique, Within, count_rule, unique_rules, value_rules
 from omnigraph.write.constraints.values import value_violations
 from omnigraph.write.same_value import NO_VALUE, first_rows, one_array, tuple_codes, value_at
+from omnigraph.write.schema.repeats import suspicious_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,15 +75,12 @@ def _wrong_values(
 def _repeated(rule: Unique, shape: NewShape, table: Table) -> Iterator[ConstraintViolation]:
     """Every row whose tuple an earlier one has."""
     columns = list(dict.fromkeys([ID, *rule.columns]))
-    pieces = list(shape.rows(table, columns))
-    if not pieces:
-        return
-    rows = pa.concat_tables(pieces)
-    codes, size = tuple_codes([rows.column(each) for each in rule.columns])
-    first = np.append(first_rows(codes, size), NO_VALUE)[codes]
-    for row in np.flatnonzero((codes != NO_VALUE) & (first != np.arange(len(codes)))):
-        values = tuple(value_at(rows.column(each), int(row)) for each in rule.columns)
-        yield rule.violation(rows.column(ID)[int(row)].as_py(), values, rows.column(ID)[int(first[row])].as_py())
+    for rows in suspicious_rows(lambda: shape.rows(table, columns), rule.columns):
+        codes, size = tuple_codes([rows.column(each) for each in rule.columns])
+        first = np.append(first_rows(codes, size), NO_VALUE)[codes]
+        for row in np.flatnonzero(first != np.arange(len(codes))):
+            values = tuple(value_at(rows.column(each), int(row)) for each in rule.columns)
+            yield rule.violation(rows.column(ID)[int(row)].as_py(), values, rows.column(ID)[int(first[row])].as_py())
 
 
 def _miscounted(shape: NewShape, table: Table) -> Iterator[ConstraintViolation]:

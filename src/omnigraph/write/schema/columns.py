@@ -12,6 +12,7 @@ from omnigraph.language.schema.arrow import BLOB, default_array, edge_arrow_sche
 from omnigraph.language.schema.catalog import NodeType
 from omnigraph.store.blobs import read_blobs
 from omnigraph.store.tables import ID
+from omnigraph.write.row_shape import put_schema, readable_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -95,10 +96,25 @@ class _Source:
             return default_array(self.kind.properties[self.change.name], batch.num_rows)
         if not self.is_blob:
             return batch.column(self.change.from_column)
-        ids: list[Any] = batch.column(ID).to_pylist()
-        found = read_blobs(self.table, self.change.from_column, ids)
-        blobs: pa.Array[Any] = pa.array([found[each] for each in ids], BLOB)
-        return blobs
+        return _blobs(self.table, self.change.from_column, batch)
+
+
+def whole_rows(table: Table) -> Iterator[pa.Table]:
+    """Every row of a table as it is put, blobs included, as a stream."""
+    schema = put_schema(table.schema)
+    scanned = readable_columns(table.schema)
+    for batch in table.scan(scanned, batch_size=None if len(scanned) == len(schema) else BLOB_ROWS):
+        columns = [
+            batch.column(each.name) if each.name in scanned else _blobs(table, each.name, batch) for each in schema
+        ]
+        yield pa.Table.from_arrays(columns, schema=schema)
+
+
+def _blobs(table: Table, column: str, batch: pa.RecordBatch) -> pa.Array[Any]:
+    ids: list[Any] = batch.column(ID).to_pylist()
+    found = read_blobs(table, column, ids)
+    blobs: pa.Array[Any] = pa.array([found[each] for each in ids], BLOB)
+    return blobs
 
 
 def _cast(values: pa.Array[Any], field: pa.Field[Any]) -> pa.Array[Any]:

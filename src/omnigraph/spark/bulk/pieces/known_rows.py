@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.uint64]
 
-# Rows of a load that is small: their numbers, and the rows that they find, are in every task and in the driver.
-SMALL_LOAD = 1_000_000
 _BATCH = 65_536
 _NUMBERS = pa.schema([("numbers", BYTES)])
 

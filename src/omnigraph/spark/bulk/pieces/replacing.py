@@ -18,8 +18,9 @@ from omnigraph.errors import CommitRejected
 from omnigraph.spark.bulk.columns import BYTES, INT, LONG, TEXT
 from omnigraph.spark.bulk.grouping import grouped_rows
 from omnigraph.spark.bulk.numbers.packed import PACKET, Collected, collected, packets, parts_for
-from omnigraph.spark.bulk.pieces.known_rows import SMALL_LOAD, id_chunks, known_rows, located, put_numbers, two_numbers
+from omnigraph.spark.bulk.pieces.known_rows import id_chunks, known_rows, located, put_numbers, two_numbers
 from omnigraph.spark.bulk.pieces.staged import PieceFile, StagedTable, bring_files, piece_files
+from omnigraph.spark.bulk.sizes import sizes_of
 from omnigraph.spark.fragments import write_rows
 from omnigraph.spark.table_scan import ROWS_PER_TASK, TableScan, tasks_of
 from omnigraph.spark.tasks import errors_of_tasks, one_task_each
@@ -64,7 +65,7 @@ def find_replacements(session: SparkSession, view: View, table: StagedTable) -> 
     entry = view.entry(table.type.table_key)
     scan = TableScan(view.tables.location, entry.pin)
     pieces = [each for each in piece_files(table) if not each.minted]
-    find = _by_sieve if table.rows <= SMALL_LOAD else _by_shuffle
+    find = _by_sieve if table.rows <= sizes_of(session).small_load else _by_shuffle
     outcome = find(session, table, pieces, scan, entry.row_count)
     with errors_of_tasks():
         told: Any = outcome.toArrow()

@@ -1,4 +1,4 @@
-"""Real processes, and a graph of three tables on the disk."""
+"""A graph made by hand below the graph's own surface, and processes for jobs that are to be killed."""
 
 from __future__ import annotations
 

@@ -1,0 +1,253 @@
+"""Merging states that are in different schemas: all of them are read in the later one, which the target has afterwards.
+
+When the target is behind, what it changed is checked as a change of the source: the rules of the later schema hold
+there already.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.errors import CommitRejected, NotFound
+from omnigraph.store.tables import ID
+from omnigraph.versions.merge.bases import CommonState
+from omnigraph.versions.merge.catching_up import catch_up
+from omnigraph.versions.merge.conflicts import Listed, of_violation
+from omnigraph.versions.merge.reconcile import Reconciled, table_keys
+from omnigraph.versions.merge.reshaping import Reshaping
+from omnigraph.versions.merge.shaped_states import ShapedCommonState, ShapedState
+from omnigraph.versions.merge.three_way import merge_table
+from omnigraph.versions.same_rows import equal_values, same_rows
+from omnigraph.write.changes import TableChanges
+from omnigraph.write.constraints import violations
+from omnigraph.write.row_shape import put_schema
+from omnigraph.write.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from omnigraph.manifest.graph_manifest import GraphManifest
+    from omnigraph.manifest.rows import GraphCommit
+    from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.versions.delta import TableDelta
+    from omnigraph.versions.merge.reconcile import Settings
+    from omnigraph.versions.merge.schema_line import Meeting
+    from omnigraph.versions.merge.three_way import TableMerge
+    from omnigraph.write.write_set import WriteSet
+
+
+@dataclass(frozen=True)
+class Across:
+    """What a merge across schemas comes to.
+
+    `left_out`: values that the side behind has set, in properties that the later schema has dropped, by property and
+    number of rows. `write_set` when the target takes the later schema.
+    """
+
+    reconciled: Reconciled
+    left_out: dict[str, int] = field(default_factory=dict)
+    write_set: WriteSet | None = None
+
+
+@dataclass(frozen=True)
+class AcrossSchemas:
+    """The states of one merge: the source's, and those that both sides have in common."""
+
+    manifest: GraphManifest
+    meeting: Meeting
+    theirs: Snapshot
+    root: Snapshot | None
+    tips: tuple[Snapshot, ...]
+
+    def reconcile(self, view: View, settings: Settings) -> Across:
+        """Bring what the source changed to the view, and the view to the later schema. Writes nothing."""
+        ours, theirs = self._side(view.snapshot, self.meeting.ours), self._side(self.theirs, self.meeting.theirs)
+        left_out = self.left_out(view.snapshot)
+        newer = theirs if self.meeting.target_is_behind else ours
+        common = self._common(newer.snapshot, self.meeting.to_end)
+        for key in view.snapshot.tables if self.meeting.target_is_behind else ():
+            view.entry(key)
+        merges = {key: self._merge(common, ours, theirs, key, settings) for key in sorted(newer.snapshot.tables)}
+        changes = {key: _changes(each) for key, each in merges.items() if each is not None}
+        listed = Listed()
+        for each in (merge for merge in merges.values() if merge is not None):
+            listed.add(each.conflicts, each.more)
+        if listed:
+            return Across(Reconciled(changes, tuple(listed.conflicts), more=listed.more), left_out)
+        if self.meeting.target_is_behind:
+            return self._caught_up(view, ours, common, merges, left_out)
+        for key in changes:
+            view.entry(key)
+        broken = self._broken(view, changes)
+        return Across(Reconciled(changes, tuple(broken.conflicts), more=broken.more), left_out)
+
+    def _side(self, snapshot: Snapshot, place: int) -> ShapedState:
+        """A side with the stretches of its history, as far as they can be told."""
+        stretches = self._stretches(snapshot)
+        return ShapedState(snapshot, self.meeting.to_end(place), tuple(stretches))
+
+    def _stretches(self, side: Snapshot) -> list[tuple[ShapedState, ShapedState]]:
+        """From each change of schema to the next, beginning at the common state.
+
+        None when there is no change on the way; or one that came with a merge, which changes rows as well.
+        """
+        changes = self._changes_of_schema(side)
+        if not changes or self.root is None or any(each.merged_parent for each in changes):
+            return []
+        place, begin, found = self.meeting.base(self.root), self.root, []
+        for each in changes:
+            shape, after = self.meeting.to_end(place), self._after(place, each)
+            if each.parent is None or after is None:
+                return []
+            found.append((ShapedState(begin, shape), ShapedState(self.manifest.snapshot_of(each.parent), shape)))
+            place, begin = after, self.manifest.snapshot_of(each.id)
+        shape = self.meeting.to_end(place)
+        return [*found, (ShapedState(begin, shape), ShapedState(side, shape))]
+
+    def _after(self, place: int, change: GraphCommit) -> int | None:
+        return None if change.schema is None else self.meeting.line.after(place, change.schema.after)
+
+    def _changes_of_schema(self, side: Snapshot) -> list[GraphCommit]:
+        """Those that the side has seen since the common state, the oldest first; none when that is not in its line."""
+        commits = self.manifest.lineage(side.branch).commits
+        commit, found = commits.get(side.commit_id or ""), []
+        while commit is not None and self.root is not None and commit.id != self.root.commit_id:
+            found += [commit] if commit.schema is not None else []
+            commit = commits.get(commit.parent or "")
+        return found[::-1] if commit is not None else []
+
+    def is_held(self, ours: Snapshot, settings: Settings) -> bool:
+        """Whether what both sides changed can be told stretch by stretch, and is little enough to be held in memory."""
+        ways = [(begin.snapshot, end.snapshot) for begin, end in self._stretches(ours)]
+        if not ways or self.root is None:
+            return False
+        try:
+            return not any(self._is_large(*each, settings) for each in (*ways, (self.root, self.theirs)))
+        except NotFound:
+            return False  # a cleanup has taken a state on the way
+
+    def _is_large(self, begin: Snapshot, end: Snapshot, settings: Settings) -> bool:
+        common = CommonState(self.manifest.stores.tables, begin, (begin,))
+        pairs = [(each, each) for each in end if not common.has(each)]
+        return settings.workshop is not None and settings.workshop.takes(common, pairs)
+
+    def _merge(
+        self, common: ShapedCommonState, ours: ShapedState, theirs: ShapedState, key: str, settings: Settings
+    ) -> TableMerge | None:
+        """None when the source has nothing that the target lacks."""
+        here, there = ours.entry(key), theirs.entry(key)
+        if there is None or (here is not None and here.pin == there.pin) or common.has(theirs, key):
+            return None
+        source = common.delta(theirs, key)
+        if source.is_empty:
+            return None
+        return merge_table(
+            source,
+            common.delta(ours, key),
+            by_property=settings.by_property,
+            resolver=settings.resolver,
+            undecided=common.undecided(key),
+        )
+
+    def _caught_up(
+        self,
+        view: View,
+        ours: ShapedState,
+        common: ShapedCommonState,
+        merges: dict[str, TableMerge | None],
+        left_out: dict[str, int],
+    ) -> Across:
+        source = self._side(self.theirs, self.meeting.theirs)
+        mine = {}
+        for key, merge in merges.items():
+            here = ours.entry(key)
+            if here is not None and here.pin != self.theirs[key].pin and not common.has(ours, key):
+                mine[key] = _onto_source(common.delta(source, key), common.delta(ours, key), merge)
+        changes = {key: _changes(each) for key, each in merges.items() if each is not None}
+        broken = self._broken(View(self.theirs, self.manifest.stores.tables), mine)
+        before = self.meeting.line.schemas.of(view.snapshot.schema).hash
+        writes = catch_up(self.manifest, view, ours, self.theirs, changes, mine, (before, self.meeting.accepted.hash))
+        found = Reconciled(changes, tuple(broken.conflicts), tuple(writes.pointers), more=broken.more)
+        return Across(found, left_out, writes)
+
+    def _broken(self, view: View, changes: dict[str, TableChanges]) -> Listed:
+        """What of the changes breaks a rule of the later schema."""
+        types, listed = table_keys(view), Listed()
+        listed.add(of_violation(each, types) for each in violations(self.meeting.accepted.catalog, view, changes))
+        return listed
+
+    def _common(self, like: Snapshot, way: Callable[[int], Reshaping]) -> ShapedCommonState:
+        """The common state in the schema of another, to which `way` leads from a place."""
+        tables = self.manifest.stores.tables
+
+        def columns(table_key: str) -> pa.Schema:
+            stored = put_schema(tables.open(like[table_key].pin).schema)
+            return pa.schema([field.with_nullable(nullable=True) for field in stored])
+
+        root, *tips = (
+            None if each is None else ShapedState(each, way(self.meeting.base(each)))
+            for each in (self.root, *self.tips)
+        )
+        return ShapedCommonState(tables, root, tuple(each for each in tips if each is not None), columns)
+
+    def left_out(self, ours: Snapshot) -> dict[str, int]:
+        """What the side behind has set and the other has no place for. Changed rows of a dropped type are refused."""
+        met = self.meeting
+        behind, other = (ours, self.theirs) if met.target_is_behind else (self.theirs, ours)
+        way = met.to_end(met.behind)
+        common, own = self._common(behind, met.to_behind), ShapedState(behind, Reshaping())
+        found: dict[str, int] = {}
+        for key in sorted(behind.tables):
+            gone = way.new_key(key) is None
+            lost = [] if way.keeps_tables else way.left_out(key, common.columns(key).names)
+            if not (gone or lost) or common.has(own, key):
+                continue
+            delta = common.delta(own, key)
+            if gone and not delta.is_empty:
+                raise _dropped(behind.branch, other.branch, key)
+            found |= {f"{key}.{name}": count for name in lost if (count := _set_values(delta, name))}
+        return found
+
+
+def _onto_source(source: TableDelta, target: TableDelta, merge: TableMerge | None) -> TableChanges:
+    """What turns the source's state of a table into the merged one: the target's changes, as the merge left them."""
+    touched = pc.unique(pa.concat_arrays([target.before_ids, target.after_ids]))
+    puts = target.after
+    if merge is not None:
+        settled = pa.concat_arrays([_ids(merge.puts), pa.array(sorted(merge.deletes), pa.string())])
+        kept = puts.filter(pc.invert(pc.is_in(target.after_ids, value_set=settled)))
+        puts = pa.concat_tables([kept, merge.puts.filter(pc.is_in(merge.puts.column(ID), value_set=touched))])
+    gone = touched.filter(pc.invert(pc.is_in(touched, value_set=_ids(puts))))
+    gone = gone.filter(pc.invert(pc.is_in(gone, value_set=source.deleted.column(ID))))
+    same = same_rows(source.after, puts.sort_by(ID))
+    puts = puts.filter(pc.invert(pc.is_in(puts.column(ID), value_set=same)))
+    return TableChanges(target.table_key, puts if puts.num_rows else None, frozenset(map(str, gone.to_pylist())))
+
+
+def _set_values(delta: TableDelta, column: str) -> int:
+    """In how many rows a side has given a column a value, or another one."""
+    before, after = delta.updated
+    changed = np.count_nonzero(~equal_values(before.column(column), after.column(column)))
+    new = delta.inserted.column(column)
+    return int(changed) + len(new) - new.null_count
+
+
+def _changes(merge: TableMerge) -> TableChanges:
+    return TableChanges(merge.table_key, merge.puts if merge.puts.num_rows else None, merge.deletes)
+
+
+def _ids(rows: pa.Table) -> pa.Array[Any]:
+    column = rows.column(ID)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.string())
+
+
+def _dropped(branch: str, other: str, table_key: str) -> CommitRejected:
+    return CommitRejected(
+        f"branch {branch!r} has changed rows of {table_key}, and {other!r} has dropped that type since: take those "
+        f"changes back on {branch!r} first, or export them."
+    )

@@ -1,0 +1,230 @@
+"""Staging a change of very many rows: found, ordered and written piece by piece, one transaction in the end.
+
+What `store/placed_changes.py` does in memory. Rows that were there are written in the order in which they lay, so that
+the row ids that they keep are few ranges; to order them, they wait on disk once more, by the pieces that they lay in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from lance import LanceOperation, Transaction
+from lance.fragment import write_fragments
+
+from omnigraph.store.lance_errors import lance_errors
+from omnigraph.store.many_texts import text_numbers
+from omnigraph.store.placed_changes import KEPT_IDS_SPAN, SPAN_PER_ROW
+from omnigraph.store.places import ROW_ADDRESS, ROW_ID
+from omnigraph.store.staged_fragments import with_row_ids, without_rows
+from omnigraph.store.staging import Staged
+from omnigraph.store.tables import ID, ROWS_PER_FILE
+from omnigraph.versions.merge.large.parted import MOST_PARTS, Parted, pieces_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from lance import FragmentMetadata
+    from numpy.typing import NDArray
+
+    from omnigraph.store.tables import Table
+    from omnigraph.versions.merge.large.outcome import LargeOutcome
+
+    Numbers = NDArray[np.uint64]
+
+# For rows that keep their row ids Lance holds about 100 bytes each while it commits: for more, they get new ones.
+KEPT_IDS_ROWS = 1_000_000
+_BATCH = 65_536
+_MARK_BITS = 24
+_HALF, _LOW = np.uint64(32), np.uint64(0xFFFF_FFFF)
+_TEXT: pa.DataType = pa.string()
+_NUMBER: pa.DataType = pa.uint64()
+_PLACES = pa.schema([(ID, _TEXT), (ROW_ID, _NUMBER), (ROW_ADDRESS, _NUMBER)])
+_ADDRESSES = pa.schema([(ROW_ADDRESS, _NUMBER)])
+
+
+def stage_large(table: Table, outcome: LargeOutcome, folder: Path, piece: int) -> Staged:
+    """Put and remove what a merge has found, on a handle of the state it was computed from."""
+    change = _Change(table, outcome, folder, piece)
+    places = change.find_places()
+    with lance_errors(f"staging a change to {table.path}"):
+        change.sort_rows(places)
+        written = change.write()
+        shrunk, emptied = change.without_old_rows()
+    return Staged(
+        table,
+        "append" if not change.gone else "delete" if not written else "change",
+        Transaction(table.version, _operation(table, written, shrunk, emptied)),
+        inserted=outcome.put_rows - change.replaced,
+        updated=change.replaced,
+        deleted=change.gone - change.replaced,
+    )
+
+
+def _operation(
+    table: Table, written: list[FragmentMetadata], shrunk: list[FragmentMetadata], emptied: list[int]
+) -> object:
+    if not (shrunk or emptied):
+        return LanceOperation.Append(written)
+    if not written:
+        # What it says of the removed rows: nobody goes by it, and a list of them would be long.
+        return LanceOperation.Delete(shrunk, emptied, f"{ID} IS NOT NULL")
+    return LanceOperation.Update(
+        removed_fragment_ids=emptied,
+        updated_fragments=shrunk,
+        new_fragments=written,
+        # Every value may be another, so no index covers the new pieces before it is built again.
+        fields_for_preserving_frag_bitmap=[each.id() for each in table.dataset.lance_schema.fields()],
+        update_mode="rewrite_rows",
+    )
+
+
+@dataclass
+class _Change:
+    table: Table
+    outcome: LargeOutcome
+    folder: Path
+    piece: int
+    gone: int = 0
+    replaced: int = 0
+    _old_rows: Parted | None = None
+    _new_rows: Parted | None = None
+    _gone: Parted | None = None
+    _lowest: int = -1
+    _highest: int = -1
+    _groups: dict[int, int] = field(default_factory=dict)
+
+    def find_places(self) -> Parted:
+        """Where the rows lie that are put or removed, and a few others: one scan of all ids."""
+        marks = np.zeros(1 << _MARK_BITS, dtype=bool)
+        for ids in self.outcome.ids():
+            marks[_first_bits(ids)] = True
+        places = Parted(self.folder / "places", _PLACES, self.outcome.parts)
+        for batch in self.table.scan(_PLACES.names, batch_size=_BATCH):
+            rows = pa.Table.from_batches([batch]).select(_PLACES.names)
+            some = rows.filter(pa.array(marks[_first_bits(batch.column(ID))]))
+            places.add(some.cast(_PLACES))
+        return places
+
+    def sort_rows(self, places: Parted) -> None:
+        """Part by part: rows that were there go to the group of pieces that they lay in, others apart."""
+        fragments = self.table.fragment_ids()
+        groups = min(MOST_PARTS, max(1, len(fragments)))
+        self._groups = {number: at * groups // len(fragments) for at, number in enumerate(fragments)}
+        self._gone = Parted(self.folder / "gone", _ADDRESSES, groups)
+        puts, deletes = self.outcome.puts, self.outcome.deletes
+        if puts is not None:
+            placed = puts.schema.append(_PLACES.field(ROW_ID)).append(_PLACES.field(ROW_ADDRESS))
+            self._old_rows = Parted(self.folder / "old-rows", placed, groups)
+            self._new_rows = Parted(self.folder / "new-rows", puts.schema, 1)
+        for part in range(self.outcome.parts):
+            there = places.read([part])
+            if puts is not None and puts.rows[part]:
+                self._sort_puts(puts.read([part]), there)
+            if deletes is not None and deletes.rows[part]:
+                removed = deletes.read([part]).column(ID)
+                self._take_out(there.filter(pc.is_in(there.column(ID), value_set=removed)).column(ROW_ADDRESS))
+
+    def write(self) -> list[FragmentMetadata]:
+        """The rows as new pieces of the table."""
+        if self._old_rows is None or self._new_rows is None:
+            return []
+        near = self._highest - self._lowest <= max(KEPT_IDS_SPAN, SPAN_PER_ROW * self.replaced)
+        keeps = near and self.replaced <= KEPT_IDS_ROWS
+        made = [piece for rows in self._ordered(self._old_rows) for piece in self._old_pieces(rows, keeps=keeps)]
+        return [*made, *map(self._written, _in_files(self._new_rows.batches(), self.piece))]
+
+    def without_old_rows(self) -> tuple[list[FragmentMetadata], list[int]]:
+        """The old pieces without the rows that are replaced or removed, and those of which nothing is left."""
+        shrunk: list[FragmentMetadata] = []
+        emptied: list[int] = []
+        assert self._gone is not None
+        for group in np.flatnonzero(self._gone.rows).tolist():
+            addresses = np.sort(self._gone.read([group]).column(ROW_ADDRESS).to_numpy())
+            for number in np.unique(addresses >> _HALF).tolist():
+                offsets = (addresses[addresses >> _HALF == number] & _LOW).astype(np.uint32)
+                left = without_rows(self.table.dataset.get_fragment(number), offsets)
+                if left is None:
+                    emptied.append(number)
+                else:
+                    shrunk.append(left)
+        return shrunk, emptied
+
+    def _sort_puts(self, rows: pa.Table, there: pa.Table) -> None:
+        assert self._old_rows is not None
+        assert self._new_rows is not None
+        at = _one(pc.index_in(rows.column(ID), value_set=_one(there.column(ID))))
+        found = there.take(at.drop_null())
+        old = rows.filter(at.is_valid())
+        for name in (ROW_ID, ROW_ADDRESS):
+            old = old.append_column(_PLACES.field(name), found.column(name))
+        new = rows.filter(at.is_null())
+        self._new_rows.put(new, np.zeros(new.num_rows, np.int64))
+        if old.num_rows:
+            self._old_rows.put(old, self._group_of(old.column(ROW_ADDRESS)))
+            self._take_out(old.column(ROW_ADDRESS))
+            self._note_row_ids(old.column(ROW_ID).to_numpy())
+
+    def _take_out(self, addresses: pa.ChunkedArray[Any]) -> None:
+        assert self._gone is not None
+        self._gone.put(pa.table({ROW_ADDRESS: addresses}), self._group_of(addresses))
+        self.gone += len(addresses)
+
+    def _note_row_ids(self, row_ids: Numbers) -> None:
+        self.replaced += len(row_ids)
+        self._lowest = int(row_ids.min()) if self._lowest < 0 else min(self._lowest, int(row_ids.min()))
+        self._highest = max(self._highest, int(row_ids.max()))
+
+    def _group_of(self, addresses: pa.ChunkedArray[Any]) -> NDArray[np.int64]:
+        fragments, which = np.unique(addresses.to_numpy() >> _HALF, return_inverse=True)
+        found: NDArray[np.int64] = np.array([self._groups[int(each)] for each in fragments], np.int64)[which]
+        return found
+
+    def _ordered(self, rows: Parted) -> Iterator[pa.Table]:
+        """The rows in the order in which they lay, some groups at a time."""
+        for groups in pieces_of(rows.bytes, self.piece):
+            yield rows.read(groups).sort_by(ROW_ADDRESS)
+
+    def _old_pieces(self, rows: pa.Table, *, keeps: bool) -> Iterator[FragmentMetadata]:
+        for start in range(0, rows.num_rows, ROWS_PER_FILE):
+            some = rows.slice(start, ROWS_PER_FILE)
+            piece = self._written(some.select(some.column_names[:-2]))
+            yield with_row_ids(piece, some.column(ROW_ID).to_numpy()) if keeps else piece
+
+    def _written(self, rows: pa.Table) -> FragmentMetadata:
+        (piece,) = write_fragments(
+            rows,
+            self.table.dataset,
+            schema=rows.schema,
+            max_rows_per_file=max(rows.num_rows, 1),
+            allow_external_blob_outside_bases=True,
+        )
+        return piece
+
+
+def _in_files(batches: Iterable[pa.RecordBatch], most_bytes: int) -> Iterator[pa.Table]:
+    """A stream of batches as tables that fill a file, or, where rows are large, so many bytes."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        while sum(each.num_rows for each in waiting) >= ROWS_PER_FILE:
+            whole = pa.Table.from_batches(waiting)
+            yield whole.slice(0, ROWS_PER_FILE)
+            waiting = whole.slice(ROWS_PER_FILE).to_batches()
+        if sum(each.nbytes for each in waiting) >= most_bytes:
+            yield pa.Table.from_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def _first_bits(ids: pa.Array[Any]) -> NDArray[np.intp]:
+    return (text_numbers(ids) >> np.uint64(64 - _MARK_BITS)).astype(np.intp)
+
+
+def _one(values: pa.ChunkedArray[Any] | pa.Array[Any]) -> pa.Array[Any]:
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
