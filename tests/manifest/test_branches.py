@@ -49,11 +49,6 @@ def graph(graph_uri: str) -> GraphManifest:
 
 
 @pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "g")
-
-
-@pytest.fixture
 def local(uri: str) -> GraphManifest:
     return create(uri)
 

@@ -42,11 +42,6 @@ DAY = 86_400
 
 
 @pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "g")
-
-
-@pytest.fixture
 def graph(uri: str) -> GraphManifest:
     create(uri)
     return reopen(uri, upkeep=NEVER)

@@ -40,20 +40,9 @@ from omnigraph.manifest.upkeep import tidy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from manifest.hands import Hands
     from omnigraph.manifest.graph_manifest import GraphManifest
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "g")
-
-
-@pytest.fixture
-def graph(uri: str) -> GraphManifest:
-    return create(uri)
 
 
 @pytest.fixture(autouse=True)

@@ -36,16 +36,6 @@ if TYPE_CHECKING:
     from omnigraph.store.staging import Committed, Staged
 
 
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "g")
-
-
-@pytest.fixture
-def graph(uri: str) -> GraphManifest:
-    return create(uri)
-
-
 def sizes(graph: GraphManifest, branch: str = "main") -> list[int]:
     """How many rows each piece has, removed ones too."""
     return [each.metadata.physical_rows for each in dataset_of(graph, branch).get_fragments()]

@@ -14,7 +14,6 @@ from manifest.graphs import (
     NEVER,
     PAPER,
     chain,
-    create,
     dataset_of,
     manifest_rows,
     publish_next,
@@ -27,19 +26,7 @@ from omnigraph.manifest.upkeep import DEFAULT_UPKEEP, UpkeepPolicy, collect, com
 from omnigraph.store.counting import Counts, counting
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from omnigraph.manifest.graph_manifest import GraphManifest
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "g")
-
-
-@pytest.fixture
-def graph(uri: str) -> GraphManifest:
-    return create(uri)
 
 
 def publish(graph: GraphManifest, number: int, *, branch: str = "main") -> None:

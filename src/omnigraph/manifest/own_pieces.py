@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from lance.fragment import RowIdSequence, write_fragments
 
-from omnigraph.manifest.tail import row_ids
+from omnigraph.manifest.tail import kept_row_ids
 from omnigraph.store.lance_errors import lance_errors
 from omnigraph.store.row_metadata import without_row_versions
 
@@ -61,7 +61,7 @@ class OwnPieces:
         rows = pa.concat_tables([*(self._known(each) for each in old), tail.rows]).combine_chunks()
         with lance_errors("joining pieces of __manifest"):
             (piece,) = write_fragments(rows, table.dataset, max_rows_per_file=rows.num_rows)
-            ids = pa.concat_arrays([*(row_ids(each) for each in old), tail.row_ids])
+            ids = pa.concat_arrays([*(kept_row_ids(each) for each in old), tail.row_ids])
             piece.row_id_meta = RowIdSequence(ids).to_inline_metadata()
             joined = without_row_versions(piece)
         if rows.num_rows < large:

@@ -24,7 +24,7 @@ from lance.fragment import RowIdSequence, write_fragments
 from omnigraph.manifest.row_ages import ends_its_publishes, tuples
 from omnigraph.manifest.rows import CREATED_AT, KEY, SCHEMA
 from omnigraph.store.lance_errors import lance_errors
-from omnigraph.store.row_metadata import has_row_versions
+from omnigraph.store.row_metadata import has_row_versions, row_ids
 from omnigraph.store.staging import Staged
 
 if TYPE_CHECKING:
@@ -71,13 +71,13 @@ class Tail:
     @cached_property
     def row_ids(self) -> pa.Array[Any]:
         """The ids of all but the head row."""
-        ids = row_ids(self.piece)
+        ids = kept_row_ids(self.piece)
         return pa.concat_arrays([ids[: self.place], ids[self.place + 1 :]])
 
     @property
     def head_row_id(self) -> pa.Array[Any]:
         """The id of the head row."""
-        return row_ids(self.piece).slice(self.place, 1)
+        return kept_row_ids(self.piece).slice(self.place, 1)
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,8 @@ def _is_far(tail: Tail) -> bool:
     return bool(len(ids)) and int(pc.max(ids).as_py()) - int(tail.head_row_id[0].as_py()) > REACH
 
 
-def row_ids(piece: FragmentMetadata) -> pa.Array[Any]:
-    """The ids of a piece's rows, which the version file holds."""
-    ids: pa.Array[Any] = RowIdSequence.from_inline_metadata(piece.row_id_meta).to_pyarrow()
+def kept_row_ids(piece: FragmentMetadata) -> pa.Array[Any]:
+    """The ids of a piece's rows, which the version file of a manifest always holds."""
+    ids = row_ids(piece)
+    assert ids is not None, "every release gives the rows of __manifest stable ids"
     return ids

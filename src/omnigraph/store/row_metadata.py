@@ -6,8 +6,13 @@ All of it is written into every version file, so a table of many small commits m
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING, Any
 
 from lance import FragmentMetadata
+from lance.fragment import RowIdSequence
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def without_row_versions(fragment: FragmentMetadata) -> FragmentMetadata:
@@ -18,6 +23,17 @@ def without_row_versions(fragment: FragmentMetadata) -> FragmentMetadata:
 def has_row_versions(fragment: FragmentMetadata) -> bool:
     """Whether the fragment says which version created each row."""
     return fragment.to_json().get("created_at_version_meta") is not None
+
+
+def row_ids(fragment: FragmentMetadata) -> pa.Array[Any] | None:
+    """The stable ids of all rows a fragment was written with, in order; None where the version file has them not."""
+    if fragment.row_id_meta is None:
+        return None
+    try:
+        ids: pa.Array[Any] = RowIdSequence.from_inline_metadata(fragment.row_id_meta).to_pyarrow()
+    except NotImplementedError:  # they are a column of the fragment's file
+        return None
+    return ids
 
 
 def _edited(fragment: FragmentMetadata, **fields: object) -> FragmentMetadata:

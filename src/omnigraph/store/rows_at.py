@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 from lance.dataset import serialize_row_addrs
-from lance.fragment import RowIdSequence
 
 from omnigraph.store.counting import count
 from omnigraph.store.filters import one_of, render
 from omnigraph.store.lance_errors import lance_errors
+from omnigraph.store.row_metadata import row_ids
 from omnigraph.store.shared_files import ROW_ADDRESS
 
 if TYPE_CHECKING:
@@ -71,11 +71,11 @@ class _Asked:
     def _limits(self) -> dict[str, Any]:
         numbers, starts = np.unique(self.addresses >> np.uint64(32), return_index=True)
         pieces = [self.table.dataset.get_fragment(int(each)) for each in numbers]
-        row_ids = None
+        numbered = None
         if len(self.addresses) > FEW_ROWS:
-            row_ids = _row_ids(pieces, np.split(self.addresses & np.uint64(0xFFFFFFFF), starts[1:]))
-        if row_ids is not None:
-            return {"fragments": pieces, "row_addr_allowlist": serialize_row_addrs(row_ids.tolist())}
+            numbered = _row_ids(pieces, np.split(self.addresses & np.uint64(0xFFFFFFFF), starts[1:]))
+        if numbered is not None:
+            return {"fragments": pieces, "row_addr_allowlist": serialize_row_addrs(numbered.tolist())}
         where = one_of(ROW_ADDRESS, self.addresses.tolist())
         return {"fragments": pieces, "filter": render(where, self.table.schema)}
 
@@ -85,8 +85,10 @@ def _row_ids(pieces: list[LanceFragment], offsets: list[Numbers]) -> Numbers | N
     about = [each.metadata for each in pieces]
     if sum(int(each.physical_rows) for each in about) > DENSE * sum(map(len, offsets)):
         return None
-    try:
-        known = [RowIdSequence.from_inline_metadata(each.row_id_meta).to_pyarrow().to_numpy() for each in about]
-    except (TypeError, NotImplementedError):
-        return None
-    return np.concatenate([all_of_it[each] for all_of_it, each in zip(known, offsets, strict=True)])
+    found = []
+    for piece, rows in zip(about, offsets, strict=True):
+        known = row_ids(piece)
+        if known is None:
+            return None
+        found.append(known.to_numpy()[rows])
+    return np.concatenate(found)

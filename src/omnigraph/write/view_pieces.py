@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from lance.fragment import RowIdSequence
 
 from omnigraph.relational.row_filter import truth
 from omnigraph.store.compaction import covered_fragments
 from omnigraph.store.filters import All, AnyOf, Filter, Not
 from omnigraph.store.known_pieces import KnownRows, can_be_known, piece_bytes, removals_of
 from omnigraph.store.places import PLACE_COLUMNS, ROW_ADDRESS, ROW_ID
+from omnigraph.store.row_metadata import row_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -153,9 +153,9 @@ def _taken(
     """The rows at these offsets, or None when not all of their columns are known."""
     made: dict[str, pa.Array[Any]] = {}
     if ROW_ID in schema.names:
-        if piece.row_id_meta is None:
+        ids = row_ids(piece)
+        if ids is None:
             return None
-        ids = RowIdSequence.from_inline_metadata(piece.row_id_meta).to_pyarrow()
         made[ROW_ID] = ids.take(matching)
     made[ROW_ADDRESS] = pa.array((np.uint64(piece.id) << np.uint64(32)) + matching.astype(np.uint64))
     stored = [name for name in schema.names if name not in PLACE_COLUMNS]
