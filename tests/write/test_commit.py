@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import lance
@@ -19,7 +20,7 @@ from omnigraph.errors import (
 from omnigraph.manifest.layout import branch_tree, table_path
 from omnigraph.manifest.publisher import NewVersion, PublishRequest
 from omnigraph.store.counting import counting
-from omnigraph.world import REAL
+from omnigraph.world import REAL, World
 from omnigraph.write.commit import Operation, WriteSet, commit
 from omnigraph.write.recovery.sweep import sweep
 from write.recovery import works
@@ -70,6 +71,27 @@ def intruding(what: Operation, intrude: Callable[[], object]) -> Operation:
     return Operation(
         what.kind, prepare, what.branch, what.actor, what.repeatable, what.expected_head, what.idempotency_key
     )
+
+
+def counting_rows(what: Operation) -> tuple[Operation, list[int]]:
+    """The operation, computed from the people as well, and how many of them it saw each time it was."""
+    seen: list[int] = []
+
+    def prepare(view: View) -> WriteSet | None:
+        seen.append(view.entry(PERSON).row_count)
+        return what.prepare(view)
+
+    return replace(what, prepare=prepare), seen
+
+
+@dataclass(frozen=True)
+class Elsewhen(World):
+    """A machine whose clock is wrong."""
+
+    hours: int = 0
+
+    def now_us(self) -> int:
+        return super().now_us() + self.hours * 3_600_000_000
 
 
 # -- one writer --------------------------------------------------------------------------------------------------------
@@ -194,16 +216,11 @@ def test_a_head_that_moves_while_the_operation_is_prepared_is_final_too(
 def test_a_repeatable_operation_is_computed_again_when_another_process_was_first(
     graph: GraphManifest, uri: str, zygote: Zygote
 ) -> None:
-    seen: list[int] = []
-
-    def count_rows(view: View) -> WriteSet:
-        seen.append(view.entry(PERSON).row_count)
-        return insert(f"after-{seen[-1]}").prepare(view)  # type: ignore[return-value]
-
-    what = intruding(Operation("Mutation", count_rows), lambda: zygote.run(works.insert, uri, "other"))
+    what, seen = counting_rows(insert("ada"))
+    what = intruding(what, lambda: zygote.run(works.insert, uri, "other"))
     assert commit(graph, what) is not None
     assert seen == [0, 1]
-    assert content(graph)[PERSON].keys() == {"other", "after-1"}
+    assert content(graph)[PERSON].keys() == {"other", "ada"}
     require_settled(graph)
 
 
@@ -246,10 +263,39 @@ def test_a_writer_waits_for_one_that_read_what_it_wants_to_move(graph: GraphMani
     """Otherwise each could be right about the other's old state, and the two together wrong."""
     reader = zygote.start(works.upsert_reading, uri, "a", [PERSON], [CITY], failpoints="commit.armed=delay:1")
     works.wait_for_sidecars(uri, 1, phase="running")
-    other = zygote.start(works.upsert_reading, uri, "b", [CITY], [PERSON])
+    what, seen = counting_rows(upsert("b", 1, [CITY]))
+    assert commit(graph, what) is not None
     assert reader.outcome().succeeded
-    assert isinstance(other.outcome().error, ReadSetChanged)
-    assert (content(graph)[PERSON], content(graph)[CITY]) == ({"a": 1}, {})
+    assert seen == [0, 1], "the reader began first, so the writer is computed from what it left"
+    assert (content(graph)[PERSON], content(graph)[CITY]) == ({"a": 1}, {"b": 1})
+    require_settled(graph)
+
+
+def test_an_update_from_an_old_state_is_computed_from_the_new_one(
+    graph: GraphManifest, uri: str, zygote: Zygote
+) -> None:
+    """It began after the other commit, so the two did not meet; it does not look before it begins."""
+    add(graph, KNOWS)
+    zygote.run(works.insert, uri, "other")
+    what, seen = counting_rows(upsert("ada", 1))
+    with counting() as counts:
+        assert commit(graph, what) is not None
+    assert seen == [0, 1]
+    assert counts.table_probes == 1
+    assert content(graph)[PERSON] == {"other": 0, "ada": 1}
+    require_settled(graph)
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_machines_whose_clocks_disagree_do_not_see_conflicts_that_nobody_caused(
+    graph: GraphManifest, uri: str, hours: int
+) -> None:
+    add(graph, KNOWS)
+    assert commit(reopen(uri, world=Elsewhen(hours=hours)), insert("other")) is not None
+    what, seen = counting_rows(upsert("ada", 1))
+    assert commit(graph, what) is not None
+    assert seen == [0, 1]
+    assert content(graph)[PERSON] == {"other": 0, "ada": 1}
     require_settled(graph)
 
 
@@ -396,6 +442,6 @@ def test_a_branch_that_is_replaced_while_the_operation_is_prepared(graph: GraphM
 
     assert commit(graph, intruding(insert("ada", branch="dev"), replace_branch)) is not None
     assert content(graph, "dev")[PERSON] == {"ada": 0}
-    with pytest.raises(ReadSetChanged):
-        commit(graph, intruding(upsert("ada", 1, branch="dev"), replace_branch))
+    assert commit(graph, intruding(upsert("eve", 1, branch="dev"), replace_branch)) is not None
+    assert content(graph, "dev")[PERSON] == {"eve": 1}, "it meets no commit there, and is computed from the new branch"
     require_settled(graph, "dev")

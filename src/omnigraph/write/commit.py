@@ -80,7 +80,8 @@ class Operation:
     """What is to be written, and under which conditions.
 
     `prepare` computes the changes from a view; None means that there is nothing to change. It may be called again with
-    a newer view when `repeatable` (inserts and upserts are; updates and deletes are not, and fail with a conflict).
+    a newer view when `repeatable` (inserts and upserts are). When not (updates and deletes), it fails with a conflict
+    if a commit that began after it has moved its tables; one that began earlier is part of what it is computed from.
     `schema`: the hash of the schema that `prepare` works with; when the branch has another by then, the operation fails
     with `SchemaChanged`. `last_look` is called when everything has landed and nothing is visible; it may raise.
     """
@@ -110,9 +111,8 @@ def commit(manifest: GraphManifest, operation: Operation) -> Receipt | None:
     """Carry an operation through all phases; None when it changes nothing."""
     if manifest.read_only:
         raise CommitRejected("the graph was opened read-only: open it for writing to change it.")
-    if not operation.repeatable:
-        manifest.fresh_line(operation.branch)
     for _ in range(PREPARE_ATTEMPTS):
+        begun_at = manifest.world.now_us()
         line = _line(manifest, operation)
         done = _already_done(line, operation)
         if done is not None:
@@ -127,7 +127,7 @@ def commit(manifest: GraphManifest, operation: Operation) -> Receipt | None:
                 raise
             continue
         if write_set is not None:
-            outcome = _attempt(Effects(manifest, operation, write_set, view, line))
+            outcome = _attempt(Effects(manifest, operation, write_set, view, line, begun_at=begun_at))
             if not isinstance(outcome, PrepareAgain):
                 return outcome
             operation = outcome.operation
@@ -282,13 +282,13 @@ def _prepare_again(
 ) -> Effects | PrepareAgain | None:
     """Compute the operation from the state that is there now; None when that leaves nothing to do."""
     operation = effects.operation
-    if not operation.repeatable and not effects.only_tidied(line, moved):
+    if not operation.repeatable and effects.overtaken(line, moved) and not effects.only_tidied(line, moved):
         raise ReadSetChanged(operation.branch, moved)
     view = View(line.snapshot(), effects.manifest.stores.tables)
     write_set = operation.prepare(view)
     if write_set is None:
         return None
-    again = Effects(effects.manifest, operation, write_set, view, line)
+    again = Effects(effects.manifest, operation, write_set, view, line, begun_at=effects.begun_at)
     again.stage_ahead()
     if not again.fits(ticket):
         return PrepareAgain(operation)

@@ -49,10 +49,18 @@ class Effects:
     """What one operation does to its tables, computed from one view of a branch."""
 
     def __init__(
-        self, manifest: GraphManifest, operation: Operation, write_set: WriteSet, view: View, line: ManifestLine
+        self,
+        manifest: GraphManifest,
+        operation: Operation,
+        write_set: WriteSet,
+        view: View,
+        line: ManifestLine,
+        *,
+        begun_at: int,
     ) -> None:
         self.manifest = manifest
         self.operation = operation
+        self.begun_at = begun_at
         self._write_set = write_set
         self._writes = sorted(write_set.writes, key=lambda each: each.entry.table_key)
         self._line = line
@@ -89,6 +97,17 @@ class Effects:
         if line is not self._line:
             return sorted(self._based_on)
         return sorted(key for key, version in self._based_on.items() if line.state.current_version(key) != version)
+
+    def overtaken(self, line: ManifestLine, moved: list[str]) -> bool:
+        """Whether a commit that began after this operation has moved one of these tables; those before it do no harm.
+
+        The view may be older than the operation: it is what the process remembers. Clocks of several machines need not
+        agree: a commit from the future is none that overtook, and computing the operation anew is right in any case.
+        """
+        now = self.manifest.world.now_us()
+        with line.lock:
+            movers = (line.state.table_history(key)[:1] for key in moved)
+            return any(self.begun_at <= commit.created_at <= now for found in movers for commit, _ in found)
 
     def only_tidied(self, line: ManifestLine, moved: list[str]) -> bool:
         """Whether the tables that moved have the very same rows: upkeep has only rearranged or indexed them."""
