@@ -32,13 +32,13 @@ def scene(folder: Path, schema: str, branch: str | None = None) -> Scene:
 
 
 def test_a_change_killed_at_every_step(tmp_path: Path, zygote: Zygote) -> None:
-    assert scene(tmp_path, AFTER).sweep(zygote, "store.write=kill") == []
+    assert scene(tmp_path, AFTER, "side").sweep(zygote, "store.write=kill") == []
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("failpoint", ["store.write=kill", "store.write=raise"])
-@pytest.mark.parametrize(("schema", "branch"), [(AFTER, None), (BESIDE_BRANCHES, "side")])
+@pytest.mark.parametrize(("schema", "branch"), [(AFTER, None), (AFTER, "side"), (BESIDE_BRANCHES, "side")])
 def test_every_change_with_every_fault(
     tmp_path: Path, zygote: Zygote, schema: str, branch: str | None, failpoint: str
 ) -> None:

@@ -128,18 +128,22 @@ def check(folder: Path, seed: int) -> None:
     graph = og.init(folder / "g", schema=shapes[0].schema)
     base = {name: shapes[0].row(rng, name) for name in "abcde"}
     graph.load({"Thing": list(base.values())})
-    commit = graph.commits()[0].id
-    now = base
+    commit, now, behind = graph.commits()[0].id, base, base
+    stood_by = rng.random() < 0.5
+    if stood_by:
+        graph.branches.create("past")
+        behind = edit(graph, rng, shapes[0], base, "past")
     for shape in shapes[1:]:
         graph.apply_schema(shape.schema)
         now = carried(now, [shape])
         if rng.random() < 0.5:
             now = edit(graph, rng, shape, now, "main")
     last = shapes[-1]
-    graph.branches.create("past", commit_id=commit)
+    if not stood_by:
+        graph.branches.create("past", commit_id=commit)
     graph.branches.create("side")
     began = carried(base, shapes[1:])
-    past = carried(edit(graph, rng, shapes[0], base, "past"), shapes[1:])
+    past = carried(edit(graph, rng, shapes[0], behind, "past"), shapes[1:])
     ahead = rng.choice(["main", "side"])
     now = edit(graph, rng, last, now, ahead)
     if rng.random() < 0.3:

@@ -110,6 +110,7 @@ def apply(
                 "graph_manifest_version": done.snapshot.manifest_version,
                 "step_count": len(done.plan.steps),
                 "steps": steps,
+                "branches_behind": list(done.behind),
             }
         )
         return
@@ -119,6 +120,8 @@ def apply(
     for line in plan_lines(done.plan):
         say(line)
     say(f"applied: {'yes' if done.applied else 'no'}")
+    for name in done.behind:
+        say(f"branch {name} keeps the earlier schema; `omnigraph branch merge main --into {name}` brings the new one")
 
 
 def _refuse_cluster_member(uri: str) -> None:

@@ -47,9 +47,9 @@ class UpkeepPolicy:
     small_fragments: int = 32
     rows_per_fragment: int = 2_000
     tail_rows: int = 256
-    # Every commit lists the version files: 900 of them make a publish on S3 twice as slow as 50 (docs/benchmarks.md).
-    versions: int = 300
-    keep_versions: int = 100
+    # A mutation lists the version files twice: 20 ms for 1,000 of them on S3, 4 ms for 100 (docs/benchmarks.md).
+    versions: int = 80
+    keep_versions: int = 32
     settled_seconds: float = 10.0
     orphan_seconds: float = 600.0
 

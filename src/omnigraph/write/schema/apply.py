@@ -27,7 +27,7 @@ from omnigraph.write.recovery.sidecar import DroppedTable, PlannedSchema
 from omnigraph.write.recovery.sweep import sweep
 from omnigraph.write.schema.checks import require_rules_to_hold
 from omnigraph.write.schema.columns import NewShape
-from omnigraph.write.schema.other_branches import blocked, branches_in_step, purged
+from omnigraph.write.schema.other_branches import blocked, branches_in_step, leaves_tables_alone, purged
 from omnigraph.write.view import View
 
 if TYPE_CHECKING:
@@ -60,11 +60,15 @@ class Accepted:
 
 @dataclass(frozen=True)
 class Applied:
-    """What a change of schema did. `commit` is None when there was nothing to change."""
+    """What a change of schema did. `commit` is None when there was nothing to change.
+
+    The branches in `behind` had main's schema and keep it as it was, until main is merged into them.
+    """
 
     plan: MigrationPlan
     commit: GraphCommit | None
     snapshot: Snapshot
+    behind: tuple[str, ...] = ()
 
     @property
     def applied(self) -> bool:
@@ -102,8 +106,9 @@ class SchemaApply:
             refusal = blocked(self.manifest, plan)
             if refusal is not None:
                 raise refusal
+            behind = self._behind(plan)
             receipt = self._commit(plan, claim)
-        return Applied(plan, receipt.commit, receipt.snapshot)
+        return Applied(plan, receipt.commit, receipt.snapshot, behind)
 
     def preview(self) -> Applied:
         """What `run` would do: refused for the same reasons, and nothing is written."""
@@ -115,7 +120,7 @@ class SchemaApply:
         snapshot = self.manifest.snapshot()
         self._check(plan, View(snapshot, self.manifest.stores.tables))
         self._checked_followers(plan)
-        return Applied(plan, None, snapshot)
+        return Applied(plan, None, snapshot, self._behind(plan))
 
     def _commit(self, plan: MigrationPlan, claim: Lease) -> Receipt:
         files = schema_files(self.desired, SCHEMA_SOURCE)
@@ -181,7 +186,12 @@ class SchemaApply:
         """The version after which a table of the name can come into a branch: what it was dropped at, if it was."""
         return max(self.manifest.line(branch).state.tombstones.get(table_key, {0: None}))
 
+    def _behind(self, plan: MigrationPlan) -> tuple[str, ...]:
+        return () if leaves_tables_alone(plan) else branches_in_step(self.manifest)
+
     def _checked_followers(self, plan: MigrationPlan) -> dict[str, Snapshot]:
+        if not leaves_tables_alone(plan):
+            return {}
         found = {name: self.manifest.snapshot(name) for name in branches_in_step(self.manifest)}
         for snapshot in found.values():
             self._check(plan, View(snapshot, self.manifest.stores.tables))

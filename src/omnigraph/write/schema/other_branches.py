@@ -1,9 +1,9 @@
-"""Which changes of schema may be made while other branches stand, and what those branches take part in.
+"""What a change of schema on main means for the other branches.
 
-A branch shares tables with the one it was made from, and is merged by comparing both with the state that they have in
-common. A change that leaves every stored column as it is keeps that possible: the other branches take the same step,
-each with a commit of its own. One that rewrites, moves or drops a table would leave them with rows of another shape. A
-branch whose schema is another one already keeps it, and stands in nobody's way.
+A change that leaves every stored column as it is costs a branch nothing: those that have main's schema take the same
+step, each with a commit of its own. One that rewrites, moves or drops a table is made on main alone: the branches keep
+their schema, are read and written in it, and are merged across it (`versions/merge/across_schemas.py`). Only what is to
+be forgotten for good waits until nobody can see it any more.
 """
 
 from __future__ import annotations
@@ -28,18 +28,9 @@ def branches_in_step(manifest: GraphManifest) -> tuple[str, ...]:
     return tuple(name for name in others if manifest.fresh_line(name).state.schema == schema)
 
 
-def blocked(manifest: GraphManifest, plan: MigrationPlan) -> SchemaChangeRefused | None:
-    """Why the plan cannot be carried out beside the branches and tags that are there; None when it can."""
-    moving = [each for each in plan.tables if each.action not in ("keep", "create")]
-    if moving:
-        others = branches_in_step(manifest)
-        if others:
-            tables = ", ".join(each.from_table_key or each.table_key for each in moving)
-            return _refusal(
-                f"{tables} would be rewritten, and {_branches(others)} has rows of it in the old shape. "
-                "Merge or delete the other branches first; or make now only what leaves tables as they are."
-            )
-    return _blocked_purge(manifest, plan)
+def leaves_tables_alone(plan: MigrationPlan) -> bool:
+    """Whether every table that is there stays as it is, so that other branches can take the same step."""
+    return all(each.action in ("keep", "create") for each in plan.tables)
 
 
 def purged(plan: MigrationPlan) -> tuple[str, ...]:
@@ -47,7 +38,8 @@ def purged(plan: MigrationPlan) -> tuple[str, ...]:
     return tuple(table_path(_now(each)) for each in plan.tables if _forgets(each))
 
 
-def _blocked_purge(manifest: GraphManifest, plan: MigrationPlan) -> SchemaChangeRefused | None:
+def blocked(manifest: GraphManifest, plan: MigrationPlan) -> SchemaChangeRefused | None:
+    """Why the plan cannot be carried out beside the branches and tags that are there; None when it can."""
     if not purged(plan):
         return None
     others = tuple(each.name for each in manifest.branches() if each.name != MAIN)
