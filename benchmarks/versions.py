@@ -10,7 +10,9 @@ Each round makes a branch, writes one row on it (its first write), then changes 
 and one row on main, so that the merge is a real one; then it diffs the branch against main as it was, and merges it.
 The sizes take turns within a round; tables are filled once and copied for each number of changes. Times are lower
 quartiles in milliseconds; `ratio` is the largest table's by the smallest's; `noise` says how much higher the medians
-are, at worst. Indexes are built once, after the load; the rows of a diff are read.
+are, at worst. Indexes are built once, after the load; the rows of a diff are read. What bare Lance takes to read as
+many rows, spread in the same way over a table of the same content from which none was ever removed, is a floor: a diff
+has to compare the changed rows with what they were.
 """
 
 from __future__ import annotations
@@ -31,15 +33,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import lance
 import pyarrow as pa
 
 import omnigraph as og
+from omnigraph.store.tables import FILE_FORMAT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SCHEMA = "node Person { name: String @key  age: I32?  city: String? }"
 STEPS = ("branch create", "first write on it", "diff", "merge")
+READ = "read as many rows"
 
 
 class Times:
@@ -69,13 +74,14 @@ class OmniGraph:
     """The graph of this package."""
 
     name = "omnigraph"
+    steps = STEPS
 
     @staticmethod
     def make(folder: Path, rows: int) -> None:
         """Fill it."""
         graph = og.init(folder / f"graph-{rows}", schema=SCHEMA)
         for start in range(0, rows, 1_000_000):
-            graph.load({"Person": _people(range(start, min(rows, start + 1_000_000)), 1)}, mode="append")
+            graph.load({"Person": _people(range(start, min(rows, start + 1_000_000)))}, mode="append")
         graph.ensure_indices()
 
     def __init__(self, folder: Path, rows: int) -> None:
@@ -93,7 +99,7 @@ class OmniGraph:
                 {"n": _name(changed[0]), "a": number},
                 branch=branch,
             )
-        graph.load({"Person": _people(changed, 100 + number)}, branch=branch, mode="merge")
+        graph.load({"Person": _people(changed, older_by=100 * number)}, branch=branch, mode="merge")
         before = graph.commits()[0].id
         graph.mutate(
             "query q($n: String, $a: I32) { update Person set { age: $a } where name = $n }",
@@ -107,10 +113,37 @@ class OmniGraph:
         graph.branches.delete(branch)
 
 
+class BareLance:
+    """One table of the same content, without versions of anything."""
+
+    name = "bare Lance"
+    steps = (READ,)
+
+    @staticmethod
+    def make(folder: Path, rows: int) -> None:
+        """Fill it."""
+        for start in range(0, rows, 1_000_000):
+            some = _people(range(start, min(rows, start + 1_000_000)))
+            some = some.add_column(0, "id", some.column("name"))
+            place = folder / f"table-{rows}"
+            lance.write_dataset(some, place, mode="append" if start else "create", data_storage_version=FILE_FORMAT)
+
+    def __init__(self, folder: Path, rows: int) -> None:
+        self.rows = rows
+        self.table = lance.dataset(folder / f"table-{rows}")
+
+    def round(self, _: int, changed: list[int], times: Times) -> None:
+        """Read them."""
+        places = sorted(changed)
+        with times.of(READ, len(changed), self.rows):
+            assert self.table.take(places).num_rows == len(changed)
+
+
 class DoltLite:
     """SQLite with the version control of Dolt."""
 
     name = "doltlite"
+    steps = STEPS
 
     @classmethod
     def make(cls, folder: Path, rows: int) -> None:
@@ -118,7 +151,8 @@ class DoltLite:
         made = cls(folder, rows)
         made.base.execute("create table person(name text primary key, age int, city text)")
         made._in_one(
-            "insert into person values (?, ?, ?)", ((_name(each), 1, f"city {each % 100}") for each in range(rows))
+            "insert into person values (?, ?, ?)",
+            ((_name(each), _age(each), f"city {each % 100}") for each in range(rows)),
         )
         made._commit()
         made.base.close()
@@ -136,7 +170,8 @@ class DoltLite:
         with times.of("first write on it", *size):
             self.base.execute("update person set age = ? where name = ?", (number, _name(changed[0])))
             self._commit()
-        self._in_one("update person set age = ? where name = ?", ((100 + number, _name(each)) for each in changed))
+        older = ((_age(each) + 100 * number, _name(each)) for each in changed)
+        self._in_one("update person set age = ? where name = ?", older)
         self._commit()
         self._call("dolt_checkout('main')")
         self._call(f"dolt_branch('before{number}')")
@@ -172,11 +207,16 @@ def _other_than(changed: list[int], rows: int) -> int:
     return next(each for each in range(rows) if each not in taken)
 
 
-def _people(numbers: Any, age: int) -> pa.Table:
+def _age(number: int) -> int:
+    """Ages that differ from row to row: Lance reads a long run of one value as a whole."""
+    return number * 7_919 % 90
+
+
+def _people(numbers: Any, older_by: int = 0) -> pa.Table:
     return pa.table(
         {
             "name": [_name(each) for each in numbers],
-            "age": pa.array([age] * len(numbers), pa.int32()),
+            "age": pa.array([_age(each) + older_by for each in numbers], pa.int32()),
             "city": [f"city {each % 100}" for each in numbers],
         }
     )
@@ -184,7 +224,7 @@ def _people(numbers: Any, age: int) -> pa.Table:
 
 def _made(kind: Any, folder: Path, sizes: list[int]) -> Path:
     """One of each size, filled once and copied for each number of changes."""
-    place = folder / kind.name
+    place = folder / kind.name.replace(" ", "-")
     place.mkdir()
     for rows in sizes:
         kind.make(place, rows)
@@ -193,7 +233,7 @@ def _made(kind: Any, folder: Path, sizes: list[int]) -> Path:
 
 def _measure(kind: Any, made: Path, sizes: list[int], changed: int, rounds: int, times: Times) -> None:
     chance = random.Random(1)
-    place = made.with_name(f"{kind.name}-{changed}")
+    place = made.with_name(f"{made.name}-{changed}")
     shutil.copytree(made, place)
     systems = [kind(place, rows) for rows in sizes]
     for turn in range(-1, rounds):
@@ -203,13 +243,15 @@ def _measure(kind: Any, made: Path, sizes: list[int], changed: int, rounds: int,
             system.round(1_000 + turn * len(systems) + at, chosen, times if turn >= 0 else Times(times.clock))
 
 
-def _print(name: str, times: Times, sizes: list[int], changed: int) -> None:
-    for step in STEPS:
+def _print(kind: Any, times: Times, sizes: list[int], changed: int) -> None:
+    for step in kind.steps:
         kept = [(min(changed, rows - 1), rows) for rows in sizes]
         shown = [times.lower(step, *each) for each in kept]
         noise = max(times.noise(step, *each) for each in kept)
         cells = " | ".join(f"{each:,.1f}" for each in shown)
-        print(f"| {name} | {step} | {changed:,} | {cells} | {shown[-1] / shown[0]:.2f} | +{noise:.0%} |", flush=True)
+        print(
+            f"| {kind.name} | {step} | {changed:,} | {cells} | {shown[-1] / shown[0]:.2f} | +{noise:.0%} |", flush=True
+        )
 
 
 def main() -> None:
@@ -225,14 +267,14 @@ def main() -> None:
     sizes = options.sizes or [10_000, 100_000, 1_000_000, *([10_000_000] if options.large else [])]
     print("| | step | rows changed | " + " | ".join(f"{each:,} rows" for each in sizes) + " | ratio | noise |")
     print("|---" * (len(sizes) + 5) + "|")
-    systems: list[Any] = [OmniGraph, *([DoltLite] if doltlite is not None and not options.alone else [])]
+    systems: list[Any] = [OmniGraph, BareLance, *([DoltLite] if doltlite is not None and not options.alone else [])]
     with tempfile.TemporaryDirectory() as folder:
         made = {kind.name: _made(kind, Path(folder), sizes) for kind in systems}
         for changed in options.changes:
             for kind in systems:
                 times = Times(time.process_time if options.cpu else time.perf_counter)
                 _measure(kind, made[kind.name], sizes, changed, options.rounds, times)
-                _print(kind.name, times, sizes, changed)
+                _print(kind, times, sizes, changed)
     if doltlite is None:
         print("\ndoltlite is not installed (pip install 'omnigraph[bench]'): left out.")
 

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from omnigraph.store.location import Location
 
 FILE_FORMAT = "2.2"
-# Above this, an upsert by id into a table with stable row ids slows down, index or not (docs/lance-behaviour.md).
+# With ten times as many, a first write to a branch takes 1.5 times as long, and a diff of scattered rows 1.4 times:
+# files are read by several threads, and their lists of row ids as a whole (benchmarks/versions.py).
 ROWS_PER_FILE = 100_000
 ID = "id"
 
