@@ -12,7 +12,8 @@ import pytest
 from omnigraph.errors import InvalidInput
 from omnigraph.store.filters import equal, one_of
 from omnigraph.store.location import parse_location
-from omnigraph.store.placed_changes import FEW_ROWS, KEPT_IDS_SPAN, stage_placed
+from omnigraph.store.placed_changes import FEW_ROWS, stage_placed
+from omnigraph.store.replaced_rows import KEPT_IDS_SPAN
 from omnigraph.store.staging import commit_staged, stage_change
 from omnigraph.store.tables import TableStore
 

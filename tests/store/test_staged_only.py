@@ -36,7 +36,6 @@ MAY_COMMIT = {
     "store/new_tables.py": "commit_new_table, which the commit protocol calls",
     "store/residual.py": "what has no staged form",
     "store/column_additions.py": "fragment.merge_columns, which writes new columns that nobody has committed",
-    "store/staged_fragments.py": "fragment.delete, which writes a deletion file that nobody has committed",
 }
 # Who may land what was staged: the manifest's own writes and the commit protocol.
 MAY_LAND = ("manifest/publisher.py", "manifest/upkeep.py", "manifest/branches.py", "write/")

@@ -2,11 +2,8 @@
 
 Lance's own merge looks at every row of the table to find a few, and fails on many: its join may hold 100 MB. With an
 index on the id the places of a few are known at once, and those of many are found by reading all ids. The rest is what
-that merge writes, too: the new rows in pieces of their own, in which rows that were there keep their stable ids, and a
-note in the old pieces that they are gone.
-
-For rows that keep their ids Lance looks up when they were made, among all rows that lie between the first and the last
-of them. Where those are too many, the rows get new ids instead, as if they had been removed and added.
+that merge writes, too (`replaced_rows.py`): the new rows in pieces of their own, in which rows that were there keep
+their stable ids, and a note in the old pieces that they are gone.
 """
 
 from __future__ import annotations
@@ -16,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from lance import LanceOperation, Transaction
-from lance.fragment import write_fragments
+from lance import Transaction
 
-from omnigraph.store.filters import one_of, render
+from omnigraph.store.filters import one_of
 from omnigraph.store.lance_errors import lance_errors
 from omnigraph.store.many_texts import are_among
 from omnigraph.store.places import ROW_ADDRESS, ROW_ID, Places
-from omnigraph.store.staged_fragments import with_row_ids
+from omnigraph.store.replaced_rows import change_of_rows, keeps_row_ids, new_piece, without_rows
 from omnigraph.store.staging import Staged, refuse_removed_ids, refuse_repeated_ids
 from omnigraph.store.tables import ID, ROWS_PER_FILE
 
@@ -31,15 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lance import FragmentMetadata
-    from numpy.typing import NDArray
 
     from omnigraph.store.tables import Table, TableStore
 
 # More rows than this are found quicker by reading all ids.
 FEW_ROWS = 20_000
-# Lance takes about 40 ns for each row that lies between rows that keep their ids, within the commit.
-KEPT_IDS_SPAN = 200_000
-SPAN_PER_ROW = 20
 _AT_ONCE = 2_000
 _IDS_AT_ONCE = 1_000_000
 _NO_IDS = pa.array([], pa.string())
@@ -58,27 +50,15 @@ def stage_placed(
         refuse_removed_ids(table, puts, deletes)
     asked = pa.concat_arrays([wanted, pa.array(deletes, pa.string())])
     there = _places(table, asked) if places is None else places.of(asked)
+    replaced = pc.index_in(wanted, value_set=there.ids)
     with lance_errors(f"staging a change to {table.path}"):
-        shrunk, emptied = _without(tables, table, there)
-        if puts is None:
-            operation: Any = LanceOperation.Delete(shrunk, emptied, _predicate(table, deletes))
-            return Staged(table, "delete", Transaction(table.version, operation), deleted=len(there))
-        replaced = pc.index_in(wanted, value_set=there.ids)
-        if not len(there):
-            operation = LanceOperation.Append(_pieces(table, puts, replaced, there))
-            return Staged(table, "append", Transaction(table.version, operation), inserted=puts.num_rows)
-        operation = LanceOperation.Update(
-            removed_fragment_ids=emptied,
-            updated_fragments=shrunk,
-            new_fragments=_pieces(table, puts, replaced, there),
-            # Every value may be another, so no index covers the new piece before it is built again.
-            fields_for_preserving_frag_bitmap=[each.id() for each in table.dataset.lance_schema.fields()],
-            update_mode="rewrite_rows",
-        )
+        shrunk, emptied = without_rows(tables, table, there.addresses)
+        written = [] if puts is None else _pieces(table, puts, replaced, there)
+        operation = change_of_rows(table, written, shrunk=shrunk, emptied=emptied, removed=deletes)
     updated = len(replaced) - replaced.null_count
     return Staged(
         table,
-        "change" if deletes else "upsert",
+        "delete" if puts is None else "append" if not len(there) else "change" if deletes else "upsert",
         Transaction(table.version, operation),
         inserted=replaced.null_count,
         updated=updated,
@@ -118,44 +98,16 @@ def _wanted(batches: list[pa.RecordBatch], ids: pa.Array[Any]) -> pa.Table:
     return rows.filter(pc.is_in(texts, value_set=ids) if wanted is None else wanted)
 
 
-def _predicate(table: Table, ids: Sequence[str]) -> str:
-    """What the transaction says of the removed rows; nobody goes by it, and a list of many would be long."""
-    return render(one_of(ID, ids), table.schema) if len(ids) <= _AT_ONCE else f"{ID} IS NOT NULL"
-
-
 def _pieces(table: Table, puts: pa.Table, replaced: pa.Array[Any], places: Places) -> list[FragmentMetadata]:
     """The new rows, those that were there first and with the ids that Lance knows them by."""
     known_first = np.argsort(replaced.fill_null(len(places)).to_numpy(), kind="stable")
     row_ids = places.row_ids[replaced.drop_null().sort().to_numpy()]
-    span = int(np.ptp(row_ids)) if len(row_ids) else 0
-    keeps = span <= max(KEPT_IDS_SPAN, SPAN_PER_ROW * len(row_ids))
+    keeps = keeps_row_ids(len(row_ids), span=int(np.ptp(row_ids)) if len(row_ids) else 0)
     made = []
     for start in range(0, puts.num_rows, ROWS_PER_FILE):
         part = pa.array(known_first[start : start + ROWS_PER_FILE], pa.int64())
-        made.append(_piece(table, puts.take(part), row_ids[start : start + ROWS_PER_FILE] if keeps else row_ids[:0]))
+        made.append(new_piece(table, puts.take(part), row_ids[start : start + ROWS_PER_FILE] if keeps else None))
     return made
-
-
-def _piece(table: Table, rows: pa.Table, row_ids: NDArray[np.uint64]) -> FragmentMetadata:
-    (piece,) = write_fragments(
-        rows,
-        table.dataset,
-        schema=rows.schema,
-        max_rows_per_file=max(rows.num_rows, 1),
-        allow_external_blob_outside_bases=True,
-    )
-    return with_row_ids(piece, row_ids) if len(row_ids) else piece
-
-
-def _without(tables: TableStore, table: Table, places: Places) -> tuple[list[FragmentMetadata], list[int]]:
-    """The pieces without the rows at these places, and those of which nothing is left."""
-    addresses = np.sort(places.addresses)
-    numbers, starts = np.unique(addresses >> np.uint64(32), return_index=True)
-    offsets = np.split((addresses & np.uint64(0xFFFFFFFF)).astype(np.uint32), starts[1:])
-    touched = [table.dataset.get_fragment(int(each)).metadata for each in numbers]
-    left = tables.removals.add(table, list(zip(touched, offsets, strict=False)))
-    emptied = [int(number) for number, piece in zip(numbers, left, strict=True) if piece is None]
-    return [each for each in left if each is not None], emptied
 
 
 def _array(column: pa.ChunkedArray[Any] | pa.Array[Any]) -> pa.Array[Any]:

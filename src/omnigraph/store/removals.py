@@ -87,8 +87,9 @@ class Removals:
 
     def _add(self, table: Table, piece: FragmentMetadata, offsets: Offsets) -> FragmentMetadata | None:
         known = self._of(table, piece)
-        removed = np.union1d(known, offsets)
-        assert len(removed) == len(known) + len(offsets), "rows are removed that the piece has"
+        # Two ordered runs: sorting them so is merging them.
+        removed = np.sort(np.concatenate([known, offsets]), kind="stable")
+        assert (removed[1:] > removed[:-1]).all(), "rows are removed that the piece has"
         if len(removed) == piece.physical_rows:
             return None
         kind = "array" if len(removed) < LISTED_ROWS else "bitmap"

@@ -12,21 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import obstore
-import pyarrow as pa
 from lance import FragmentMetadata, LanceOperation, Transaction
-from lance.fragment import RowIdSequence
 
-from omnigraph.store.lance_errors import lance_errors
 from omnigraph.store.remote_objects import open_remote_objects
+from omnigraph.store.replaced_rows import change_of_rows
 from omnigraph.store.staging import Staged
 from omnigraph.world import REAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-    from lance import LanceFragment
-    from numpy.typing import NDArray
+    import pyarrow as pa
 
     from omnigraph.store.location import Location
     from omnigraph.store.tables import Table
@@ -48,36 +44,12 @@ def stage_replacement(
     emptied: Sequence[int],
     replaced: int,
 ) -> Staged:
-    """Put the fragments in the place of rows that `without_rows` took out, as one Update.
+    """Put the fragments in the place of rows that were taken out of others, as one Update.
 
     Rows keep their stable ids where the new fragments carry them (`with_row_ids`), as in Lance's own merge.
     """
-    operation = LanceOperation.Update(
-        removed_fragment_ids=list(emptied),
-        updated_fragments=list(shrunk),
-        new_fragments=list(fragments),
-        fields_for_preserving_frag_bitmap=[each.id() for each in table.dataset.lance_schema.fields()],
-        update_mode="rewrite_rows",
-    )
-    transaction = Transaction(table.version, operation)
+    transaction = Transaction(table.version, change_of_rows(table, fragments, shrunk=shrunk, emptied=emptied))
     return Staged(table, "upsert", transaction, inserted=_rows(fragments) - replaced, updated=replaced)
-
-
-def with_row_ids(fragment: FragmentMetadata, row_ids: NDArray[np.uint64]) -> FragmentMetadata:
-    """A new fragment whose first rows are these committed rows; the others get ids of their own when it lands."""
-    sequence = RowIdSequence(pa.array(row_ids, pa.uint64()))
-    fragment.row_id_meta = sequence.to_inline_metadata()
-    return fragment
-
-
-def without_rows(fragment: LanceFragment, offsets: NDArray[np.uint32]) -> FragmentMetadata | None:
-    """A fragment without the rows at these offsets, which it has, or None when none is left; not committed yet."""
-    if len(offsets) == fragment.metadata.num_rows:
-        return None
-    base = fragment.fragment_id << 32
-    addresses = ", ".join(str(base + int(each)) for each in offsets)
-    with lance_errors(f"staging removals for fragment {fragment.fragment_id}"):
-        return fragment.delete(f"_rowaddr IN ({addresses})")
 
 
 def take_over(location: Location, files: Sequence[str], *, source: str, target: str) -> None:

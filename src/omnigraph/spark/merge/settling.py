@@ -14,14 +14,12 @@ import pyarrow.compute as pc
 from omnigraph.spark.bulk.columns import BYTES, INT, LONG, TEXT
 from omnigraph.spark.fragments import write_rows
 from omnigraph.spark.merge.sending import collected, packed
-from omnigraph.store.placed_changes import KEPT_IDS_SPAN, SPAN_PER_ROW
 from omnigraph.store.places import ROW_ADDRESS, ROW_ID
-from omnigraph.store.staged_fragments import with_row_ids
+from omnigraph.store.replaced_rows import keeps_row_ids, with_row_ids
 from omnigraph.store.tables import ID, ROWS_PER_FILE, TableStore
 from omnigraph.versions.merge.bases import CommonState
 from omnigraph.versions.merge.conflicts import Listed, of_violation
 from omnigraph.versions.merge.large.outcome import has_foreign_ids
-from omnigraph.versions.merge.large.staging import KEPT_IDS_ROWS
 from omnigraph.versions.merge.large.streams import rows_schema as read_schema
 from omnigraph.versions.merge.large.waiting import PieceOfRows
 from omnigraph.versions.merge.reconcile import Settings, merge_pair
@@ -178,9 +176,7 @@ class _Told:
         """Whether rows keep their row ids. A part has a share of the rows that is like the whole."""
         if not len(row_ids):
             return False
-        return self.table.rows <= KEPT_IDS_ROWS and int(np.ptp(row_ids)) <= max(
-            KEPT_IDS_SPAN, SPAN_PER_ROW * self.table.rows
-        )
+        return keeps_row_ids(self.table.rows, span=int(np.ptp(row_ids)))
 
     def _fragment(self, rows: pa.Table, row_ids: Any) -> pa.RecordBatch:
         location = self.job.location

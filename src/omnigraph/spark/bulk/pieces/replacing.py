@@ -25,8 +25,9 @@ from omnigraph.spark.fragments import write_rows
 from omnigraph.spark.table_scan import ROWS_PER_TASK, TableScan, tasks_of
 from omnigraph.spark.tasks import errors_of_tasks, one_task_each
 from omnigraph.spark.types import spark_schema
-from omnigraph.store.staged_fragments import stage_replacement, with_row_ids, without_rows
-from omnigraph.store.tables import ID, Pin
+from omnigraph.store.replaced_rows import with_row_ids, without_rows
+from omnigraph.store.staged_fragments import stage_replacement
+from omnigraph.store.tables import ID, Pin, TableStore
 from omnigraph.write.load.rows import rows_schema
 
 if TYPE_CHECKING:
@@ -248,9 +249,10 @@ def _with_old_rows_first(
 
 
 def _shrink(location: Location, pin: Pin, number: int, offsets: bytes) -> pa.RecordBatch:
-    fragment = TableScan(location, pin).table().dataset.get_fragment(number)
-    left = without_rows(fragment, np.frombuffer(offsets, np.uint32))
-    text = "" if left is None else json.dumps(left.to_json())
+    tables = TableStore(location)
+    addresses = np.frombuffer(offsets, np.uint32) + np.uint64(number << 32)
+    shrunk, _ = without_rows(tables, tables.open(pin), addresses)
+    text = json.dumps(shrunk[0].to_json()) if shrunk else ""
     return pa.record_batch([[number], [text]], schema=_SHRUNK)
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from omnigraph.language.schema.catalog import Catalog
     from omnigraph.store.staging import Staged
-    from omnigraph.store.tables import Table
+    from omnigraph.store.tables import Table, TableStore
     from omnigraph.versions.merge.bases import CommonState
     from omnigraph.versions.merge.reconcile import Pair, Settings
     from omnigraph.write.view import View
@@ -53,7 +53,9 @@ class InPieces:
         listed = Listed()
         for each in outcomes:
             listed.add(each.conflicts.conflicts, each.conflicts.more)
-        large = {each.table_key: self._change(each) for each in outcomes if each.put_rows or each.deleted_rows}
+        large = {
+            each.table_key: self._change(each, common.tables) for each in outcomes if each.put_rows or each.deleted_rows
+        }
         if listed:
             return Reconciled(large=large, conflicts=tuple(listed.conflicts), more=listed.more)
         changed = {each.table_key: each for each in outcomes if each.table_key in large}
@@ -93,12 +95,12 @@ class InPieces:
         listed.add(broken.conflicts, broken.more)
         return listed
 
-    def _change(self, outcome: LargeOutcome) -> LargeChange:
-        stage = partial(self._stage, outcome=outcome)
+    def _change(self, outcome: LargeOutcome, tables: TableStore) -> LargeChange:
+        stage = partial(self._stage, outcome=outcome, tables=tables)
         return LargeChange(outcome.table_key, outcome.put_rows, outcome.deleted_rows, stage)
 
-    def _stage(self, table: Table, outcome: LargeOutcome) -> Staged:
-        return stage_large(table, outcome, self.place.folder(), self.budget.piece)
+    def _stage(self, table: Table, outcome: LargeOutcome, tables: TableStore) -> Staged:
+        return stage_large(tables, table, outcome, self.place.folder(), self.budget.piece)
 
 
 def merge_bytes(common: CommonState, pairs: Sequence[Pair]) -> int:

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from lance import LanceOperation, Transaction
-from lance.fragment import write_fragments
+from lance import Transaction
 
 from omnigraph.store.lance_errors import lance_errors
 from omnigraph.store.many_texts import text_numbers
-from omnigraph.store.placed_changes import KEPT_IDS_SPAN, SPAN_PER_ROW
 from omnigraph.store.places import ROW_ADDRESS, ROW_ID
-from omnigraph.store.staged_fragments import with_row_ids, without_rows
+from omnigraph.store.replaced_rows import change_of_rows, keeps_row_ids, new_piece, without_rows
 from omnigraph.store.staging import Staged
 from omnigraph.store.tables import ID, ROWS_PER_FILE
 from omnigraph.versions.merge.large.parted import MOST_PARTS, Parted, pieces_of
@@ -31,25 +29,23 @@ if TYPE_CHECKING:
     from lance import FragmentMetadata
     from numpy.typing import NDArray
 
-    from omnigraph.store.tables import Table
+    from omnigraph.store.tables import Table, TableStore
     from omnigraph.versions.merge.large.outcome import LargeOutcome
 
     Numbers = NDArray[np.uint64]
 
-# For rows that keep their row ids Lance holds about 100 bytes each while it commits: for more, they get new ones.
-KEPT_IDS_ROWS = 1_000_000
 _BATCH = 65_536
 _MARK_BITS = 24
-_HALF, _LOW = np.uint64(32), np.uint64(0xFFFF_FFFF)
+_HALF = np.uint64(32)
 _TEXT: pa.DataType = pa.string()
 _NUMBER: pa.DataType = pa.uint64()
 _PLACES = pa.schema([(ID, _TEXT), (ROW_ID, _NUMBER), (ROW_ADDRESS, _NUMBER)])
 _ADDRESSES = pa.schema([(ROW_ADDRESS, _NUMBER)])
 
 
-def stage_large(table: Table, outcome: LargeOutcome, folder: Path, piece: int) -> Staged:
+def stage_large(tables: TableStore, table: Table, outcome: LargeOutcome, folder: Path, piece: int) -> Staged:
     """Put and remove what a merge has found, on a handle of the state it was computed from."""
-    change = _Change(table, outcome, folder, piece)
+    change = _Change(tables, table, outcome, folder, piece)
     places = change.find_places()
     with lance_errors(f"staging a change to {table.path}"):
         change.sort_rows(places)
@@ -58,33 +54,16 @@ def stage_large(table: Table, outcome: LargeOutcome, folder: Path, piece: int) -
     return Staged(
         table,
         "append" if not change.gone else "delete" if not written else "change",
-        Transaction(table.version, _operation(table, written, shrunk, emptied)),
+        Transaction(table.version, change_of_rows(table, written, shrunk=shrunk, emptied=emptied)),
         inserted=outcome.put_rows - change.replaced,
         updated=change.replaced,
         deleted=change.gone - change.replaced,
     )
 
 
-def _operation(
-    table: Table, written: list[FragmentMetadata], shrunk: list[FragmentMetadata], emptied: list[int]
-) -> object:
-    if not (shrunk or emptied):
-        return LanceOperation.Append(written)
-    if not written:
-        # What it says of the removed rows: nobody goes by it, and a list of them would be long.
-        return LanceOperation.Delete(shrunk, emptied, f"{ID} IS NOT NULL")
-    return LanceOperation.Update(
-        removed_fragment_ids=emptied,
-        updated_fragments=shrunk,
-        new_fragments=written,
-        # Every value may be another, so no index covers the new pieces before it is built again.
-        fields_for_preserving_frag_bitmap=[each.id() for each in table.dataset.lance_schema.fields()],
-        update_mode="rewrite_rows",
-    )
-
-
 @dataclass
 class _Change:
+    tables: TableStore
     table: Table
     outcome: LargeOutcome
     folder: Path
@@ -133,10 +112,10 @@ class _Change:
         """The rows as new pieces of the table."""
         if self._old_rows is None or self._new_rows is None:
             return []
-        near = self._highest - self._lowest <= max(KEPT_IDS_SPAN, SPAN_PER_ROW * self.replaced)
-        keeps = near and self.replaced <= KEPT_IDS_ROWS
+        keeps = keeps_row_ids(self.replaced, span=self._highest - self._lowest)
         made = [piece for rows in self._ordered(self._old_rows) for piece in self._old_pieces(rows, keeps=keeps)]
-        return [*made, *map(self._written, _in_files(self._new_rows.batches(), self.piece))]
+        new = _in_files(self._new_rows.batches(), self.piece)
+        return [*made, *(new_piece(self.table, rows) for rows in new)]
 
     def without_old_rows(self) -> tuple[list[FragmentMetadata], list[int]]:
         """The old pieces without the rows that are replaced or removed, and those of which nothing is left."""
@@ -144,14 +123,10 @@ class _Change:
         emptied: list[int] = []
         assert self._gone is not None
         for group in np.flatnonzero(self._gone.rows).tolist():
-            addresses = np.sort(self._gone.read([group]).column(ROW_ADDRESS).to_numpy())
-            for number in np.unique(addresses >> _HALF).tolist():
-                offsets = (addresses[addresses >> _HALF == number] & _LOW).astype(np.uint32)
-                left = without_rows(self.table.dataset.get_fragment(number), offsets)
-                if left is None:
-                    emptied.append(number)
-                else:
-                    shrunk.append(left)
+            addresses = self._gone.read([group]).column(ROW_ADDRESS).to_numpy()
+            left, nothing_left = without_rows(self.tables, self.table, addresses)
+            shrunk += left
+            emptied += nothing_left
         return shrunk, emptied
 
     def _sort_puts(self, rows: pa.Table, there: pa.Table) -> None:
@@ -192,18 +167,11 @@ class _Change:
     def _old_pieces(self, rows: pa.Table, *, keeps: bool) -> Iterator[FragmentMetadata]:
         for start in range(0, rows.num_rows, ROWS_PER_FILE):
             some = rows.slice(start, ROWS_PER_FILE)
-            piece = self._written(some.select(some.column_names[:-2]))
-            yield with_row_ids(piece, some.column(ROW_ID).to_numpy()) if keeps else piece
-
-    def _written(self, rows: pa.Table) -> FragmentMetadata:
-        (piece,) = write_fragments(
-            rows,
-            self.table.dataset,
-            schema=rows.schema,
-            max_rows_per_file=max(rows.num_rows, 1),
-            allow_external_blob_outside_bases=True,
-        )
-        return piece
+            yield new_piece(
+                self.table,
+                some.select(some.column_names[:-2]),
+                some.column(ROW_ID).to_numpy() if keeps else None,
+            )
 
 
 def _in_files(batches: Iterable[pa.RecordBatch], most_bytes: int) -> Iterator[pa.Table]:
