@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import InvalidInput
+from omnigraph.store.arrow_columns import one_array
 from omnigraph.store.filters import All, AnyOf, Compare, Filter, HasItem, IsNull, Not, OneOf, Text
 from omnigraph.store.literals import fit
 
@@ -36,15 +37,6 @@ _OPERATORS: dict[Operator, Compute] = {
 # What `column operator value` becomes when the value lies above, or below, the nearest one that the column can hold.
 _ABOVE: dict[Operator, Operator] = {"<": "<=", "<=": "<=", ">": ">", ">=": ">"}
 _BELOW: dict[Operator, Operator] = {"<": "<", "<=": "<", ">": ">=", ">=": ">="}
-
-
-def one_array(values: pa.Array[Any] | pa.ChunkedArray[Any]) -> Column:
-    """The values as one contiguous array."""
-    array: Any = values
-    if isinstance(values, pa.ChunkedArray):
-        array = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
-    one: Column = array
-    return one
 
 
 def matching(rows: pa.Table, row_filter: Filter | None) -> pa.Table:

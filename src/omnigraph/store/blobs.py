@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from omnigraph.store.arrow_columns import one_array
 from omnigraph.store.filters import one_of
 from omnigraph.store.lance_errors import lance_errors
 from omnigraph.store.tables import ID
@@ -38,7 +39,7 @@ def read_blobs(table: Table, column: str, ids: Sequence[str]) -> dict[str, Blob 
 
 def descriptions(column: pa.ChunkedArray[Any] | pa.Array[Any]) -> list[Any]:
     """What a scan says of each blob; None for null."""
-    array: Any = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    array = one_array(column)
     stored: list[Any] = (array.storage if isinstance(array, pa.ExtensionArray) else array).to_pylist()
     return stored
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from lance import Transaction
 
+from omnigraph.store.arrow_columns import one_array
 from omnigraph.store.filters import one_of
 from omnigraph.store.lance_errors import lance_errors
 from omnigraph.store.many_texts import are_among
@@ -44,7 +45,7 @@ def stage_placed(
 
     `places`: where the rows are that are there, maybe with others, for a caller that knows: they are not looked for.
     """
-    wanted = _NO_IDS if puts is None else _array(puts.column(ID))
+    wanted = _NO_IDS if puts is None else one_array(puts.column(ID))
     if puts is not None:
         refuse_repeated_ids(table, puts)
         refuse_removed_ids(table, puts, deletes)
@@ -93,7 +94,7 @@ def _rows_of_many(table: Table, ids: pa.Array[Any]) -> pa.Table:
 
 def _wanted(batches: list[pa.RecordBatch], ids: pa.Array[Any]) -> pa.Table:
     rows = pa.Table.from_batches(batches)
-    texts = _array(rows.column(ID))
+    texts = one_array(rows.column(ID))
     wanted = are_among(texts, ids)
     return rows.filter(pc.is_in(texts, value_set=ids) if wanted is None else wanted)
 
@@ -108,7 +109,3 @@ def _pieces(table: Table, puts: pa.Table, replaced: pa.Array[Any], places: Place
         part = pa.array(known_first[start : start + ROWS_PER_FILE], pa.int64())
         made.append(new_piece(table, puts.take(part), row_ids[start : start + ROWS_PER_FILE] if keeps else None))
     return made
-
-
-def _array(column: pa.ChunkedArray[Any] | pa.Array[Any]) -> pa.Array[Any]:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.manifest.references import branch_references
+from omnigraph.store.arrow_columns import one_array
 from omnigraph.store.blobs import read_blobs
 from omnigraph.store.places import NOWHERE, PLACE_COLUMNS, ROW_ADDRESS, ROW_ID, places_in
 from omnigraph.store.rows_at import rows_at
@@ -55,12 +56,12 @@ class TableDelta:
     @cached_property
     def before_ids(self) -> pa.Array[Any]:
         """The ids of rows that are changed or removed."""
-        return _array(self.before.column(ID))
+        return one_array(self.before.column(ID))
 
     @cached_property
     def after_ids(self) -> pa.Array[Any]:
         """The ids of rows that are changed or added."""
-        return _array(self.after.column(ID))
+        return one_array(self.after.column(ID))
 
     @cached_property
     def inserted(self) -> pa.Table:
@@ -203,7 +204,3 @@ def with_blobs(table: Table, rows: pa.Table) -> pa.Table:
 
 def _columns(table: Table) -> list[str]:
     return [*table.schema.names, *PLACE_COLUMNS]
-
-
-def _array(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.relational.row_filter import matching
+from omnigraph.store.arrow_columns import one_array
 from omnigraph.store.tables import ID
-from omnigraph.write.same_value import comparable, is_among, one_array
+from omnigraph.write.same_value import comparable, is_among
 from omnigraph.write.view import PIECE_ROWS
 
 if TYPE_CHECKING:

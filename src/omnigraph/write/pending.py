@@ -14,13 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import InvalidInput, KeyConflict, ResourceLimitExceeded
+from omnigraph.store.arrow_columns import one_array
 from omnigraph.store.blobs import read_blobs
 from omnigraph.store.tables import ID
 from omnigraph.write.changes import TableChanges
 from omnigraph.write.constraints.rules import Unique, unique_rules
 from omnigraph.write.overlay import Overlay
 from omnigraph.write.row_shape import put_schema, readable_columns, shaped
-from omnigraph.write.same_value import first_rows, one_array, row_numbers, texts, tuple_codes, value_at
+from omnigraph.write.same_value import first_rows, row_numbers, texts, tuple_codes, value_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from omnigraph.errors import InvalidInput, ValueViolation
 from omnigraph.language.schema.arrow import BLOB, BLOB_METADATA
+from omnigraph.store.arrow_columns import one_array
 from omnigraph.store.tables import ID
-from omnigraph.write.same_value import one_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.store.arrow_columns import one_array
 from omnigraph.store.many_texts import MANY, are_among
 
 if TYPE_CHECKING:
@@ -41,15 +42,6 @@ def row_numbers(rows: NDArray[np.int64]) -> pa.Array[Any]:
     """Row numbers in the form that `take` wants."""
     numbers: pa.Array[Any] = pa.array(rows, pa.int64())
     return numbers
-
-
-def one_array(values: Values) -> pa.Array[Any]:
-    """The values as one contiguous array."""
-    if not isinstance(values, pa.ChunkedArray):
-        return values
-    array: pa.Array[Any] | pa.ChunkedArray[Any] = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
-    assert isinstance(array, pa.Array)
-    return array
 
 
 def comparable(values: Values) -> pa.Array[Any]:

@@ -9,13 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import KeyConflict
+from omnigraph.store.arrow_columns import one_array
 from omnigraph.store.placed_changes import stage_placed
 from omnigraph.store.staging import Staged, stage_append, stage_overwrite
 from omnigraph.store.tables import ID
 from omnigraph.write.commit import TableWrite
 from omnigraph.write.overlay import Overlay
 from omnigraph.write.row_shape import put_schema
-from omnigraph.write.same_value import one_array, texts
+from omnigraph.write.same_value import texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

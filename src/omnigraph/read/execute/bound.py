@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.read.execute.rows import NOTHING
-from omnigraph.relational.row_filter import one_array
+from omnigraph.store.arrow_columns import one_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

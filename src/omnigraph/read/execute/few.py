@@ -17,7 +17,7 @@ from omnigraph.language.query.expressions import (
     Rrf,
 )
 from omnigraph.read.plan.needs import is_sure_count
-from omnigraph.relational.row_filter import one_array
+from omnigraph.store.arrow_columns import one_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,7 +10,7 @@ from omnigraph.language.query.types import EntityType
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.schema.catalog import PropertyType
 from omnigraph.read.execute.bound import TYPE_NAME
-from omnigraph.relational.row_filter import one_array
+from omnigraph.store.arrow_columns import one_array
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 
 from omnigraph.read.execute.id_places import id_places
 from omnigraph.read.execute.numbers import distinct, is_ascending
-from omnigraph.relational.row_filter import columns_of, one_array, truth
+from omnigraph.relational.row_filter import columns_of, truth
+from omnigraph.store.arrow_columns import one_array
 from omnigraph.store.counting import count
 from omnigraph.store.filters import All, Compare, OneOf, one_of, render
 from omnigraph.store.lance_errors import lance_errors

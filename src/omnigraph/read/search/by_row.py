@@ -12,7 +12,7 @@ from omnigraph.language.query.expressions import Bm25, Constant, Nearest, Proper
 from omnigraph.language.schema.catalog import PropertyType
 from omnigraph.language.schema.indexes import metric_of
 from omnigraph.read.search.vectors import distances_between
-from omnigraph.relational.row_filter import one_array
+from omnigraph.store.arrow_columns import one_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

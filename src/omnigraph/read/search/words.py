@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.relational.row_filter import one_array
+from omnigraph.store.arrow_columns import one_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

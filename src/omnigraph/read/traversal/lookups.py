@@ -9,7 +9,7 @@ import numpy as np
 
 from omnigraph.read.execute.table_rows import ROW_NUMBER
 from omnigraph.read.traversal.adjacency import Neighbourhood, ragged
-from omnigraph.relational.row_filter import one_array
+from omnigraph.store.arrow_columns import one_array
 from omnigraph.store.filters import one_of
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from omnigraph.spark.bulk.columns import BYTES, INT, LONG, TEXT
 from omnigraph.spark.fragments import write_rows
 from omnigraph.spark.merge.sending import collected, packed
+from omnigraph.store.arrow_columns import one_array
 from omnigraph.store.places import ROW_ADDRESS, ROW_ID
 from omnigraph.store.replaced_rows import keeps_row_ids, with_row_ids
 from omnigraph.store.tables import ID, ROWS_PER_FILE, TableStore
@@ -156,7 +157,7 @@ class _Told:
     def _write(self, puts: pa.Table, deletes: pa.Array[Any], places: list[pa.Table]) -> Iterator[pa.RecordBatch]:
         """New pieces, old rows first and in the order in which they lay, and the addresses of rows that go."""
         there = pa.concat_tables(places) if places else _no_places()
-        at = _one(pc.index_in(puts.column(ID), value_set=_one(there.column(ID))))
+        at = one_array(pc.index_in(puts.column(ID), value_set=one_array(there.column(ID))))
         found = there.take(at.drop_null())
         order = np.argsort(found.column(ROW_ADDRESS).to_numpy(), kind="stable")
         old = puts.filter(at.is_valid()).take(pa.array(order, pa.int64()))
@@ -181,7 +182,7 @@ class _Told:
     def _fragment(self, rows: pa.Table, row_ids: Any) -> pa.RecordBatch:
         location = self.job.location
         schema = rows_schema(type_of(self.job.catalog, self._key))
-        stored = pa.Table.from_arrays([_one(rows.column(each.name)) for each in schema], schema=schema)
+        stored = pa.Table.from_arrays([one_array(rows.column(each.name)) for each in schema], schema=schema)
         options = None if location.storage_options is None else dict(location.storage_options)
         batches = iter(stored.to_batches())
         (made,) = write_rows(batches, location.child(self.table.line), options, schema, rows.num_rows, "append")
@@ -213,7 +214,3 @@ def _no_places() -> pa.Table:
     number: pa.DataType = pa.uint64()
     text: pa.DataType = pa.string()
     return pa.schema([(ID, text), (ROW_ID, number), (ROW_ADDRESS, number)]).empty_table()
-
-
-def _one(values: pa.ChunkedArray[Any] | pa.Array[Any]) -> pa.Array[Any]:
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values

@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.store.arrow_columns import one_array
 from omnigraph.store.tables import ID
-from omnigraph.write.same_value import one_array, tuple_codes
+from omnigraph.write.same_value import tuple_codes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.store.arrow_columns import one_array
 from omnigraph.store.tables import ID
 from omnigraph.write.constraints.rules import endpoint_rules
 from omnigraph.write.constraints.values import in_row_order
-from omnigraph.write.same_value import one_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from omnigraph.errors import ConstraintViolation
 from omnigraph.language.schema.catalog import FLOATS, EdgeType
 from omnigraph.language.schema.identity import edge_id, node_id
+from omnigraph.store.arrow_columns import one_array
 from omnigraph.store.tables import ID
-from omnigraph.write.same_value import one_array
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

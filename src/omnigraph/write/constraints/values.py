@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import InvalidInput
+from omnigraph.store.arrow_columns import one_array
 from omnigraph.store.tables import ID
 from omnigraph.write.constraints.rules import Allowed, Dimensions, Matches, Required, Within
-from omnigraph.write.same_value import one_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 from omnigraph.errors import UniqueViolation
 from omnigraph.language.schema.arrow import edge_arrow_schema, node_arrow_schema
 from omnigraph.language.schema.catalog import EdgeType
+from omnigraph.store.arrow_columns import one_array
 from omnigraph.store.many_texts import all_differ
 from omnigraph.write.load.identity import strict_ids
 from omnigraph.write.load.old_spellings import OldSpellings, also_old, permissive_edge_ids
 from omnigraph.write.load.places import Place, refuse
 from omnigraph.write.load.values import shown
-from omnigraph.write.same_value import one_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

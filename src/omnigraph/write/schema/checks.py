@@ -11,10 +11,11 @@ import pyarrow.compute as pc
 
 from omnigraph.errors import SchemaChangeRefused
 from omnigraph.language.schema.catalog import EdgeType
+from omnigraph.store.arrow_columns import one_array
 from omnigraph.store.tables import ID
 from omnigraph.write.constraints.rules import Matches, Unique, Within, count_rule, unique_rules, value_rules
 from omnigraph.write.constraints.values import value_violations
-from omnigraph.write.same_value import NO_VALUE, first_rows, one_array, tuple_codes, value_at
+from omnigraph.write.same_value import NO_VALUE, first_rows, tuple_codes, value_at
 from omnigraph.write.schema.repeats import suspicious_rows
 
 if TYPE_CHECKING:

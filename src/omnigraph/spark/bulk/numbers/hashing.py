@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.write.same_value import comparable, one_array
+from omnigraph.store.arrow_columns import one_array
+from omnigraph.write.same_value import comparable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,9 +19,10 @@ from omnigraph.spark.bulk.numbers.hashing import numbers_of
 from omnigraph.spark.bulk.rules.looking import ORDER, Look, look
 from omnigraph.spark.bulk.rules.questions import IdSpace, Moves
 from omnigraph.spark.bulk.rules.suspects import HELD, MISCOUNTED, MISSING, REPEATED, STRANDED, TAKEN
+from omnigraph.store.arrow_columns import one_array
 from omnigraph.store.tables import ID
 from omnigraph.write.constraints.rules import EdgeCount, Unique, endpoint_rules
-from omnigraph.write.same_value import NO_VALUE, first_rows, one_array, tuple_codes, value_at
+from omnigraph.write.same_value import NO_VALUE, first_rows, tuple_codes, value_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.store.arrow_columns import one_array
 from omnigraph.store.many_texts import text_numbers
 from omnigraph.store.tables import ID
 
@@ -55,7 +56,7 @@ class Parted:
         """Add rows to parts that the caller knows."""
         order = np.argsort(parts, kind="stable")
         ordered = rows.select(self.schema.names).take(pa.array(order, pa.int64())).combine_chunks()
-        batch = pa.RecordBatch.from_arrays([_one(each) for each in ordered.columns], schema=self.schema)
+        batch = pa.RecordBatch.from_arrays([one_array(each) for each in ordered.columns], schema=self.schema)
         counts = np.bincount(parts, minlength=self.parts)
         starts = np.concatenate([[0], np.cumsum(counts)])
         with self._path.open("r+b") as file:
@@ -86,7 +87,7 @@ def parts_of(ids: pa.ChunkedArray[Any] | pa.Array[Any], parts: int) -> Places:
     if parts == 1:
         return np.zeros(len(ids), np.int64)
     shift = np.uint64(64 - (parts.bit_length() - 1))
-    return (text_numbers(_one(ids)) >> shift).astype(np.int64)
+    return (text_numbers(one_array(ids)) >> shift).astype(np.int64)
 
 
 def parts_for(total: int, piece: int) -> int:
@@ -112,7 +113,3 @@ def total_sizes(all_of: Sequence[Parted]) -> Places:
     """How many bytes each part has, of several files with the same parts."""
     sizes: Places = np.sum([each.bytes for each in all_of], axis=0)
     return sizes
-
-
-def _one(values: pa.ChunkedArray[Any] | pa.Array[Any]) -> pa.Array[Any]:
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from lance import Transaction
 
+from omnigraph.store.arrow_columns import one_array
 from omnigraph.store.lance_errors import lance_errors
 from omnigraph.store.many_texts import text_numbers
 from omnigraph.store.places import ROW_ADDRESS, ROW_ID
@@ -132,7 +133,7 @@ class _Change:
     def _sort_puts(self, rows: pa.Table, there: pa.Table) -> None:
         assert self._old_rows is not None
         assert self._new_rows is not None
-        at = _one(pc.index_in(rows.column(ID), value_set=_one(there.column(ID))))
+        at = one_array(pc.index_in(rows.column(ID), value_set=one_array(there.column(ID))))
         found = there.take(at.drop_null())
         old = rows.filter(at.is_valid())
         for name in (ROW_ID, ROW_ADDRESS):
@@ -192,7 +193,3 @@ def _in_files(batches: Iterable[pa.RecordBatch], most_bytes: int) -> Iterator[pa
 
 def _first_bits(ids: pa.Array[Any]) -> NDArray[np.intp]:
     return (text_numbers(ids) >> np.uint64(64 - _MARK_BITS)).astype(np.intp)
-
-
-def _one(values: pa.ChunkedArray[Any] | pa.Array[Any]) -> pa.Array[Any]:
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
