@@ -90,6 +90,8 @@ def load_plan(
     world = manifest.world
     started = world.monotonic()
     session = spark or _session_of(plan) or load_session(master=master, world=world)
+    # It takes long: begun from an old state, it would have to be validated a second time while others wait.
+    manifest.fresh_line(branch)
     with shared_directory(session) as directory:
         load = BulkLoad(Reading(session, catalog, plan, mode, world, errors, directory, strict, embeddings))
         operation = Operation(
