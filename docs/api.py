@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import sys
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType
@@ -24,17 +25,42 @@ Written by `docs/api.py` from the docstrings; do not edit by hand. Guides with e
 # What a caller holds: the public names first, then what their methods return, in the order of a guide.
 RETURNED = (
     ("omnigraph.names", "Branches"),
+    ("omnigraph.manifest.branches", "Branch"),
     ("omnigraph.names", "Tags"),
+    ("omnigraph.manifest.tags", "Tag"),
     ("omnigraph.read.result", "Result"),
     ("omnigraph.read.options", "ReadOptions"),
+    ("omnigraph.read.explain", "Explanation"),
+    ("omnigraph.read.blob", "Blob"),
+    ("omnigraph.write.load.load", "LoadSummary"),
+    ("omnigraph.write.load.error_policy", "ErrorPolicy"),
     ("omnigraph.manifest.rows", "GraphCommit"),
     ("omnigraph.manifest.snapshot", "Snapshot"),
     ("omnigraph.versions.diff", "GraphDiff"),
+    ("omnigraph.versions.diff", "DiffSummary"),
     ("omnigraph.versions.delta", "TableDelta"),
+    ("omnigraph.versions.entities", "EntityHistory"),
+    ("omnigraph.versions.changes", "ChangeFeed"),
+    ("omnigraph.versions.changes", "ChangePage"),
+    ("omnigraph.versions.changes", "CommitChanges"),
+    ("omnigraph.versions.change_rows", "Change"),
+    ("omnigraph.versions.change_rows", "Only"),
+    ("omnigraph.versions.change_rows", "TablePiece"),
+    ("omnigraph.versions.baseline", "Baseline"),
     ("omnigraph.versions.merge.merge", "Merged"),
     ("omnigraph.versions.merge.conflicts", "Conflict"),
+    ("omnigraph.versions.revert", "Reverted"),
+    ("omnigraph.language.schema.evolution.plan", "MigrationPlan"),
+    ("omnigraph.write.schema.apply", "Applied"),
+    ("omnigraph.write.recovery.audit", "Recovery"),
     ("omnigraph.upkeep.indices", "IndexReport"),
-    ("omnigraph.write.load.load", "LoadSummary"),
+    ("omnigraph.upkeep.optimize", "OptimizeReport"),
+    ("omnigraph.upkeep.cleanup", "CleanupReport"),
+    ("omnigraph.upkeep.repair", "RepairReport"),
+    ("omnigraph.spark.streaming.sink", "StreamSink"),
+    ("omnigraph.write.commit", "Receipt"),
+    ("omnigraph.spark.pipeline.plan", "PipelinePlan"),
+    ("omnigraph.spark.pipeline.pipeline", "PipelineRun"),
 )
 
 
@@ -62,8 +88,8 @@ def _class(title: str, found: type) -> str:
         fields = [f"`{each.name}`: `{each.type}`" for each in dataclasses.fields(found) if each.name[0] != "_"]
         lines += [f"Fields: {', '.join(fields)}.\n"] if fields else []
     members = [(name, each) for name, each in vars(found).items() if name[0] != "_" and inspect.getdoc(each)]
-    lines += [f"- **`{name}`** {_flat(each)}" for name, each in members if isinstance(each, property)]
-    lines += [""] if any(isinstance(each, property) for _, each in members) else []
+    lines += [f"- **`{name}`** {_flat(each)}" for name, each in members if isinstance(each, property | cached_property)]
+    lines += [""] if any(isinstance(each, property | cached_property) for _, each in members) else []
     for name, each in members:
         if isinstance(each, FunctionType | classmethod):
             lines.append(_function(name, each.__func__ if isinstance(each, classmethod) else each, level=4))

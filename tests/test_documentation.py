@@ -99,3 +99,22 @@ def test_files_that_pages_name_are_there(page: Path) -> None:
 def test_the_reference_says_what_the_docstrings_say() -> None:
     done = subprocess.run([sys.executable, ROOT / "docs" / "api.py", "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_reference_has_every_class_that_its_methods_return() -> None:
+    page = (ROOT / "docs" / "api.md").read_text()
+    returned = {name for line in re.findall(r"\) -> ([^\n`]+)\n", page) for name in re.findall(r"\b[A-Z]\w+", line)}
+    described = set(re.findall(r"^#+ `(?:[\w.]*\.)?(\w+)`", page, re.MULTILINE))
+    others = {
+        "Any",
+        "None",
+        "Iterator",
+        "Path",
+        "DataFrame",
+        "Table",
+        "RecordBatch",
+        "RecordBatchReader",
+        "Entity",
+        "Json",
+    }
+    assert returned - described <= others

@@ -456,7 +456,8 @@ class Graph:
 
         Rows come into their new shape, and must keep every new rule. What is dropped can still be read at earlier
         commits, unless `allow_data_loss` says that it may go for good. `SchemaChangeRefused` tells what stands in the
-        way: a step, rows, or other branches. `dry_run` looks at all of that and changes nothing.
+        way: a step, rows, or other branches. `behind` of the answer names branches that keep the earlier schema.
+        `dry_run` looks at all of that and changes nothing.
         """
 
         def attempt(_: str | None) -> Applied:
