@@ -31,6 +31,7 @@ BOUNDED = [
     ("insert", "catch_up"),
 ]
 TRIPLES = 30
+COMMON = ("insert", "update", "delete", "load", "create_branch", "merge")
 
 
 @pytest.fixture
@@ -61,6 +62,13 @@ def test_every_operation_and_every_pair_killed_at_every_step(scene: Scene, zygot
 @pytest.mark.timeout(3_600)
 def test_a_merge_in_pieces_after_every_operation_killed_at_every_step(scene: Scene, zygote: Zygote) -> None:
     sweep_all(scene, zygote, [(first, "merge_in_pieces") for first in OPERATIONS])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("first", COMMON)
+def test_every_triple_of_the_common_operations_killed_at_every_step(scene: Scene, zygote: Zygote, first: str) -> None:
+    sweep_all(scene, zygote, [(first, *others) for others in itertools.product(COMMON, repeat=2)])
 
 
 @pytest.mark.slow
