@@ -7,13 +7,14 @@ there already.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import CommitRejected, NotFound
+from omnigraph.store.arrow_columns import one_array
 from omnigraph.store.tables import ID
 from omnigraph.versions.merge.bases import CommonState
 from omnigraph.versions.merge.catching_up import catch_up
@@ -219,10 +220,10 @@ def _onto_source(source: TableDelta, target: TableDelta, merge: TableMerge | Non
     touched = pc.unique(pa.concat_arrays([target.before_ids, target.after_ids]))
     puts = target.after
     if merge is not None:
-        settled = pa.concat_arrays([_ids(merge.puts), pa.array(sorted(merge.deletes), pa.string())])
+        settled = pa.concat_arrays([one_array(merge.puts.column(ID)), pa.array(sorted(merge.deletes), pa.string())])
         kept = puts.filter(pc.invert(pc.is_in(target.after_ids, value_set=settled)))
         puts = pa.concat_tables([kept, merge.puts.filter(pc.is_in(merge.puts.column(ID), value_set=touched))])
-    gone = touched.filter(pc.invert(pc.is_in(touched, value_set=_ids(puts))))
+    gone = touched.filter(pc.invert(pc.is_in(touched, value_set=one_array(puts.column(ID)))))
     gone = gone.filter(pc.invert(pc.is_in(gone, value_set=source.deleted.column(ID))))
     same = same_rows(source.after, puts.sort_by(ID))
     puts = puts.filter(pc.invert(pc.is_in(puts.column(ID), value_set=same)))
@@ -239,11 +240,6 @@ def _set_values(delta: TableDelta, column: str) -> int:
 
 def _changes(merge: TableMerge) -> TableChanges:
     return TableChanges(merge.table_key, merge.puts if merge.puts.num_rows else None, merge.deletes)
-
-
-def _ids(rows: pa.Table) -> pa.Array[Any]:
-    column = rows.column(ID)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.string())
 
 
 def _dropped(branch: str, other: str, table_key: str) -> CommitRejected:
