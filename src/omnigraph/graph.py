@@ -94,8 +94,12 @@ class Graph:
 
     @property
     def catalog(self) -> Catalog:
-        """The compiled schema."""
+        """The compiled schema of main."""
         return self._schemas.current().catalog
+
+    def catalog_of(self, snapshot: Snapshot) -> Catalog:
+        """The compiled schema that the rows of a snapshot are in: an old one, or one of a branch, may have another."""
+        return self._schemas.of(snapshot.schema).catalog
 
     @property
     def analytics(self) -> Analytics:
@@ -105,7 +109,7 @@ class Graph:
         require_spark("graph.analytics")
         from omnigraph.spark.analytics.analytics import Analytics
 
-        return Analytics(self._manifest, self.catalog, self.actor)
+        return Analytics(self._manifest, self._schemas, self.actor)
 
     @overload
     def query(
@@ -350,7 +354,7 @@ class Graph:
         """The newest state of a branch to begin a copy with: its `records()`, and the `cursor` to keep it by."""
         from omnigraph.versions.baseline import take_baseline
 
-        return take_baseline(self._manifest, self.change_feed(branch=branch), self.catalog, types)
+        return take_baseline(self._manifest, self.change_feed(branch=branch), self._schemas, types)
 
     def export(
         self,
@@ -371,7 +375,7 @@ class Graph:
         from omnigraph.exporting import Export
 
         state = self.snapshot(branch=branch, commit_id=commit_id)
-        export = Export(state, self._schemas.of(state.schema).catalog, path, format, types)
+        export = Export(state, self.catalog_of(state), path, format, types)
         if engine == "spark":
             return export.write_on_spark(self._manifest, spark)
         return export.write(self._manifest)
@@ -391,7 +395,8 @@ class Graph:
             from omnigraph.spark.index_build import build_on_spark
 
             build = build_on_spark()
-        return IndexBuild(self._manifest, self.catalog, branch=branch, actor=self.actor, build=build).run()
+        catalog = self.catalog_of(self.snapshot(branch=branch))
+        return IndexBuild(self._manifest, catalog, branch=branch, actor=self.actor, build=build).run()
 
     def optimize(self, *, branch: str = MAIN, engine: Literal["auto", "local", "spark"] = "auto") -> OptimizeReport:
         """Join small pieces, complete the declared indexes and tidy `__manifest`, as one commit. No history is lost.
@@ -410,7 +415,8 @@ class Graph:
             from omnigraph.spark.index_build import build_on_spark
 
             execute, build = execute_on_spark(), build_on_spark()
-        return Optimize(self._manifest, self.catalog, branch, actor=self.actor, execute=execute, build=build).run()
+        catalog = self.catalog_of(self.snapshot(branch=branch))
+        return Optimize(self._manifest, catalog, branch, actor=self.actor, execute=execute, build=build).run()
 
     def cleanup(
         self,
@@ -520,7 +526,7 @@ class Graph:
         from omnigraph.read.blob import open_blob
 
         state = self._snapshot(snapshot, branch)
-        catalog = self._schemas.of(state.schema).catalog
+        catalog = self.catalog_of(state)
         return open_blob(state, self._manifest.stores.tables, catalog, type_name, entity_id, property_name)
 
     def history(self, type_name: str, entity_id: str, *, branch: str = MAIN) -> EntityHistory:
@@ -548,10 +554,14 @@ class Graph:
         from omnigraph.versions.merge.reconcile import Settings
         from omnigraph.versions.revert import Revert
 
-        with workshop("local", None, self._manifest.world) as large:
+        def attempt(_: str | None) -> Reverted:
             settings = Settings(by_property=by_property, resolver=resolve, workshop=large)
-            revert = Revert(self._manifest, self.catalog, commit_id, branch, settings)
+            revert = Revert(self._manifest, self._schemas, commit_id, branch, settings)
             return revert.preview() if dry_run else revert.run(actor or self.actor)
+
+        self._manifest.fresh_line(branch)
+        with workshop("local", None, self._manifest.world) as large:
+            return self._schemas.attempt(branch, attempt)
 
     def commits(self, *, branch: str = MAIN) -> list[GraphCommit]:
         """The history of a branch, the newest commit first."""

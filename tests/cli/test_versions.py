@@ -179,6 +179,24 @@ def test_a_commit_is_reverted(run: Run, graph: str, add: Run) -> None:
     assert json.loads(run("revert", commit, "--uri", graph, "--json").out)["commit"] is None
 
 
+def test_what_a_dropped_property_had_is_told_when_a_commit_is_reverted(
+    run: Run, graph: str, add: Run, place: Path
+) -> None:
+    add("Ada")
+    _grow(run, graph, "Ada", 36)
+    commit, old = _head(run, graph), run("schema", "show", graph).out
+    (place / "smaller.pg").write_text(old.replace("age: I32?", ""))
+    run("branch", "create", "review", "--uri", graph)
+    assert run("schema", "apply", graph, "--schema", "smaller.pg").code == 0
+
+    told = run("revert", commit, "--uri", graph, "--dry-run")
+
+    assert told.out.splitlines()[-1] == "would leave out node:Person.age of 1 row"
+    assert json.loads(run("revert", commit, "--uri", graph, "--json").out)["left_out"] == {"node:Person.age": 1}
+    assert '"age"' in run("export", graph, "--branch", "review").out
+    assert '"age"' not in run("export", graph).out
+
+
 def test_what_stands_in_the_way_of_a_revert_is_told(run: Run, graph: str, add: Run) -> None:
     add("Ada")
     _grow(run, graph, "Ada", 1)

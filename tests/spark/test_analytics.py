@@ -268,3 +268,17 @@ def test_results_are_not_written_under_a_schema_that_came_meanwhile(tmp_path: Pa
     with pytest.raises(SchemaChanged):
         graph.analytics.on(spark).write_back(late, {"rank": "s"}, type="Person")
     assert graph.analytics.on(spark).write_back(scores, {"rank": "s"}, type="Person").nodes == {"Person": 1}
+
+
+def test_a_branch_behind_is_read_in_its_own_schema(tmp_path: Path, spark: SparkSession) -> None:
+    graph = made(tmp_path, PEOPLE[:3], FOLLOWS[:2])
+    graph.branches.create("side")
+    graph.apply_schema('node Human @rename_from("Person") { name: String @key }\nedge Follows: Human -> Human')
+    on = graph.analytics.on(spark)
+    for branch, kind in (("side", "Person"), ("main", "Human")):
+        found = on.shortest_paths(["a"], ["Follows"], branch=branch).collect()
+        assert {(row["type"], row["id"], row["distance"]) for row in found} == {
+            (kind, "a", 0),
+            (kind, "b", 1),
+            (kind, "c", 2),
+        }

@@ -9,7 +9,7 @@ from omnigraph.cli.consent import require_consent
 from omnigraph.cli.options import Command, Group
 from omnigraph.cli.output import note, say, say_json
 from omnigraph.cli.scopes import actor, addressed
-from omnigraph.cli.settling import DryRun, Resolve, ResolveFile, Strict, resolver_of, say_conflicts
+from omnigraph.cli.settling import DryRun, Resolve, ResolveFile, Strict, resolver_of, say_conflicts, say_left_out
 from omnigraph.errors import InvalidInput, MergeConflicts
 
 if TYPE_CHECKING:
@@ -156,8 +156,7 @@ def _tell_schema(merged: "Merged", *, dry_run: bool) -> None:
     """What the target takes over of the schema, and which values have no place in it."""
     for step in merged.schema_steps:
         say(f"schema of {merged.target}: {step}")
-    for name, rows in merged.left_out.items():
-        say(f"{'would leave' if dry_run else 'left'} out {name} of {rows} {'row' if rows == 1 else 'rows'}")
+    say_left_out(merged.left_out, dry_run=dry_run)
 
 
 def _schema(merged: "Merged") -> dict[str, Any]:

@@ -64,4 +64,6 @@ def _records(target: Target, branch: str, at: str | None, types: list[str] | Non
 
     graph = target.open(read_only=True)
     snapshot = graph.snapshot(branch=branch, commit_id=at)
-    return export_records(snapshot, open_stores(parse_location(target.uri)).tables, graph.catalog, types=types)
+    return export_records(
+        snapshot, open_stores(parse_location(target.uri)).tables, graph.catalog_of(snapshot), types=types
+    )

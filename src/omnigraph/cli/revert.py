@@ -7,7 +7,16 @@ import typer
 from omnigraph.cli.arguments import Branch, Json, UriOption
 from omnigraph.cli.output import say, say_json
 from omnigraph.cli.scopes import addressed
-from omnigraph.cli.settling import DryRun, Resolve, ResolveFile, Strict, conflicts_json, resolver_of, say_conflicts
+from omnigraph.cli.settling import (
+    DryRun,
+    Resolve,
+    ResolveFile,
+    Strict,
+    conflicts_json,
+    resolver_of,
+    say_conflicts,
+    say_left_out,
+)
 from omnigraph.errors import RevertConflicts
 
 if TYPE_CHECKING:
@@ -50,7 +59,8 @@ def _tell(done: "Reverted", *, json: bool, dry_run: bool) -> None:
     if json:
         told: dict[str, Any] = {"reverted": done.reverted.id, "branch": done.branch}
         made = commit_json(done.commit) if done.commit is not None else None
-        say_json({**told, **({"conflicts": done.conflict_count} if dry_run else {"commit": made})})
+        left_out = {"left_out": done.left_out} if done.left_out else {}
+        say_json({**told, **({"conflicts": done.conflict_count} if dry_run else {"commit": made}), **left_out})
         return
     if dry_run:
         say(f"would revert {done.reverted.id} on {done.branch}: {_rows(done)}, {done.conflict_count} conflicts")
@@ -59,6 +69,7 @@ def _tell(done: "Reverted", *, json: bool, dry_run: bool) -> None:
         say(f"nothing of {done.reverted.id} is left to revert on {done.branch}")
     else:
         say(f"reverted {done.reverted.id} on {done.branch}: {_rows(done)}, as commit {done.commit.id}")
+    say_left_out(done.left_out, dry_run=dry_run)
 
 
 def _rows(done: "Reverted") -> str:

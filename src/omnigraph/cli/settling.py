@@ -10,7 +10,7 @@ from omnigraph.cli.output import say
 from omnigraph.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from omnigraph.versions.merge.conflicts import Choice, Conflict, Resolver
 
@@ -52,6 +52,12 @@ def say_conflicts(conflicts: "Iterable[Conflict]", more: int = 0) -> None:
         say(f"  {each.kind} {each.table_key} {each.row_id}: {each.message}")
     if more:
         say(f"  and {more} more")
+
+
+def say_left_out(left_out: "Mapping[str, int]", *, dry_run: bool) -> None:
+    """A line for each property whose values have no place any more."""
+    for name, rows in left_out.items():
+        say(f"{'would leave' if dry_run else 'left'} out {name} of {rows} {'row' if rows == 1 else 'rows'}")
 
 
 def conflicts_json(conflicts: "Iterable[Conflict]") -> list[dict[str, Any]]:

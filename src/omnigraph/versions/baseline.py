@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from omnigraph.language.schema.catalog import Catalog
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.schema_contract import Schemas
     from omnigraph.store.tables import TableStore
     from omnigraph.versions.changes import ChangeFeed
 
@@ -34,11 +35,11 @@ class Baseline:
 
 
 def take_baseline(
-    manifest: GraphManifest, feed: ChangeFeed, catalog: Catalog, types: Sequence[str] | None = None
+    manifest: GraphManifest, feed: ChangeFeed, schemas: Schemas, types: Sequence[str] | None = None
 ) -> Baseline:
     """The newest state of the feed's branch, pinned now; later commits do not change it."""
     snapshot = manifest.snapshot(feed.branch)
     assert snapshot.commit_id is not None, "every branch has a commit: the first one of the graph"
     cursor = feed.cursor_after(snapshot.commit_id)
-    chosen = None if types is None else tuple(types)
+    chosen, catalog = None if types is None else tuple(types), schemas.of(snapshot.schema).catalog
     return Baseline(snapshot.commit_id, cursor, snapshot, manifest.stores.tables, catalog, chosen)

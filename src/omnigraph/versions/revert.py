@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import InvalidInput, RevertConflicts
+from omnigraph.errors import InvalidInput, RevertConflicts, SchemaChanged
+from omnigraph.versions.merge.across_schemas import AcrossSchemas
 from omnigraph.versions.merge.bases import CommonState
 from omnigraph.versions.merge.reconcile import Reconciled, Settings, reconcile
+from omnigraph.versions.merge.schema_line import meeting
 from omnigraph.write.commit import Operation, WriteSet, commit
 from omnigraph.write.view import View
 
 if TYPE_CHECKING:
-    from omnigraph.language.schema.catalog import Catalog
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.manifest.rows import GraphCommit
+    from omnigraph.schema_contract import Schemas
     from omnigraph.versions.merge.conflicts import Conflict
 
 
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
 class Reverted:
     """What a revert did, or would do. `commit` is None when there was nothing left to take back.
 
-    Of very many conflicts some are listed, and `more_conflicts` counts the others.
+    Of very many conflicts some are listed, and `more_conflicts` counts the others. `left_out`: values that the commit
+    changed, in properties that were dropped since, by property and number of rows.
     """
 
     reverted: GraphCommit
@@ -32,6 +35,7 @@ class Reverted:
     deletes: dict[str, int] = field(default_factory=dict)
     conflicts: tuple[Conflict, ...] = ()
     more_conflicts: int = 0
+    left_out: dict[str, int] = field(default_factory=dict)
 
     @property
     def conflict_count(self) -> int:
@@ -43,20 +47,23 @@ class Revert:
     """One commit of a branch's history, taken back on the branch as it is now."""
 
     def __init__(
-        self, manifest: GraphManifest, catalog: Catalog, commit_id: str, branch: str, settings: Settings
+        self, manifest: GraphManifest, schemas: Schemas, commit_id: str, branch: str, settings: Settings
     ) -> None:
         self._manifest = manifest
-        self._catalog = catalog
         self._branch = branch
         self._settings = settings
         self._commit = manifest.commit(commit_id)
         self._after = manifest.snapshot_of(commit_id)
         self._before = manifest.snapshot_of(_parent(manifest, self._commit, branch))
-        self._found = Reconciled()
+        ours = manifest.snapshot(branch)
+        self._schema = ours.schema
+        self._catalog, self._meeting = meeting(manifest, schemas, self._before, ours, (self._after,))
+        self._found, self._left_out = Reconciled(), dict[str, int]()
 
     def run(self, actor: str | None) -> Reverted:
         """Take it back; `RevertConflicts` with all of them when later changes stand in the way."""
-        receipt = commit(self._manifest, Operation("Mutation", self._prepare, branch=self._branch, actor=actor))
+        operation = Operation("Mutation", self._prepare, branch=self._branch, actor=actor, schema=self._schema)
+        receipt = commit(self._manifest, operation)
         return self._told(None if receipt is None else receipt.commit)
 
     def preview(self) -> Reverted:
@@ -72,12 +79,20 @@ class Revert:
         return WriteSet(writes, pointers=pointers) if writes or pointers else None
 
     def _find(self, view: View) -> None:
-        common = CommonState(self._manifest.stores.tables, self._after, (self._after,))
-        self._found = reconcile(self._catalog, view, common, self._before, self._settings)
+        if view.snapshot.schema != self._schema:
+            raise SchemaChanged(self._branch)
+        if self._meeting is None:
+            common = CommonState(self._manifest.stores.tables, self._after, (self._after,))
+            self._found = reconcile(self._catalog, view, common, self._before, self._settings)
+            return
+        across = AcrossSchemas(self._manifest, self._meeting, self._before, self._after, (self._after,))
+        found = across.meet(view, self._settings)
+        self._found, self._left_out = found.reconciled, found.left_out
 
     def _told(self, made: GraphCommit | None) -> Reverted:
         found = self._found
-        return Reverted(self._commit, self._branch, made, found.puts, found.deletes, found.conflicts, found.more)
+        told = found.puts, found.deletes, found.conflicts, found.more
+        return Reverted(self._commit, self._branch, made, *told, self._left_out)
 
 
 def _parent(manifest: GraphManifest, commit: GraphCommit, branch: str) -> str:

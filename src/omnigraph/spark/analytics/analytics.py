@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import InvalidInput
 from omnigraph.manifest.layout import MAIN
-from omnigraph.schema_contract import Schemas
 from omnigraph.spark.analytics import array_rounds, groups, paths, ranking
 from omnigraph.spark.analytics.arrays import Arrays, fits
 from omnigraph.spark.analytics.rounds import settle
@@ -26,9 +25,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from omnigraph.language.schema.catalog import Catalog
+    from omnigraph.language.schema.catalog import EdgeType
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.manifest.rows import GraphCommit
+    from omnigraph.schema_contract import Schemas
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,13 @@ class Analytics:
     """
 
     manifest: GraphManifest
-    catalog: Catalog
+    schemas: Schemas
     actor: str | None = None
     session: SparkSession | None = None
 
     def on(self, session: SparkSession) -> Analytics:
         """The same on a Spark session of yours."""
-        return Analytics(self.manifest, self.catalog, self.actor, session)
+        return Analytics(self.manifest, self.schemas, self.actor, session)
 
     def page_rank(
         self,
@@ -122,9 +122,9 @@ class Analytics:
 
         `sources`: ids, or ids by node type where the edges join several.
         """
-        topology = self._topology(edges, branch, commit_id)
-        starts = self._by_type(sources, edges)
-        return paths.shortest_paths(topology, starts, direction=direction, max_distance=max_distance)
+        ground = self._ground(branch, commit_id)
+        starts = _by_type(sources, ground.edge_types(edges))
+        return paths.shortest_paths(ground.topology(edges), starts, direction=direction, max_distance=max_distance)
 
     def triangle_count(
         self, edges: Sequence[str] | None = None, *, branch: str = MAIN, commit_id: str | None = None
@@ -152,7 +152,7 @@ class Analytics:
         """
         branches = {each.name for each in self.manifest.branches()}
         schema = self.manifest.fresh_line(branch if from_ is None or branch in branches else from_).state.schema
-        catalog = Schemas(self.manifest).of(schema).catalog
+        catalog = self.schemas.of(schema).catalog
         values = values_of(scores, properties, type)
         settled = settle(values)
         named = [row["type"] for row in settled.select("type").distinct().collect()]
@@ -185,17 +185,17 @@ class Analytics:
         manifest = self.manifest
         snapshot = manifest.snapshot(branch) if commit_id is None else manifest.snapshot_of(commit_id)
         session = spark_session(session=self.session, world=manifest.world)
-        return Ground(session, manifest.stores.tables.location, snapshot, self.catalog)
+        return Ground(session, manifest.stores.tables.location, snapshot, self.schemas.of(snapshot.schema).catalog)
 
-    def _by_type(
-        self, sources: Sequence[str] | Mapping[str, Sequence[str]], edges: Sequence[str] | None
-    ) -> Mapping[str, Sequence[str]]:
-        if isinstance(sources, Mapping):
-            return sources
-        if isinstance(sources, str):
-            raise InvalidInput(f"sources is a list of ids: write [{sources!r}].")
-        kinds = [self.catalog.edge(each) for each in edges] if edges else list(self.catalog.edges.values())
-        ends = sorted({end for kind in kinds if kind for end in (kind.source, kind.target)})
-        if len(ends) > 1:
-            raise InvalidInput(f"the edges join {', '.join(ends)}: give the sources by type, {{{ends[0]!r}: [...]}}.")
-        return {ends[0]: sources}
+
+def _by_type(
+    sources: Sequence[str] | Mapping[str, Sequence[str]], edges: Sequence[EdgeType]
+) -> Mapping[str, Sequence[str]]:
+    if isinstance(sources, Mapping):
+        return sources
+    if isinstance(sources, str):
+        raise InvalidInput(f"sources is a list of ids: write [{sources!r}].")
+    ends = sorted({end for kind in edges for end in (kind.source, kind.target)})
+    if len(ends) > 1:
+        raise InvalidInput(f"the edges join {', '.join(ends)}: give the sources by type, {{{ends[0]!r}: [...]}}.")
+    return {ends[0]: sources}

@@ -19,7 +19,7 @@ from omnigraph.store.tables import ID
 from omnigraph.versions.merge.bases import CommonState
 from omnigraph.versions.merge.catching_up import catch_up
 from omnigraph.versions.merge.conflicts import Listed, of_violation
-from omnigraph.versions.merge.reconcile import Reconciled, table_keys
+from omnigraph.versions.merge.reconcile import Reconciled, reconcile, table_keys
 from omnigraph.versions.merge.reshaping import Reshaping
 from omnigraph.versions.merge.shaped_states import ShapedCommonState, ShapedState
 from omnigraph.versions.merge.three_way import merge_table
@@ -65,10 +65,25 @@ class AcrossSchemas:
     root: Snapshot | None
     tips: tuple[Snapshot, ...]
 
-    def reconcile(self, view: View, settings: Settings) -> Across:
+    def meet(self, view: View, settings: Settings) -> Across:
         """Bring what the source changed to the view, and the view to the later schema. Writes nothing."""
+        if not self._source_stayed or self._is_held(view.snapshot, settings):
+            return self._held(view, settings)
+        met = self.meeting
+        common = CommonState(self.manifest.stores.tables, self.root, self.tips, met.to_end(met.theirs))
+        found = reconcile(met.accepted.catalog, view, common, self.theirs, settings)
+        return Across(found, self._left_out(view.snapshot))
+
+    @property
+    def _source_stayed(self) -> bool:
+        """Whether the source is in the schema that both began with, and only the target has gone on."""
+        met = self.meeting
+        return len(self.tips) == 1 and {met.theirs} == set(met.bases.values()) and not met.target_is_behind
+
+    def _held(self, view: View, settings: Settings) -> Across:
+        """The same with all changed rows in memory."""
         ours, theirs = self._side(view.snapshot, self.meeting.ours), self._side(self.theirs, self.meeting.theirs)
-        left_out = self.left_out(view.snapshot)
+        left_out = self._left_out(view.snapshot)
         newer = theirs if self.meeting.target_is_behind else ours
         common = self._common(newer.snapshot, self.meeting.to_end)
         for key in view.snapshot.tables if self.meeting.target_is_behind else ():
@@ -122,7 +137,7 @@ class AcrossSchemas:
             commit = commits.get(commit.parent or "")
         return found[::-1] if commit is not None else []
 
-    def is_held(self, ours: Snapshot, settings: Settings) -> bool:
+    def _is_held(self, ours: Snapshot, settings: Settings) -> bool:
         """Whether what both sides changed can be told stretch by stretch, and is little enough to be held in memory."""
         ways = [(begin.snapshot, end.snapshot) for begin, end in self._stretches(ours)]
         if not ways or self.root is None:
@@ -196,7 +211,7 @@ class AcrossSchemas:
         )
         return ShapedCommonState(tables, root, tuple(each for each in tips if each is not None), columns)
 
-    def left_out(self, ours: Snapshot) -> dict[str, int]:
+    def _left_out(self, ours: Snapshot) -> dict[str, int]:
         """What the side behind has set and the other has no place for. Changed rows of a dropped type are refused."""
         met = self.meeting
         behind, other = (ours, self.theirs) if met.target_is_behind else (self.theirs, ours)
@@ -243,6 +258,11 @@ def _changes(merge: TableMerge) -> TableChanges:
 
 
 def _dropped(branch: str, other: str, table_key: str) -> CommitRejected:
+    if branch == other:
+        return CommitRejected(
+            f"the commit changed rows of {table_key}, and branch {branch!r} has dropped that type since: they cannot "
+            "be taken back."
+        )
     return CommitRejected(
         f"branch {branch!r} has changed rows of {table_key}, and {other!r} has dropped that type since: take those "
         f"changes back on {branch!r} first, or export them."

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from omnigraph.schema_contract import Schemas
     from omnigraph.versions.merge.conflicts import Conflict, Resolver
     from omnigraph.versions.merge.reconcile import Workshop
-    from omnigraph.versions.merge.schema_line import Meeting
 
 Kind = Literal["already_up_to_date", "fast_forward", "merged"]
 
@@ -149,18 +148,8 @@ class Merge:
             common = CommonState(tables, self._root, self._tips)
             self._found = reconcile(self._catalog, view, common, self._theirs, settings)
             return
-        across = AcrossSchemas(self._manifest, met, self._theirs, self._root, self._tips)
-        if self._source_stayed(met) and not across.is_held(view.snapshot, settings):
-            left_out = across.left_out(view.snapshot)
-            common = CommonState(tables, self._root, self._tips, met.to_end(met.theirs))
-            self._across = Across(reconcile(self._catalog, view, common, self._theirs, settings), left_out)
-        else:
-            self._across = across.reconcile(view, settings)
+        self._across = AcrossSchemas(self._manifest, met, self._theirs, self._root, self._tips).meet(view, settings)
         self._found = self._across.reconciled
-
-    def _source_stayed(self, met: Meeting) -> bool:
-        """Whether the source is in the schema that both began with, and only the target has gone on."""
-        return len(self._tips) == 1 and {met.theirs} == set(met.bases.values()) and not met.target_is_behind
 
     def _told(self, kind: Kind, made: GraphCommit | None) -> Merged:
         found = self._found
