@@ -50,6 +50,7 @@ RETURNED = (
     ("omnigraph.versions.merge.merge", "Merged"),
     ("omnigraph.versions.merge.conflicts", "Conflict"),
     ("omnigraph.versions.revert", "Reverted"),
+    ("omnigraph.language.schema.catalog", "Catalog"),
     ("omnigraph.language.schema.evolution.plan", "MigrationPlan"),
     ("omnigraph.write.schema.apply", "Applied"),
     ("omnigraph.write.recovery.audit", "Recovery"),

@@ -110,7 +110,7 @@ def apply(
                 "graph_manifest_version": done.snapshot.manifest_version,
                 "step_count": len(done.plan.steps),
                 "steps": steps,
-                "branches_behind": list(done.behind),
+                **({"branches_behind": list(done.behind)} if done.behind else {}),
             }
         )
         return
