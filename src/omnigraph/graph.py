@@ -9,6 +9,7 @@ import datetime as dt
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
+from omnigraph.engines import CHOSEN, require_engine
 from omnigraph.errors import InvalidInput
 from omnigraph.language.query.kept import KeptQueries
 from omnigraph.manifest.layout import MAIN
@@ -154,6 +155,7 @@ class Graph:
 
         With `engine="spark"` the result is a Spark DataFrame over that state: the query runs when the frame does.
         """
+        require_engine(engine, CHOSEN)
         request = self._request(source, params, branch, snapshot, name, options)
         return self._reading.on_spark(request, spark) if engine == "spark" else self._reading.run(request)
 
@@ -374,6 +376,7 @@ class Graph:
         """
         from omnigraph.exporting import Export
 
+        require_engine(engine, CHOSEN)
         state = self.snapshot(branch=branch, commit_id=commit_id)
         export = Export(state, self.catalog_of(state), path, format, types)
         if engine == "spark":
@@ -385,17 +388,10 @@ class Graph:
 
         `engine="spark"` has the parts of each index built by Spark tasks.
         """
+        from omnigraph.tidying import index_builder
         from omnigraph.upkeep.indices import IndexBuild
 
-        build = None
-        if engine == "spark":
-            from omnigraph.spark.installed import require_spark
-
-            require_spark("building indexes on Spark")
-            from omnigraph.spark.index_build import build_on_spark
-
-            build = build_on_spark()
-        catalog = self.catalog_of(self.snapshot(branch=branch))
+        build, catalog = index_builder(engine), self.catalog_of(self.snapshot(branch=branch))
         return IndexBuild(self._manifest, catalog, branch=branch, actor=self.actor, build=build).run()
 
     def optimize(self, *, branch: str = MAIN, engine: Literal["auto", "local", "spark"] = "auto") -> OptimizeReport:
@@ -404,17 +400,10 @@ class Graph:
         `engine="spark"` has the tables rewritten and indexed by Spark tasks. Tables that another program has written
         to are skipped, and the report says so.
         """
+        from omnigraph.tidying import index_builder, rewriter
         from omnigraph.upkeep.optimize import Optimize
 
-        execute = build = None
-        if engine == "spark":
-            from omnigraph.spark.installed import require_spark
-
-            require_spark("optimize on Spark")
-            from omnigraph.spark.compaction import execute_on_spark
-            from omnigraph.spark.index_build import build_on_spark
-
-            execute, build = execute_on_spark(), build_on_spark()
+        execute, build = rewriter(engine), index_builder(engine)
         catalog = self.catalog_of(self.snapshot(branch=branch))
         return Optimize(self._manifest, catalog, branch, actor=self.actor, execute=execute, build=build).run()
 
@@ -559,7 +548,6 @@ class Graph:
             revert = Revert(self._manifest, self._schemas, commit_id, branch, settings)
             return revert.preview() if dry_run else revert.run(actor or self.actor)
 
-        self._manifest.fresh_line(branch)
         with workshop("local", None, self._manifest.world) as large:
             return self._schemas.attempt(branch, attempt)
 

@@ -6,7 +6,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
-from omnigraph.errors import InvalidInput
+from omnigraph.engines import require_engine
 from omnigraph.spark.installed import require_spark
 from omnigraph.versions.merge.large.budget import MergeBudget
 from omnigraph.versions.merge.large.in_pieces import InPieces
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from omnigraph.world import World
 
 Engine = Literal["auto", "local", "spark"]
-_ENGINES = ("auto", "local", "spark")
 BUDGET = MergeBudget()
 
 
@@ -32,8 +31,7 @@ def workshop(engine: Engine, spark: SparkSession | None, world: World, *, dry_ru
     `spark` works on every merge, on a session of its own if there is none; `auto` takes a session that is there, and
     only for merges that are too large for memory.
     """
-    if engine not in _ENGINES:
-        raise InvalidInput(f"there is no engine {engine!r}: use auto, local or spark.")
+    require_engine(engine)
     with Place() as place:
         session = spark if engine != "auto" or spark is not None else _at_hand()
         if engine == "local" or (engine == "auto" and session is None):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 
+from omnigraph.engines import require_engine
 from omnigraph.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -12,13 +13,11 @@ if TYPE_CHECKING:
     from omnigraph.write.load.sources import LoadPlan
 
 Engine = Literal["auto", "local", "spark"]
-_ENGINES = ("auto", "local", "spark")
 
 
 def runs_on_spark(plan: LoadPlan, engine: Engine, policy: ErrorPolicy) -> bool:
     """Whether Spark runs this load. `auto`: for what only Spark can do, and for much data where it is installed."""
-    if engine not in _ENGINES:
-        raise InvalidInput(f"there is no engine {engine!r}: use auto, local or spark.")
+    require_engine(engine)
     if engine == "local" and not policy.fails:
         raise InvalidInput("rows are set aside by Spark: use engine='spark' or 'auto' with quarantine.")
     if engine != "auto":

@@ -41,7 +41,7 @@ class Mutation:
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether it may be computed again from a newer state: inserts and upserts may, updates and deletes not."""
+        """Whether it may be computed again whatever was first: inserts and upserts may, updates and deletes not."""
         return all(isinstance(each, Insert | Upsert) for each in self.checked.statements)
 
     def prepare(self, view: View) -> WriteSet | None:
