@@ -44,7 +44,7 @@ class MotoAws:
 
     def __enter__(self) -> MotoAws:
         port = self.endpoint.rpartition(":")[2]
-        serve = [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", port]
+        serve = [sys.executable, "-W", "ignore", str(Path(__file__).with_name("moto_in_turn.py")), port]
         with (self.directory / "moto.log").open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, str(Path(__file__).with_name("until_parent_dies.py")), *serve],
