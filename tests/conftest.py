@@ -45,7 +45,7 @@ class _ByFile(LoadScopeScheduling):  # type: ignore[misc]
             self._reschedule(node)
 
 
-@pytest.hookimpl
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
     return _ByFile(config, log)
 
@@ -54,6 +54,7 @@ ENDED_ONCE = "ended once"
 _ended: set[str] = set()
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_handlecrashitem(crashitem: str, report: pytest.TestReport) -> None:
     """A test that hangs is ended with its process, and its stacks are shown. It runs again, and then it must pass."""
     if crashitem not in _ended:

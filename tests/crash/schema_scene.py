@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import omnigraph as og
+from crash.graph_copies import replace_graph
 from crash.schema_changes import Seen, seen
 from crash.workloads import unsettled
 from omnigraph.language.schema.arrow import table_arrow_schemas
@@ -15,6 +14,7 @@ from omnigraph.manifest.schema_files import STAGING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from crash.zygote import Zygote
 
@@ -36,7 +36,7 @@ class Scene:
 
     def __post_init__(self) -> None:
         self.build(self.uri)
-        shutil.copytree(self.uri, self.folder / "beginning")
+        replace_graph(str(self.folder / "beginning"), self.uri)
         self.before = seen(og.open(self.uri))
         self.redo(og.open(self.uri))
         self.after = seen(og.open(self.uri))
@@ -46,7 +46,7 @@ class Scene:
         return str(self.folder / "graph.omni")
 
     def reset(self) -> None:
-        _replace(Path(self.uri), self.folder / "beginning")
+        replace_graph(self.uri, str(self.folder / "beginning"))
 
     def sweep(self, zygote: Zygote, failpoint: str, *, every: int = 1, limit: int = 400) -> list[str]:
         """Every so many-th cut, looked at with a handle that was open all the time and a new one; what was wrong."""
@@ -63,13 +63,13 @@ class Scene:
         raise AssertionError("the change never came to its end")
 
     def _after_a_cut(self, living: og.Graph) -> list[str]:
-        cut = self.folder / "cut"
-        _replace(cut, Path(self.uri))
+        cut = str(self.folder / "cut")
+        replace_graph(cut, self.uri)
         wrong = [f"read-only: {each}" for each in self._wrong(og.open(self.uri, read_only=True))]
         wrong += [f"living: {each}" for each in self._wrong(living)]
         living.refresh()
         wrong += [f"refreshed: {each}" for each in self._wrong(living, settled=True)]
-        _replace(Path(self.uri), cut)
+        replace_graph(self.uri, cut)
         wrong += [f"opened: {each}" for each in self._wrong(og.open(self.uri), settled=True)]
         return wrong + [f"again: {each}" for each in self._cannot_go_on()]
 
@@ -100,8 +100,3 @@ def _misread(graph: og.Graph, branch: str) -> list[str]:
     stores = graph._manifest.stores
     stored = {each.table_key: set(stores.tables.open(each.pin).schema.names) for each in snapshot}
     return [] if stored == wanted else [f"{branch} is read with another schema than its rows are in"]
-
-
-def _replace(target: Path, source: Path) -> None:
-    shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(source, target)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import omnigraph as og
 from crash import workloads
+from crash.graph_copies import neighbour, replace_graph
 from crash.workloads import EVERY, Seen, seen, unsettled
 
 if TYPE_CHECKING:
@@ -32,21 +31,21 @@ class Tally:
 class Scene:
     """A graph that is put back to its beginning for every cut, always at the same place: forks know where they lie."""
 
-    def __init__(self, folder: Path) -> None:
-        self.uri = str(folder / "graph.omni")
-        self._beginning = folder / "beginning"
-        self._after_the_cut = folder / "after-the-cut"
-        workloads.build(self.uri)
-        shutil.copytree(self.uri, self._beginning)
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        self._beginning = neighbour(uri, "beginning")
+        self._after_the_cut = neighbour(uri, "after-the-cut")
+        workloads.build(uri)
+        replace_graph(self._beginning, uri)
 
     def reset(self) -> None:
-        _replace(Path(self.uri), self._beginning)
+        replace_graph(self.uri, self._beginning)
 
     def keep_cut(self) -> None:
-        _replace(self._after_the_cut, Path(self.uri))
+        replace_graph(self._after_the_cut, self.uri)
 
     def back_to_cut(self) -> None:
-        _replace(Path(self.uri), self._after_the_cut)
+        replace_graph(self.uri, self._after_the_cut)
 
     def states(self, workload: Sequence[str]) -> list[Seen]:
         """What a reader sees before the workload, and after each of its operations."""
@@ -149,8 +148,3 @@ def _wrong(graph: og.Graph, allowed: list[Seen]) -> list[str]:
 
 def _is_last(row: tuple[tuple[str, object], ...]) -> bool:
     return any(value in ("last", "Last") for _, value in row)
-
-
-def _replace(target: Path, source: Path) -> None:
-    shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(source, target)

@@ -31,12 +31,12 @@ BOUNDED = [
     ("insert", "catch_up"),
 ]
 TRIPLES = 30
-COMMON = ("insert", "update", "delete", "load", "create_branch", "merge")
+COMMON = ("insert", "update", "delete", "load", "change_schema", "create_branch", "merge", "optimize")
 
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
-    return Scene(tmp_path)
+    return Scene(str(tmp_path / "graph.omni"))
 
 
 def test_a_few_workloads_killed_at_every_step(scene: Scene, zygote: Zygote) -> None:
@@ -65,7 +65,7 @@ def test_a_merge_in_pieces_after_every_operation_killed_at_every_step(scene: Sce
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3_600)
+@pytest.mark.timeout(7_200)
 @pytest.mark.parametrize("first", COMMON)
 def test_every_triple_of_the_common_operations_killed_at_every_step(scene: Scene, zygote: Zygote, first: str) -> None:
     sweep_all(scene, zygote, [(first, *others) for others in itertools.product(COMMON, repeat=2)])

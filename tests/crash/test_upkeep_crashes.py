@@ -24,7 +24,7 @@ OTHERS = ("insert_in_three_tables", "update", "delete", "first_write_to_a_branch
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
-    return Scene(tmp_path)
+    return Scene(str(tmp_path / "graph.omni"))
 
 
 def test_a_write_that_folds_killed_at_every_step(scene: Scene, zygote: Zygote) -> None:

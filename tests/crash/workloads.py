@@ -148,13 +148,20 @@ def repair(graph: og.Graph, number: int) -> None:
     graph.repair(confirm=True)
 
 
+def change_schema(graph: og.Graph, number: int) -> None:
+    """One more property, which the branches that have written to its table do without until they are merged."""
+    graph.apply_schema(graph.schema.replace("age: I32?", f"age: I32?  later_{number}: I32?"))
+
+
 # They change nothing that a reader sees; the sweep pairs them with some of the others.
 UPKEEP: dict[str, Callable[[og.Graph, int], None]] = {
     each.__name__: each for each in (insert_and_fold, optimize, optimize_a_branch, cleanup, repair)
 }
 # The same for a reader as `merge`, by another way.
 LARGE: dict[str, Callable[[og.Graph, int], None]] = {"merge_in_pieces": merge_in_pieces}
-EVERY = {**OPERATIONS, **UPKEEP, **LARGE}
+# More than this is tried in a folder of its own, `test_schema_changes.py`.
+SCHEMA_CHANGES: dict[str, Callable[[og.Graph, int], None]] = {"change_schema": change_schema}
+EVERY = {**OPERATIONS, **UPKEEP, **LARGE, **SCHEMA_CHANGES}
 
 
 def run(uri: str, workload: Sequence[str]) -> None:
