@@ -44,6 +44,15 @@ def test_an_id_is_found_where_it_is_written_exactly_so(among: list[str]) -> None
     assert id_places(cut, pa.array(among, pa.string())).tolist() == wanted
 
 
+@pytest.mark.parametrize("asked", [[], ["p7"], ["p7", "x", "p7", "p11999", "p0", ""]])
+def test_a_few_ids_are_found_among_many(asked: list[str]) -> None:
+    among = pa.array([f"p{number}" for number in range(MANY)])
+    places = {text: place for place, text in enumerate(among.to_pylist())}
+    wanted = [places.get(text, -1) for text in asked]
+    assert id_places(pa.array(asked, pa.string()), among).tolist() == wanted
+    assert id_places(pa.chunked_array([asked], pa.string()), among).tolist() == wanted
+
+
 @pytest.mark.parametrize("apart", [1, 1_000_003])
 @pytest.mark.parametrize("beyond", [0, 5])
 def test_ids_that_are_all_numbers_are_told_from_other_ways_to_write_them(apart: int, beyond: int) -> None:

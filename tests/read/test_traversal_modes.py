@@ -40,6 +40,12 @@ def test_without_an_index_every_hop_reads_every_edge() -> None:
     assert chosen(Walk(frontier=1, hops=2, edges=10**6, nodes=10**5), covered=False) == "csr"
 
 
+def test_what_can_be_carried_over_from_another_version_costs_little() -> None:
+    walk = Walk(frontier=500, hops=1, edges=10**6, nodes=2_000)
+    assert chosen(walk) == "indexed"
+    assert choose_mode(walk, ReadOptions(), is_built=False, is_covered=lambda: True, can_carry=lambda: True) == "csr"
+
+
 def test_the_choice_can_be_overridden() -> None:
     many = Walk(frontier=10**6, hops=1, edges=10, nodes=10)
     assert chosen(many, options=ReadOptions(traversal="indexed")) == "indexed"

@@ -1,6 +1,7 @@
 """What reads keep in memory between them: columns, adjacency and text indexes of pinned tables.
 
 A pinned version of one table never changes, so nothing here is ever stale. What was not used for longest goes first.
+The next version is mostly the same: of which one something was kept last is remembered, to make the next from it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ DEFAULT_BYTES = 2 * 1024**3
 # One lookup takes about as long as reading and sorting so many rows.
 ROWS_PER_LOOKUP = 30_000
 _REMEMBERED = 10_000
+# Each of them holds a table open.
+_STATES = 1_000
 # As many as an open graph keeps of its checked queries.
 _NUMBERED = 256
 
@@ -34,6 +37,7 @@ class ReadCache:
         self.builds: dict[str, int] = {}
         self._asked: OrderedDict[Hashable, int] = OrderedDict()
         self._kept: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._latest: OrderedDict[Hashable, object] = OrderedDict()
         self._numbers: OrderedDict[int, tuple[object, int]] = OrderedDict()
         self._counter = itertools.count()
         self._lock = threading.Lock()
@@ -81,6 +85,19 @@ class ReadCache:
             while self.size > self.limit:
                 self._drop(next(iter(self._kept)))
 
+    def latest(self, key: Hashable) -> object | None:
+        """From which state of its tables something was last kept."""
+        with self._lock:
+            return self._latest.get(key)
+
+    def set_latest(self, key: Hashable, state: object) -> None:
+        """Remember a state."""
+        with self._lock:
+            self._latest[key] = state
+            self._latest.move_to_end(key)
+            if len(self._latest) > _STATES:
+                self._latest.popitem(last=False)
+
     def is_worth_keeping(self, key: Hashable, *, rows: int, size: int) -> bool:
         """Whether lookups in a table of so many rows have by now cost as much as reading it whole.
 
@@ -96,6 +113,7 @@ class ReadCache:
         """Forget everything."""
         with self._lock:
             self._kept.clear()
+            self._latest.clear()
             self.size = 0
 
     def _drop(self, key: Hashable) -> None:

@@ -44,11 +44,11 @@ def differing_parts(tables: TableStore, old: Table, new: Table) -> tuple[Part, P
 
 # Whoever asks how much there is to read is the next to read it; and one state is compared with several others.
 _last: WeakKeyDictionary[Table, tuple[Table, tuple[Part, Part]]] = WeakKeyDictionary()
-_known: WeakKeyDictionary[Table, dict[int, _Piece]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Table, dict[int, Piece]] = WeakKeyDictionary()
 
 
 def _differing(tables: TableStore, old: Table, new: Table) -> tuple[Part, Part]:
-    before, after = _pieces(old), _pieces(new)
+    before, after = described_pieces(old), described_pieces(new)
     shared = {each for each in before if each in after and before[each].files == after[each].files}
     unlike = [each for each in sorted(shared) if before[each].removals != after[each].removals]
     then, now = _removed(tables, old, before, unlike), _removed(tables, new, after, unlike)
@@ -56,7 +56,7 @@ def _differing(tables: TableStore, old: Table, new: Table) -> tuple[Part, Part]:
     return _part(before, shared, gone), _part(after, shared, come)
 
 
-def _removed(tables: TableStore, table: Table, pieces: dict[int, _Piece], numbers: list[int]) -> Numbers:
+def _removed(tables: TableStore, table: Table, pieces: dict[int, Piece], numbers: list[int]) -> Numbers:
     """The addresses of the rows that some pieces have lost."""
     lists = tables.removals.of([(table, pieces[each].metadata) for each in numbers])
     found = [each + np.uint64(number << 32) for number, each in zip(numbers, lists, strict=True)]
@@ -64,31 +64,33 @@ def _removed(tables: TableStore, table: Table, pieces: dict[int, _Piece], number
 
 
 @dataclass(frozen=True)
-class _Piece:
-    """A piece, and what tells it from others: its files and columns, and the random number of its removals."""
+class Piece:
+    """A piece, how many rows it has left, and what tells it from others: its files, its columns, its removals."""
 
     number: int
+    rows: int
     metadata: FragmentMetadata
     files: tuple[tuple[str, tuple[int, ...]], ...]
     removals: tuple[int, int] | None
 
 
-def _pieces(table: Table) -> dict[int, _Piece]:
+def described_pieces(table: Table) -> dict[int, Piece]:
+    """The pieces of a state of a table by their numbers, in the order of a scan."""
     found = _known.get(table)
     if found is None:
         found = _known[table] = {each.fragment_id: _described(each) for each in table.dataset.get_fragments()}
     return found
 
 
-def _described(fragment: LanceFragment) -> _Piece:
+def _described(fragment: LanceFragment) -> Piece:
     metadata: FragmentMetadata = fragment.metadata
     # The public `path` makes a class each time it is asked.
     files = tuple((each._path, tuple(each.fields)) for each in metadata.files)
     file = metadata.deletion_file
     removals = None if file is None else (int(file.read_version), int(file.id))
-    return _Piece(fragment.fragment_id, metadata, files, removals)
+    return Piece(fragment.fragment_id, int(metadata.num_rows), metadata, files, removals)
 
 
-def _part(pieces: dict[int, _Piece], shared: set[int], addresses: Numbers) -> Part:
+def _part(pieces: dict[int, Piece], shared: set[int], addresses: Numbers) -> Part:
     alone = [each for each in pieces if each not in shared]
-    return Part(tuple(alone), sum(int(pieces[each].metadata.num_rows) for each in alone), addresses)
+    return Part(tuple(alone), sum(pieces[each].rows for each in alone), addresses)

@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.store.arrow_columns import one_array
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -19,17 +21,34 @@ if TYPE_CHECKING:
 
 # Below so many ids the check that they are numbers costs more than it saves.
 _WORTH_A_LOOK = 10_000
+# So many times as many ids are gone through for few sooner than they are all put into a table to look in.
+_FEW = 8
 # Numbers that lie so close together are found in a list that has a place for each.
 _DENSE = 8
 
 
 def id_places(ids: Texts, among: pa.Array[Any]) -> Places:
     """The place of each id among different ones, -1 where it is not there."""
+    if len(ids) * _FEW <= len(among):
+        return _few_places(ids, among)
     if len(ids) >= _WORTH_A_LOOK and (numbers := _written_numbers(among)) is not None:
         found = _by_number(ids, among, numbers)
         if found is not None:
             return found
     return _index_in(ids, among)
+
+
+def _few_places(ids: Texts, among: pa.Array[Any]) -> Places:
+    """By looking for each of the many among the few."""
+    if not len(ids):
+        return np.zeros(0, np.int32)
+    wanted = one_array(pc.unique(ids))
+    hits = _index_in(among, wanted)
+    rows = np.flatnonzero(hits >= 0)
+    places = np.full(len(wanted), -1, np.int32)
+    places[hits[rows]] = rows
+    found: Places = places[_index_in(ids, wanted)]
+    return found
 
 
 def _written_numbers(ids: pa.Array[Any]) -> pa.Array[Any] | None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from omnigraph.read.execute.bound import Bound
 from omnigraph.read.execute.table_rows import TableRows
 from omnigraph.read.traversal.choose import Walk, choose_mode, index_covers
-from omnigraph.read.traversal.edge_ends import Ends, read_ends
+from omnigraph.read.traversal.edge_tables import EdgeTables
 from omnigraph.read.traversal.lookups import Lookups
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class Read:
     # Every plan that was made again for chosen rows. Measurements know steps by identity, so they must stay alive.
     replanned: list[tuple[Step, ...]] = field(default_factory=list)
     _tables: dict[str, TableRows] = field(default_factory=dict)
+    _edges: dict[str, EdgeTables] = field(default_factory=dict)
     # By identity, which is quicker to look for; what is held keeps its identity.
     _bounds: dict[int, Bound] = field(default_factory=dict)
 
@@ -115,12 +116,10 @@ class Read:
 
     def neighbours(self, traversal: Traversal, frontier: int, *, distinct: bool) -> Neighbours:
         """The neighbours along a traversal, from whichever side is cheaper for so many starts."""
-        built = self.cache.find(
-            ("adjacency", self._key(self.edge_type(traversal), traversal.direction, distinct=distinct))
-        )
+        built = self._three(traversal).built(traversal.direction, distinct=distinct)
         if built is not None and self.options.traversal != "indexed":
             self.profile.note(f"{traversal.edge}: csr")
-            return cast("Adjacency", built)
+            return built
         mode = self.mode(traversal, frontier, distinct=distinct)
         self.profile.note(f"{traversal.edge}: {mode}")
         if mode == "csr":
@@ -135,14 +134,15 @@ class Read:
         edges = self.table(edge.table_key)
         hops = traversal.hops.maximum if edge.source == edge.target else 1
         walk = Walk(frontier, hops, edges.entry.row_count, start.entry.row_count)
-        built = self.cache.find(("adjacency", self._key(edge, traversal.direction, distinct=distinct))) is not None
+        three = self._three(traversal)
         columns = {"out": ("src",), "in": ("dst",), "both": ("src", "dst")}[traversal.direction]
         return choose_mode(
             walk,
             self.options,
-            is_built=built,
+            is_built=three.built(traversal.direction, distinct=distinct) is not None,
             is_covered=lambda: all(index_covers(edges.table, each) for each in columns),
             is_popular=lambda: self._is_popular(edges),
+            can_carry=lambda: three.can_carry(traversal.direction, distinct=distinct),
         )
 
     def _is_popular(self, edges: TableRows) -> bool:
@@ -151,41 +151,29 @@ class Read:
 
     def adjacency(self, traversal: Traversal, *, distinct: bool) -> Adjacency:
         """All neighbours along a traversal, built once for the versions of its three tables."""
-        edge, direction = self.edge_type(traversal), traversal.direction
-        key = self._key(edge, direction, distinct=distinct)
-        return self.cache.get(
-            "adjacency",
-            key,
-            lambda: self._edge_ends(edge).adjacency(direction, distinct=distinct),
-            lambda made: made.nbytes,
-        )
+        return self._three(traversal).adjacency(traversal.direction, distinct=distinct)
 
     def degrees(self, traversal: Traversal, *, distinct: bool) -> Numbers | None:
         """How many neighbours each row has, when only adjacency of the other direction is there to tell it."""
-        edge, direction = self.edge_type(traversal), traversal.direction
-        key = self._key(edge, direction, distinct=distinct)
-        if direction == "both" or self.cache.find(("adjacency", key)) is not None:
+        three, direction = self._three(traversal), traversal.direction
+        if direction == "both" or three.built(direction, distinct=distinct) is not None:
             return None
-        back = self.cache.find(("adjacency", self._key(edge, _BACK[direction], distinct=distinct)))
+        back = three.built(_BACK[direction], distinct=distinct)
         if back is None or self.options.traversal == "indexed":
             return None
-        ends, size = cast("Adjacency", back).ends, self._ends(traversal)[0].size
-        return self.cache.get("degrees", key, lambda: _counted(ends, size), lambda made: made.nbytes)
+        key, size = three.key(direction, distinct=distinct), self._ends(traversal)[0].size
+        return self.cache.get("degrees", key, lambda: _counted(back.ends, size), lambda made: made.nbytes)
 
-    def _edge_ends(self, edge: EdgeType) -> Ends:
-        tables = self._three(edge)
-        pins = tuple(each.identity for each in tables)
-        return self.cache.get("ends", pins, lambda: read_ends(*tables), lambda made: made.nbytes)
-
-    def _key(self, edge: EdgeType, direction: str, *, distinct: bool) -> tuple[object, ...]:
-        return (*(each.identity for each in self._three(edge)), direction, distinct)
-
-    def _three(self, edge: EdgeType) -> tuple[TableRows, TableRows, TableRows]:
-        return self.table(edge.table_key), self.table(f"node:{edge.source}"), self.table(f"node:{edge.target}")
+    def _three(self, traversal: Traversal) -> EdgeTables:
+        edge = self.edge_type(traversal)
+        if edge.name not in self._edges:
+            source, target = self.table(f"node:{edge.source}"), self.table(f"node:{edge.target}")
+            self._edges[edge.name] = EdgeTables(self.table(edge.table_key), source, target, self.cache)
+        return self._edges[edge.name]
 
     def _ends(self, traversal: Traversal) -> tuple[TableRows, TableRows]:
-        _, source, target = self._three(self.edge_type(traversal))
-        return (target, source) if traversal.direction == "in" else (source, target)
+        three = self._three(traversal)
+        return (three.targets, three.sources) if traversal.direction == "in" else (three.sources, three.targets)
 
     def end_types(self, traversal: Traversal) -> tuple[str, str]:
         """The node types at the start and at the end of a traversal, as it is followed."""

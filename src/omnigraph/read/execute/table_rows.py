@@ -1,13 +1,14 @@
 """One pinned table, by row number: whole columns from memory, or a few rows from the store.
 
-The number of a row is its place in a scan of the pinned version, which Lance calls `_rowoffset`.
+The number of a row is its place in a scan of the pinned version, which Lance calls `_rowoffset`. A column that was in
+memory for another version is carried over from it, and only rows that are new are read.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,7 @@ from omnigraph.store.arrow_columns import one_array
 from omnigraph.store.counting import count
 from omnigraph.store.filters import All, Compare, OneOf, one_of, render
 from omnigraph.store.lance_errors import lance_errors
+from omnigraph.store.row_moves import row_moves, same_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from omnigraph.manifest.snapshot import TableEntry
     from omnigraph.read.cache import ReadCache
     from omnigraph.store.filters import Filter
+    from omnigraph.store.row_moves import RowMoves
     from omnigraph.store.tables import Pin, Table, TableStore
 
     Column = pa.Array[Any]
@@ -58,6 +61,13 @@ class Window:
         if not bool((self.numbers[places] == rows).all()):
             return None
         return {name: _take(self.columns[name], places, len(self.numbers)) for name in names}
+
+
+class State(NamedTuple):
+    """A state of a table of which something is in memory."""
+
+    identity: tuple[Pin, int]
+    table: Table
 
 
 @dataclass(frozen=True)
@@ -145,13 +155,53 @@ class TableRows:
         missing = [name for name in dict.fromkeys(names) if self._at_hand(name) is None]
         if not missing:
             return
-        for name, column in self._read(missing).items():
+        found = self._carried(missing)
+        for name, column in {**found, **self._read([each for each in missing if each not in found])}.items():
             self.cache.keep(("column", (self.identity, name)), column, _bytes(column))
+            self.cache.set_latest(("column", self.entry.path, name), self.state)
             self._held[name] = column
 
-    def _read(self, names: Sequence[str]) -> dict[str, Column]:
-        read = self.table.read(list(names))
+    def _read(self, names: Sequence[str], pieces: Sequence[int] | None = None) -> dict[str, Column]:
+        if not names:
+            return {}
+        read = self.table.read(list(names), fragments=pieces)
         return {name: one_array(read.column(name)) for name in names}
+
+    # -- from one state to the next ------------------------------------------------------------------------------------
+
+    @cached_property
+    def state(self) -> State:
+        """The state that this is."""
+        return State(self.identity, self.table)
+
+    def moves_from(self, earlier: State) -> RowMoves | None:
+        """How this state is made from another; None when it is not worth it."""
+        key = earlier.identity, self.identity
+        return self.cache.get("moves", key, lambda: (self._moves_from(earlier.table),), _size_of_moves)[0]
+
+    def _moves_from(self, earlier: Table) -> RowMoves | None:
+        moves = row_moves(self.store, earlier, self.table)
+        return moves if moves is not None and moves.later_rows == self.size else None
+
+    def column_of(self, earlier: State, name: str) -> Column | None:
+        """The column of this name in another state, if it is in memory and the same one."""
+        found = cast("Column | None", self.cache.find(("column", (earlier.identity, name))))
+        return found if found is not None and same_column(earlier.table, self.table, name) else None
+
+    def _carried(self, names: Sequence[str]) -> dict[str, Column]:
+        """Those of some columns that were in memory for another state, made from them."""
+        by_state: dict[State, dict[str, Column]] = {}
+        for name in names:
+            earlier = cast("State | None", self.cache.latest(("column", self.entry.path, name)))
+            if earlier is not None and (known := self.column_of(earlier, name)) is not None:
+                by_state.setdefault(earlier, {})[name] = known
+        found = {}
+        for earlier, known_columns in by_state.items():
+            moves = self.moves_from(earlier)
+            if moves is not None:
+                new = self._read([*known_columns], moves.pieces)
+                found.update({name: moves.carry(known, new[name]) for name, known in known_columns.items()})
+        return found
 
     def _take_rows(self, names: Sequence[str], rows: Numbers) -> dict[str, Column]:
         count("table_scans", self.entry.path)
@@ -246,3 +296,7 @@ def _no_columns(length: int) -> pa.Table:
 
 def _bytes(column: Column) -> int:
     return int(column.nbytes)
+
+
+def _size_of_moves(moves: tuple[RowMoves | None]) -> int:
+    return 64 + (0 if moves[0] is None else 128 * len(moves[0].stretches))

@@ -88,18 +88,45 @@ class Adjacency:
         """Whether each start has the end of the same place among its neighbours."""
         found = np.zeros(len(starts), np.bool_)
         valid = (starts >= 0) & (ends >= 0)
-        low, high = self.offsets[starts[valid]].copy(), self.offsets[starts[valid] + 1]
-        wanted, top = ends[valid], high.copy()
+        wanted, high = ends[valid], self.offsets[starts[valid] + 1]
+        low = self._places(starts[valid], wanted)
+        hit: NDArray[np.bool_] = low < high
+        hit[hit] = self.ends[low[hit]] == wanted[hit]
+        found[valid] = hit
+        return found
+
+    def _places(self, starts: Numbers, wanted: Numbers) -> Numbers:
+        """Where the first neighbour of each start is that is not below the wanted one."""
+        low, top = self.offsets[starts].copy(), self.offsets[starts + 1].copy()
         while (open_ := low < top).any():
             middle = (low + top) // 2
             below = np.zeros(len(low), np.bool_)
             below[open_] = self.ends[middle[open_]] < wanted[open_]
             low = np.where(open_ & below, middle + 1, low)
             top = np.where(open_ & ~below, middle, top)
-        hit: NDArray[np.bool_] = low < high
-        hit[hit] = self.ends[low[hit]] == wanted[hit]
-        found[valid] = hit
-        return found
+        return low
+
+    def with_more(self, starts: NDArray[Any], ends: NDArray[Any], edges: Numbers | None, size: int) -> Adjacency:
+        """The same with a few more steps, of edges whose rows come after all others, and for more rows."""
+        grown = np.concatenate([self.offsets, np.full(size - self.size, self.offsets[-1], np.int64)])
+        whole = Adjacency(grown, self.ends, self.edges)
+        if edges is None:
+            starts, ends = _different(starts, ends)
+            new = ~whole.connects(starts, ends)
+            starts, ends = starts[new], ends[new]
+        else:
+            order = np.lexsort((edges, ends, starts))
+            starts, ends, edges = starts[order], ends[order], edges[order]
+        if not len(starts):
+            return whole
+        # Behind those that have the same end: their edges come first.
+        places = whole._places(starts, ends + 1)
+        added = np.concatenate([[0], np.cumsum(np.bincount(starts, minlength=size))])
+        return Adjacency(
+            grown + added,
+            np.insert(self.ends, places, ends),
+            None if self.edges is None or edges is None else np.insert(self.edges, places, edges),
+        )
 
 
 def ragged(starts: Numbers, counts: Numbers) -> Numbers:
@@ -110,3 +137,9 @@ def ragged(starts: Numbers, counts: Numbers) -> Numbers:
     before = np.cumsum(counts) - counts
     places: Numbers = np.arange(total, dtype=np.int64) + np.repeat(starts - before, counts)
     return places
+
+
+def _different(starts: NDArray[Any], ends: NDArray[Any]) -> tuple[Numbers, Numbers]:
+    """Each pair once, in order."""
+    once = np.unique(np.stack([starts, ends]).astype(np.int64), axis=1)
+    return once[0], once[1]

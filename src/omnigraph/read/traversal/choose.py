@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from omnigraph.store.tables import Table
 
 Mode = Literal["indexed", "csr"]
-# Building adjacency reads every edge and sorts it.
+# Building adjacency reads every edge and sorts it; carrying it over from another version only copies it.
 _BUILD_COST = 1.5
+CARRY_COST = 0.1
 # So few edges are in memory sooner than an index has answered once.
 _SMALL = 20_000
 
@@ -35,17 +36,18 @@ def choose_mode(
     is_built: bool,
     is_covered: Callable[[], bool],
     is_popular: Callable[[], bool] = lambda: False,
+    can_carry: Callable[[], bool] = lambda: False,
 ) -> Mode:
     """The mode for one walk.
 
-    `is_covered` opens the edge table, and `is_popular` counts how often it is asked, so both are called only when the
-    answer can matter. Edges that are looked up again and again are worth having in memory.
+    `is_covered` and `can_carry` open the edge table, and `is_popular` counts how often it is asked, so they are called
+    only when the answer can matter. Edges that are looked up again and again are worth having in memory.
     """
     if options.traversal != "auto":
         return options.traversal
     if is_built or walk.edges <= _SMALL or walk.frontier > options.indexed_frontier or walk.hops > options.indexed_hops:
         return "csr"
-    built = _BUILD_COST * walk.edges
+    built = (CARRY_COST if can_carry() else _BUILD_COST) * walk.edges
     if walk.hops * walk.frontier * (walk.edges / max(walk.nodes, 1)) >= built:
         return "csr"
     if not is_covered() and walk.hops * walk.edges >= built:

@@ -45,23 +45,36 @@ class Ends:
         """The memory that it holds."""
         return int(self.sources.nbytes + self.targets.nbytes + (0 if self.edges is None else self.edges.nbytes))
 
+    def since(self, edge: int) -> Ends:
+        """Of the edges from this row on; none must have been left out."""
+        numbers = np.arange(edge, len(self.sources), dtype=np.int64)
+        return Ends(self.sources[edge:], self.targets[edge:], numbers, self.source_size, self.target_size)
+
     def adjacency(self, direction: str, *, distinct: bool) -> Adjacency:
         """The neighbours in one direction: out from sources, in from targets, or both."""
-        if direction == "out":
-            return _grouped(self.sources, self.targets, self._edges(distinct), self.source_size, self.target_size)
-        if direction == "in":
-            return _grouped(self.targets, self.sources, self._edges(distinct), self.target_size, self.source_size)
-        proper = self.sources != self.targets
-        starts = np.concatenate([self.sources, self.targets[proper]])
-        ends = np.concatenate([self.targets, self.sources[proper]])
-        edges = self._edges(distinct)
-        twice = None if edges is None else np.concatenate([edges, edges[proper]])
-        return _grouped(starts, ends, twice, self.source_size, self.target_size)
+        starts, ends, edges = pairs(self, direction, numbered=not distinct)
+        sizes = (self.target_size, self.source_size) if direction == "in" else (self.source_size, self.target_size)
+        return _grouped(starts, ends, edges, *sizes)
 
-    def _edges(self, distinct: bool) -> Numbers | None:
-        if distinct:
-            return None
-        return np.arange(len(self.sources), dtype=np.int64) if self.edges is None else self.edges
+
+Pairs = tuple["NDArray[np.int32]", "NDArray[np.int32]", "Numbers | None"]
+
+
+def pairs(ends: Ends, direction: str, *, numbered: bool = True) -> Pairs:
+    """The start, the end and the edge of every step that can be taken in a direction."""
+    edges = None
+    if numbered:
+        edges = np.arange(len(ends.sources), dtype=np.int64) if ends.edges is None else ends.edges
+    if direction == "out":
+        return ends.sources, ends.targets, edges
+    if direction == "in":
+        return ends.targets, ends.sources, edges
+    proper = ends.sources != ends.targets
+    return (
+        np.concatenate([ends.sources, ends.targets[proper]]),
+        np.concatenate([ends.targets, ends.sources[proper]]),
+        None if edges is None else np.concatenate([edges, edges[proper]]),
+    )
 
 
 def read_ends(edges: TableRows, sources: TableRows, targets: TableRows) -> Ends:
@@ -69,14 +82,20 @@ def read_ends(edges: TableRows, sources: TableRows, targets: TableRows) -> Ends:
     table = edges.table
     batches = list(table.scan(["src", "dst"], batch_size=_BATCH_ROWS))
     columns = pa.Table.from_batches(batches, schema=table.schema_of(["src", "dst"]))
-    src, dst = _looked_up((columns.column("src"), sources.column("id")), (columns.column("dst"), targets.column("id")))
+    src, dst = looked_up((columns.column("src"), sources.column("id")), (columns.column("dst"), targets.column("id")))
+    return whole_ends(src, dst, sources.size, targets.size)
+
+
+def whole_ends(src: NDArray[np.int32], dst: NDArray[np.int32], source_size: int, target_size: int) -> Ends:
+    """Without the edges that lack a node at an end."""
     whole = (src >= 0) & (dst >= 0)
     if whole.all():
-        return Ends(src, dst, None, sources.size, targets.size)
-    return Ends(src[whole], dst[whole], np.flatnonzero(whole), sources.size, targets.size)
+        return Ends(src, dst, None, source_size, target_size)
+    return Ends(src[whole], dst[whole], np.flatnonzero(whole), source_size, target_size)
 
 
-def _looked_up(*asked: tuple[pa.ChunkedArray[Any], pa.Array[Any]]) -> list[NDArray[np.int32]]:
+def looked_up(*asked: tuple[pa.ChunkedArray[Any], pa.Array[Any]]) -> list[NDArray[np.int32]]:
+    """The places of ids among those of a table, for both ends at once."""
     if len(asked[0][0]) < _WORTH_A_THREAD:
         return [id_places(*each) for each in asked]
     with ThreadPoolExecutor(len(asked)) as pool:

@@ -1,0 +1,158 @@
+"""An edge table and the node tables at its ends, and the adjacency that is kept of them.
+
+Adjacency belongs to the versions of all three. When one of them has moved, what was kept of the versions before is
+carried over: rows that stayed keep their neighbours under new numbers, and only edges that are new are looked up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from omnigraph.read.execute.id_places import id_places
+from omnigraph.read.traversal.edge_ends import looked_up, pairs, read_ends, whole_ends
+from omnigraph.store.row_moves import GONE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from omnigraph.read.cache import ReadCache
+    from omnigraph.read.execute.table_rows import State, TableRows
+    from omnigraph.read.traversal.adjacency import Adjacency
+    from omnigraph.read.traversal.edge_ends import Ends
+    from omnigraph.store.row_moves import RowMoves
+
+    Three = tuple[State, State, State]
+    Moves = tuple[RowMoves, RowMoves, RowMoves]
+
+
+@dataclass(frozen=True)
+class EdgeTables:
+    """The edges, and the nodes that they come from and go to."""
+
+    edges: TableRows
+    sources: TableRows
+    targets: TableRows
+    cache: ReadCache
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Which states of which tables these are."""
+        return self.edges.identity, self.sources.identity, self.targets.identity
+
+    def key(self, direction: str, *, distinct: bool) -> tuple[object, ...]:
+        """What adjacency is kept under."""
+        return *self.identity, direction, distinct
+
+    def built(self, direction: str, *, distinct: bool) -> Adjacency | None:
+        """Adjacency, if it is in memory."""
+        return cast("Adjacency | None", self.cache.find(("adjacency", self.key(direction, distinct=distinct))))
+
+    def adjacency(self, direction: str, *, distinct: bool) -> Adjacency:
+        """All neighbours in a direction, built once for the versions of the three tables."""
+        found = self.built(direction, distinct=distinct)
+        if found is None:
+            found = self.cache.get(
+                "adjacency",
+                self.key(direction, distinct=distinct),
+                lambda: (
+                    self._carried(direction, distinct=distinct) or self.ends().adjacency(direction, distinct=distinct)
+                ),
+                lambda made: made.nbytes,
+            )
+            self.cache.set_latest(("adjacency", *self._paths, direction, distinct), self._states)
+        return found
+
+    def can_carry(self, direction: str, *, distinct: bool) -> bool:
+        """Whether adjacency of other versions is in memory to which only few edges have to be added."""
+        return self._kept(direction, distinct=distinct) is not None
+
+    def ends(self) -> Ends:
+        """The rows at both ends of every edge."""
+        found = cast("Ends | None", self.cache.find(("ends", self.identity)))
+        if found is None:
+            found = self.cache.get(
+                "ends",
+                self.identity,
+                lambda: self._carried_ends() or read_ends(self.edges, self.sources, self.targets),
+                lambda made: made.nbytes,
+            )
+            self.cache.set_latest(("ends", *self._paths), self._states)
+        return found
+
+    @property
+    def _paths(self) -> tuple[str, str, str]:
+        return self.edges.entry.path, self.sources.entry.path, self.targets.entry.path
+
+    @property
+    def _states(self) -> Three:
+        return self.edges.state, self.sources.state, self.targets.state
+
+    def _moves(self, earlier: Three) -> Moves | None:
+        edges, sources, targets = earlier
+        found = self.edges.moves_from(edges), self.sources.moves_from(sources), self.targets.moves_from(targets)
+        return None if any(each is None for each in found) else cast("Moves", found)
+
+    def _kept(self, direction: str, *, distinct: bool) -> tuple[Adjacency, Moves] | None:
+        """Adjacency of other versions in which every row had the number that it has now."""
+        earlier = cast("Three | None", self.cache.latest(("adjacency", *self._paths, direction, distinct)))
+        if earlier is None:
+            return None
+        known = self.cache.find(("adjacency", (*(each.identity for each in earlier), direction, distinct)))
+        moves = self._moves(earlier) if known is not None else None
+        if moves is None or not all(each.only_adds for each in moves):
+            return None
+        return cast("Adjacency", known), moves
+
+    def _carried(self, direction: str, *, distinct: bool) -> Adjacency | None:
+        kept = self._kept(direction, distinct=distinct)
+        if kept is None:
+            return None
+        (known, moves), ends = kept, self.ends()
+        if ends.edges is not None:
+            return None
+        starts, others, edges = pairs(ends.since(moves[0].earlier_rows), direction)
+        size = self.targets.size if direction == "in" else self.sources.size
+        return known.with_more(starts, others, None if distinct else edges, size)
+
+    def _carried_ends(self) -> Ends | None:
+        earlier = cast("Three | None", self.cache.latest(("ends", *self._paths)))
+        if earlier is None:
+            return None
+        known = cast("Ends | None", self.cache.find(("ends", tuple(each.identity for each in earlier))))
+        moves = None if known is None or known.edges is not None else self._moves(earlier)
+        if known is None or moves is None:
+            return None
+        # They are at hand for the next state, too.
+        source_ids, target_ids = self.sources.column("id"), self.targets.column("id")
+        sources = _renumbered(known.sources, self.sources, earlier[1], moves[1])
+        targets = _renumbered(known.targets, self.targets, earlier[2], moves[2])
+        if sources is None or targets is None:
+            return None
+        if moves[0].is_same:
+            return whole_ends(sources, targets, self.sources.size, self.targets.size)
+        new = self.edges.table.read(["src", "dst"], fragments=moves[0].pieces)
+        src, dst = looked_up((new.column("src"), source_ids), (new.column("dst"), target_ids))
+        return whole_ends(
+            moves[0].carry_numbers(sources, src),
+            moves[0].carry_numbers(targets, dst),
+            self.sources.size,
+            self.targets.size,
+        )
+
+
+def _renumbered(nodes: NDArray[np.int32], rows: TableRows, earlier: State, moves: RowMoves) -> NDArray[np.int32] | None:
+    """Nodes of another state by the numbers that they have in this one; None when their ids are no longer at hand."""
+    if moves.only_adds:
+        return nodes
+    numbers = moves.later_numbers()
+    gone = np.flatnonzero(numbers == GONE)
+    if len(gone):
+        # A node that was changed is a new row, under the same id.
+        ids = rows.column_of(earlier, "id")
+        if ids is None:
+            return None
+        numbers[gone] = id_places(ids.take(gone), rows.column("id"))
+    return numbers.astype(np.int32)[nodes]
