@@ -13,6 +13,8 @@ from omnigraph.read.cache import ReadCache
 from omnigraph.read.execute.table_rows import TableRows
 from omnigraph.read.traversal.edge_tables import EdgeTables
 from omnigraph.store.row_moves import NEW, RowMoves, Stretch
+from read.conftest import SOCIAL, edge, person
+from read.graphs import make_graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -198,6 +200,21 @@ def test_after_more_and_more_edges_between_the_same_few(graph: og.Graph) -> None
 @pytest.mark.parametrize("seed", range(100, 120))
 def test_after_very_many_changes(graph: og.Graph, seed: int) -> None:
     _after_many_changes(graph, seed, 40)
+
+
+@pytest.mark.parametrize("traversal", ["csr", "indexed"])
+def test_an_edge_whose_node_comes_later_is_found(tmp_path: Path, traversal: str) -> None:
+    people = [person(f"p{number}", 1) for number in range(20)]
+    knows = [*(edge(f"p{number}", "p1") for number in range(20)), edge("p2", "late")]
+    early = make_graph(tmp_path, SOCIAL, {"Person": people, "Knows": knows})
+    ask = 'match { $a: Person { name: "p2" } $a knows $b } return { $b.name } order { $b.name }'
+    assert early.rows(ask, traversal=traversal) == [("p1",)]
+    late = early.append("node:Person", [{"id": "late", **person("late", 1)}])
+    assert late.rows(ask, traversal=traversal) == [("late",), ("p1",)]
+    again = late.append("edge:Knows", [{"id": "more", **edge("p2", "p3")}])
+    assert again.rows(ask, traversal=traversal) == [("late",), ("p1",), ("p3",)]
+    gone = again.delete("node:Person", ["p1"])
+    assert gone.rows(ask, traversal=traversal) == [("late",), ("p3",)]
 
 
 def _moves(graph: og.Graph, key: str, change: str) -> RowMoves | None:

@@ -62,8 +62,14 @@ class EdgeTables:
                 ),
                 lambda made: made.nbytes,
             )
-            self.cache.set_latest(("adjacency", *self._paths, direction, distinct), self._states)
+            if self._is_whole():
+                self.cache.set_latest(("adjacency", *self._paths, direction, distinct), self._states)
         return found
+
+    def _is_whole(self) -> bool:
+        """Whether no edge was left out: one whose node comes later would be missed by what is carried over."""
+        ends = cast("Ends | None", self.cache.find(("ends", self.identity)))
+        return ends is not None and ends.edges is None
 
     def can_carry(self, direction: str, *, distinct: bool) -> bool:
         """Whether adjacency of other versions is in memory to which only few edges have to be added."""
