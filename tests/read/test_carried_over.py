@@ -299,3 +299,29 @@ def test_only_new_edges_are_read_and_looked_up(graph: og.Graph, monkeypatch: pyt
     assert three.can_carry("out", distinct=True)
     assert three.adjacency("out", distinct=True).degrees.sum() > 0
     assert sum(read) == 1
+
+
+def test_of_one_thing_a_few_versions_are_kept_and_the_one_used_last_is_the_latest() -> None:
+    cache = ReadCache(limit=100)
+    for version in range(3):
+        cache.keep(version, f"value {version}", 10)
+        cache.add_version("thing", version, f"state {version}")
+    assert cache.find(0) == "value 0"
+    assert cache.latest("thing") == "state 0"
+    cache.keep(3, "value 3", 10)
+    cache.add_version("thing", 3, "state 3")
+    assert cache.latest("thing") == "state 3"
+    assert [cache.find(version) is not None for version in range(4)] == [True, False, True, True]
+    assert cache.size == 30
+
+
+def test_what_is_not_kept_is_no_version() -> None:
+    cache = ReadCache(limit=100)
+    cache.keep("large", "value", 1_000)
+    cache.add_version("thing", "large", "state")
+    assert cache.latest("thing") is None
+    cache.keep("small", "value", 60)
+    cache.add_version("thing", "small", "state")
+    cache.keep("another", "value", 60)
+    assert cache.latest("thing") is None
+    assert cache.latest("nothing") is None

@@ -1,7 +1,8 @@
 """What reads keep in memory between them: columns, adjacency and text indexes of pinned tables.
 
 A pinned version of one table never changes, so nothing here is ever stale. What was not used for longest goes first.
-The next version is mostly the same: of which one something was kept last is remembered, to make the next from it.
+The next version is mostly the same, and is made from the one used last. Of one thing a few versions are kept, not all
+that fit: what is made next finds memory that is in use already, and new memory takes longer to get than to fill.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -22,10 +24,20 @@ DEFAULT_BYTES = 2 * 1024**3
 # One lookup takes about as long as reading and sorting so many rows.
 ROWS_PER_LOOKUP = 30_000
 _REMEMBERED = 10_000
-# Each of them holds a table open.
-_STATES = 1_000
+# Of how many things versions are told apart; each of those holds a table open.
+_FAMILIES = 1_000
+_VERSIONS = 3
 # As many as an open graph keeps of its checked queries.
 _NUMBERED = 256
+
+
+@dataclass(slots=True)
+class _Entry:
+    """Something kept, how large it is, and when it was used last."""
+
+    value: Any
+    size: int
+    used: int
 
 
 class ReadCache:
@@ -36,8 +48,9 @@ class ReadCache:
         self.size = 0
         self.builds: dict[str, int] = {}
         self._asked: OrderedDict[Hashable, int] = OrderedDict()
-        self._kept: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
-        self._latest: OrderedDict[Hashable, object] = OrderedDict()
+        self._kept: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._families: OrderedDict[Hashable, dict[Hashable, object]] = OrderedDict()
+        self._uses = itertools.count()
         self._numbers: OrderedDict[int, tuple[object, int]] = OrderedDict()
         self._counter = itertools.count()
         self._lock = threading.Lock()
@@ -58,10 +71,12 @@ class ReadCache:
     def find(self, key: Hashable) -> object | None:
         """The value, if it is there."""
         with self._lock:
-            if key not in self._kept:
+            found = self._kept.get(key)
+            if found is None:
                 return None
             self._kept.move_to_end(key)
-            return cast("object", self._kept[key][0])
+            found.used = next(self._uses)
+            return cast("object", found.value)
 
     def get(self, kind: str, key: Hashable, build: Callable[[], Kept], size: Callable[[Kept], int]) -> Kept:
         """The value of a key, built when it is not there. `kind` only names what is counted in `builds`."""
@@ -80,23 +95,32 @@ class ReadCache:
             return
         with self._lock:
             self._drop(key)
-            self._kept[key] = (value, size)
+            self._kept[key] = _Entry(value, size, next(self._uses))
             self.size += size
             while self.size > self.limit:
                 self._drop(next(iter(self._kept)))
 
-    def latest(self, key: Hashable) -> object | None:
-        """From which state of its tables something was last kept."""
+    def add_version(self, family: Hashable, key: Hashable, state: object) -> None:
+        """Say that what is kept under a key is one version of something, and of which state of its tables."""
         with self._lock:
-            return self._latest.get(key)
+            if key not in self._kept:
+                return
+            versions = {each: of for each, of in self._families.get(family, {}).items() if each in self._kept}
+            versions[key] = state
+            if len(versions) > _VERSIONS:
+                oldest = min(versions, key=lambda each: self._kept[each].used)
+                self._drop(oldest)
+                del versions[oldest]
+            self._families[family] = versions
+            self._families.move_to_end(family)
+            if len(self._families) > _FAMILIES:
+                self._families.popitem(last=False)
 
-    def set_latest(self, key: Hashable, state: object) -> None:
-        """Remember a state."""
+    def latest(self, family: Hashable) -> object | None:
+        """The state of the version that was used last."""
         with self._lock:
-            self._latest[key] = state
-            self._latest.move_to_end(key)
-            if len(self._latest) > _STATES:
-                self._latest.popitem(last=False)
+            kept = [each for each in self._families.get(family, {}) if each in self._kept]
+            return self._families[family][max(kept, key=lambda each: self._kept[each].used)] if kept else None
 
     def is_worth_keeping(self, key: Hashable, *, rows: int, size: int) -> bool:
         """Whether lookups in a table of so many rows have by now cost as much as reading it whole.
@@ -113,12 +137,12 @@ class ReadCache:
         """Forget everything."""
         with self._lock:
             self._kept.clear()
-            self._latest.clear()
+            self._families.clear()
             self.size = 0
 
     def _drop(self, key: Hashable) -> None:
         if key in self._kept:
-            self.size -= self._kept.pop(key)[1]
+            self.size -= self._kept.pop(key).size
 
 
 _caches: WeakKeyDictionary[TableStore, ReadCache] = WeakKeyDictionary()

@@ -157,8 +157,9 @@ class TableRows:
             return
         found = self._carried(missing)
         for name, column in {**found, **self._read([each for each in missing if each not in found])}.items():
-            self.cache.keep(("column", (self.identity, name)), column, _bytes(column))
-            self.cache.set_latest(("column", self.entry.path, name), self.state)
+            key = "column", (self.identity, name)
+            self.cache.keep(key, column, _bytes(column))
+            self.cache.add_version(("column", self.entry.path, name), key, self.state)
             self._held[name] = column
 
     def _read(self, names: Sequence[str], pieces: Sequence[int] | None = None) -> dict[str, Column]:

@@ -52,18 +52,19 @@ class EdgeTables:
 
     def adjacency(self, direction: str, *, distinct: bool) -> Adjacency:
         """All neighbours in a direction, built once for the versions of the three tables."""
-        found = self.built(direction, distinct=distinct)
+        found, key = self.built(direction, distinct=distinct), self.key(direction, distinct=distinct)
         if found is None:
             found = self.cache.get(
                 "adjacency",
-                self.key(direction, distinct=distinct),
+                key,
                 lambda: (
                     self._carried(direction, distinct=distinct) or self.ends().adjacency(direction, distinct=distinct)
                 ),
                 lambda made: made.nbytes,
             )
             if self._is_whole():
-                self.cache.set_latest(("adjacency", *self._paths, direction, distinct), self._states)
+                family = "adjacency", *self._paths, direction, distinct
+                self.cache.add_version(family, ("adjacency", key), self._states)
         return found
 
     def _is_whole(self) -> bool:
@@ -85,7 +86,7 @@ class EdgeTables:
                 lambda: self._carried_ends() or read_ends(self.edges, self.sources, self.targets),
                 lambda made: made.nbytes,
             )
-            self.cache.set_latest(("ends", *self._paths), self._states)
+            self.cache.add_version(("ends", *self._paths), ("ends", self.identity), self._states)
         return found
 
     @property
