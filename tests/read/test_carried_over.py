@@ -11,6 +11,7 @@ import pytest
 import omnigraph as og
 from omnigraph.read.cache import ReadCache
 from omnigraph.read.execute.table_rows import TableRows
+from omnigraph.read.traversal.edge_ends import Ends
 from omnigraph.read.traversal.edge_tables import EdgeTables
 from omnigraph.store.row_moves import NEW, RowMoves, Stretch
 from read.conftest import SOCIAL, edge, person
@@ -299,6 +300,24 @@ def test_only_new_edges_are_read_and_looked_up(graph: og.Graph, monkeypatch: pyt
     assert three.can_carry("out", distinct=True)
     assert three.adjacency("out", distinct=True).degrees.sum() > 0
     assert sum(read) == 1
+
+
+@pytest.mark.parametrize("direction", ["out", "in", "both"])
+@pytest.mark.parametrize("distinct", [True, False])
+def test_nodes_that_were_changed_keep_their_neighbours_without_sorting_all(
+    graph: og.Graph, direction: str, distinct: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = Reader(graph)
+    reader.edges(graph.snapshot(), "Knows").adjacency(direction, distinct=distinct)
+    for number, name in enumerate(("p3", "p7", "p3", "p119")):
+        insert = f'insert Person {{ name: "x{number}" }} insert Knows {{ from: "{name}", to: "x{number}" }}'
+        graph.mutate(f'query q() {{ update Person set {{ age: 99 }} where name = "{name}" {insert} }}')
+        wanted = reader.edges(graph.snapshot(), "Knows", ReadCache()).adjacency(direction, distinct=distinct)
+        with monkeypatch.context() as patch:
+            patch.delattr(Ends, "adjacency")
+            found = reader.edges(graph.snapshot(), "Knows").adjacency(direction, distinct=distinct)
+        for part in ("offsets", "ends", "edges"):
+            assert _same(getattr(found, part), getattr(wanted, part)), part
 
 
 def test_of_one_thing_a_few_versions_are_kept_and_the_one_used_last_is_the_latest() -> None:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from omnigraph.read.execute.table_rows import Numbers
 
+# Above one neighbour of so many that is out of order, all are sorted.
+_SHUFFLED = 4
+
 
 @dataclass(frozen=True)
 class Neighbourhood:
@@ -30,6 +33,19 @@ class Neighbourhood:
     def owners(self) -> Numbers:
         """For each neighbour, which of the rows asked for it belongs to."""
         return np.repeat(np.arange(len(self.counts), dtype=np.int64), self.counts)
+
+
+@dataclass(frozen=True)
+class Renumbering:
+    """What became of the rows of a table: for each its number now, or -1, and whether it left its place among them.
+
+    `runs` are those that are still there, in the order that they have now, as spans of their old numbers.
+    """
+
+    numbers: NDArray[np.int32]
+    is_moved: NDArray[np.bool_]
+    runs: list[tuple[int, int]]
+    size: int
 
 
 @dataclass(frozen=True)
@@ -105,6 +121,33 @@ class Adjacency:
             low = np.where(open_ & below, middle + 1, low)
             top = np.where(open_ & ~below, middle, top)
         return low
+
+    def renumbered(self, starts: Renumbering, ends: Renumbering) -> Adjacency | None:
+        """The same under other numbers of rows; None when sorting everything takes no longer.
+
+        Rows that stay in order among each other are copied as they are, stretch by stretch. Only the neighbours of rows
+        that have one out of order are sorted again.
+        """
+        there = starts.numbers >= 0
+        if self.degrees[~there].any():
+            return None
+        degrees = np.zeros(starts.size, np.int64)
+        degrees[starts.numbers[there]] = self.degrees[there]
+        offsets = np.concatenate([[0], np.cumsum(degrees)])
+        spans = [slice(int(self.offsets[first]), int(self.offsets[last])) for first, last in starts.runs]
+        copied = np.concatenate([self.ends[each] for each in spans])
+        touched = np.unique(np.searchsorted(offsets, np.flatnonzero(ends.is_moved[copied]), side="right") - 1)
+        places = ragged(offsets[touched], degrees[touched])
+        renamed = ends.numbers[copied]
+        if len(places) * _SHUFFLED > len(copied) or renamed.min(initial=0) < 0:
+            return None
+        edges = None if self.edges is None else np.concatenate([self.edges[each] for each in spans])
+        owners = np.repeat(touched, degrees[touched])
+        order = np.lexsort((renamed[places], owners) if edges is None else (edges[places], renamed[places], owners))
+        renamed[places] = renamed[places][order]
+        if edges is not None:
+            edges[places] = edges[places][order]
+        return Adjacency(offsets, renamed, edges)
 
     def with_more(self, starts: NDArray[Any], ends: NDArray[Any], edges: Numbers | None, size: int) -> Adjacency:
         """The same with a few more steps, of edges whose rows come after all others, and for more rows."""

@@ -12,20 +12,22 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from omnigraph.read.execute.id_places import id_places
+from omnigraph.read.traversal.adjacency import Renumbering
 from omnigraph.read.traversal.edge_ends import looked_up, pairs, read_ends, whole_ends
-from omnigraph.store.row_moves import GONE
+from omnigraph.store.row_moves import GONE, NEW
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from omnigraph.read.cache import ReadCache
-    from omnigraph.read.execute.table_rows import State, TableRows
+    from omnigraph.read.execute.table_rows import Numbers, State, TableRows
     from omnigraph.read.traversal.adjacency import Adjacency
     from omnigraph.read.traversal.edge_ends import Ends
     from omnigraph.store.row_moves import RowMoves
 
     Three = tuple[State, State, State]
     Moves = tuple[RowMoves, RowMoves, RowMoves]
+
+# Copying so many spans one by one takes longer than sorting.
+_MANY_RUNS = 4_000
 
 
 @dataclass(frozen=True)
@@ -102,24 +104,31 @@ class EdgeTables:
         found = self.edges.moves_from(edges), self.sources.moves_from(sources), self.targets.moves_from(targets)
         return None if any(each is None for each in found) else cast("Moves", found)
 
-    def _kept(self, direction: str, *, distinct: bool) -> tuple[Adjacency, Moves] | None:
-        """Adjacency of other versions in which every row had the number that it has now."""
+    def _kept(self, direction: str, *, distinct: bool) -> tuple[Adjacency, Three, Moves] | None:
+        """Adjacency of other versions whose edges are all there, under the numbers that they had."""
         earlier = cast("Three | None", self.cache.latest(("adjacency", *self._paths, direction, distinct)))
         if earlier is None:
             return None
         known = self.cache.find(("adjacency", (*(each.identity for each in earlier), direction, distinct)))
         moves = self._moves(earlier) if known is not None else None
-        if moves is None or not all(each.only_adds for each in moves):
-            return None
-        return cast("Adjacency", known), moves
+        return (cast("Adjacency", known), earlier, moves) if moves is not None and moves[0].only_adds else None
 
     def _carried(self, direction: str, *, distinct: bool) -> Adjacency | None:
         kept = self._kept(direction, distinct=distinct)
         if kept is None:
             return None
-        (known, moves), ends = kept, self.ends()
+        (known, earlier, moves), ends = kept, self.ends()
         if ends.edges is not None:
             return None
+        if not (moves[1].only_adds and moves[2].only_adds):
+            sources = _renumbering(self.sources, earlier[1], moves[1])
+            targets = _renumbering(self.targets, earlier[2], moves[2])
+            if sources is None or targets is None or len(sources.runs) + len(targets.runs) > _MANY_RUNS:
+                return None
+            renumbered = known.renumbered(*((targets, sources) if direction == "in" else (sources, targets)))
+            if renumbered is None:
+                return None
+            known = renumbered
         starts, others, edges = pairs(ends.since(moves[0].earlier_rows), direction)
         size = self.targets.size if direction == "in" else self.sources.size
         return known.with_more(starts, others, None if distinct else edges, size)
@@ -134,10 +143,11 @@ class EdgeTables:
             return None
         # They are at hand for the next state, too.
         source_ids, target_ids = self.sources.column("id"), self.targets.column("id")
-        sources = _renumbered(known.sources, self.sources, earlier[1], moves[1])
-        targets = _renumbered(known.targets, self.targets, earlier[2], moves[2])
-        if sources is None or targets is None:
+        now = _renumbering(self.sources, earlier[1], moves[1]), _renumbering(self.targets, earlier[2], moves[2])
+        if now[0] is None or now[1] is None:
             return None
+        sources = known.sources if moves[1].only_adds else now[0].numbers[known.sources]
+        targets = known.targets if moves[2].only_adds else now[1].numbers[known.targets]
         if moves[0].is_same:
             return whole_ends(sources, targets, self.sources.size, self.targets.size)
         new = self.edges.table.read(["src", "dst"], fragments=moves[0].pieces)
@@ -150,16 +160,28 @@ class EdgeTables:
         )
 
 
-def _renumbered(nodes: NDArray[np.int32], rows: TableRows, earlier: State, moves: RowMoves) -> NDArray[np.int32] | None:
-    """Nodes of another state by the numbers that they have in this one; None when their ids are no longer at hand."""
-    if moves.only_adds:
-        return nodes
+def _renumbering(rows: TableRows, earlier: State, moves: RowMoves) -> Renumbering | None:
+    """What became of the nodes of another state; None when the ids that they had are no longer at hand."""
     numbers = moves.later_numbers()
-    gone = np.flatnonzero(numbers == GONE)
+    is_moved = numbers == GONE
+    gone = np.flatnonzero(is_moved)
     if len(gone):
         # A node that was changed is a new row, under the same id.
         ids = rows.column_of(earlier, "id")
         if ids is None:
             return None
         numbers[gone] = id_places(ids.take(gone), rows.column("id"))
-    return numbers.astype(np.int32)[nodes]
+    return Renumbering(numbers.astype(np.int32), is_moved, _runs(moves, numbers, gone), rows.size)
+
+
+def _runs(moves: RowMoves, numbers: Numbers, gone: Numbers) -> list[tuple[int, int]]:
+    old = {int(numbers[each]): int(each) for each in gone if numbers[each] != GONE}
+    runs: list[tuple[int, int]] = []
+    at = 0
+    for each in moves.stretches:
+        if each.start == NEW:
+            runs += [(old[row], old[row] + 1) for row in range(at, at + each.rows) if row in old]
+        else:
+            runs.append((each.start, each.start + each.rows))
+        at += each.rows
+    return runs
