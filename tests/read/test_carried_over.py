@@ -320,6 +320,25 @@ def test_nodes_that_were_changed_keep_their_neighbours_without_sorting_all(
             assert _same(getattr(found, part), getattr(wanted, part)), part
 
 
+def test_from_and_to_nothing(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "graph.omni", schema=SCHEMA)
+    reader = Reader(graph)
+    reader.check(graph.snapshot())
+    for change in (
+        'insert Person { name: "a" } insert Person { name: "b" } insert Person { name: "c" }',
+        'update Person set { age: 1 } where name = "a"',
+        'insert Knows { from: "a", to: "b" }',
+        'update Person set { age: 2 } where name = "a"',
+        'delete Knows where from = "a"',
+        'insert City { name: "x" } insert LivesIn { from: "a", to: "x" }',
+        'delete City where name = "x"',
+        'delete Person where name != ""',
+        'insert Person { name: "a" } insert Knows { from: "a", to: "a" }',
+    ):
+        graph.mutate(f"query q() {{ {change} }}")
+        reader.check(graph.snapshot())
+
+
 def test_of_one_thing_a_few_versions_are_kept_and_the_one_used_last_is_the_latest() -> None:
     cache = ReadCache(limit=100)
     for version in range(3):

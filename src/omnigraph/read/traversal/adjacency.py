@@ -135,13 +135,15 @@ class Adjacency:
         degrees[starts.numbers[there]] = self.degrees[there]
         offsets = np.concatenate([[0], np.cumsum(degrees)])
         spans = [slice(int(self.offsets[first]), int(self.offsets[last])) for first, last in starts.runs]
-        copied = np.concatenate([self.ends[each] for each in spans])
+        copied = np.concatenate([self.ends[:0], *(self.ends[each] for each in spans)])
         touched = np.unique(np.searchsorted(offsets, np.flatnonzero(ends.is_moved[copied]), side="right") - 1)
         places = ragged(offsets[touched], degrees[touched])
         renamed = ends.numbers[copied]
         if len(places) * _SHUFFLED > len(copied) or renamed.min(initial=0) < 0:
             return None
-        edges = None if self.edges is None else np.concatenate([self.edges[each] for each in spans])
+        edges = None
+        if self.edges is not None:
+            edges = np.concatenate([self.edges[:0], *(self.edges[each] for each in spans)])
         owners = np.repeat(touched, degrees[touched])
         order = np.lexsort((renamed[places], owners) if edges is None else (edges[places], renamed[places], owners))
         renamed[places] = renamed[places][order]
