@@ -113,7 +113,8 @@ def row_moves(tables: TableStore, earlier: Table, later: Table) -> RowMoves | No
 
 def same_column(earlier: Table, later: Table, name: str) -> bool:
     """Whether a name stands for the same column in both states: names can be given again, numbers of fields are not."""
-    return _field(earlier, name) == _field(later, name) is not None
+    number = _field(later, name)
+    return number is not None and number == _field(earlier, name)
 
 
 def _field(table: Table, name: str) -> int | None:

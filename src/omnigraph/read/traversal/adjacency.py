@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from omnigraph.read.execute.table_rows import Numbers
+    from omnigraph.read.traversal.renumbering import Renumbering
 
 # Above one neighbour of so many that is out of order, all are sorted.
 _SHUFFLED = 4
@@ -33,19 +34,6 @@ class Neighbourhood:
     def owners(self) -> Numbers:
         """For each neighbour, which of the rows asked for it belongs to."""
         return np.repeat(np.arange(len(self.counts), dtype=np.int64), self.counts)
-
-
-@dataclass(frozen=True)
-class Renumbering:
-    """What became of the rows of a table: for each its number now, or -1, and whether it left its place among them.
-
-    `runs` are those that are still there, in the order that they have now, as spans of their old numbers.
-    """
-
-    numbers: NDArray[np.int32]
-    is_moved: NDArray[np.bool_]
-    runs: list[tuple[int, int]]
-    size: int
 
 
 @dataclass(frozen=True)
@@ -129,12 +117,12 @@ class Adjacency:
         that have one out of order are sorted again.
         """
         there = starts.numbers >= 0
-        if self.degrees[~there].any():
+        if starts.is_in_shreds or self.degrees[~there].any():
             return None
         degrees = np.zeros(starts.size, np.int64)
         degrees[starts.numbers[there]] = self.degrees[there]
         offsets = np.concatenate([[0], np.cumsum(degrees)])
-        spans = [slice(int(self.offsets[first]), int(self.offsets[last])) for first, last in starts.runs]
+        spans = [slice(int(self.offsets[first]), int(self.offsets[last])) for first, last in starts.spans]
         copied = np.concatenate([self.ends[:0], *(self.ends[each] for each in spans)])
         touched = np.unique(np.searchsorted(offsets, np.flatnonzero(ends.is_moved[copied]), side="right") - 1)
         places = ragged(offsets[touched], degrees[touched])

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Mode = Literal["indexed", "csr"]
 # Building adjacency reads every edge and sorts it; carrying it over from another version only copies it.
 _BUILD_COST = 1.5
-CARRY_COST = 0.1
+_CARRY_COST = 0.1
 # So few edges are in memory sooner than an index has answered once.
 _SMALL = 20_000
 
@@ -47,7 +47,7 @@ def choose_mode(
         return options.traversal
     if is_built or walk.edges <= _SMALL or walk.frontier > options.indexed_frontier or walk.hops > options.indexed_hops:
         return "csr"
-    built = (CARRY_COST if can_carry() else _BUILD_COST) * walk.edges
+    built = (_CARRY_COST if can_carry() else _BUILD_COST) * walk.edges
     if walk.hops * walk.frontier * (walk.edges / max(walk.nodes, 1)) >= built:
         return "csr"
     if not is_covered() and walk.hops * walk.edges >= built:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from omnigraph.read.execute.table_rows import Numbers, TableRows
 
+    Pairs = tuple[NDArray[np.int32], NDArray[np.int32], Numbers | None]
+
 # Few large batches take two thirds of the time of many small ones.
 _BATCH_ROWS = 131_072
 # Below so many edges a second thread costs more than it saves.
@@ -55,9 +57,6 @@ class Ends:
         starts, ends, edges = pairs(self, direction, numbered=not distinct)
         sizes = (self.target_size, self.source_size) if direction == "in" else (self.source_size, self.target_size)
         return _grouped(starts, ends, edges, *sizes)
-
-
-Pairs = tuple["NDArray[np.int32]", "NDArray[np.int32]", "Numbers | None"]
 
 
 def pairs(ends: Ends, direction: str, *, numbered: bool = True) -> Pairs:

@@ -9,25 +9,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-import numpy as np
-
-from omnigraph.read.execute.id_places import id_places
-from omnigraph.read.traversal.adjacency import Renumbering
 from omnigraph.read.traversal.edge_ends import looked_up, pairs, read_ends, whole_ends
-from omnigraph.store.row_moves import GONE, NEW
+from omnigraph.read.traversal.renumbering import renumbering
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from omnigraph.read.cache import ReadCache
-    from omnigraph.read.execute.table_rows import Numbers, State, TableRows
+    from omnigraph.read.execute.table_rows import State, TableRows
     from omnigraph.read.traversal.adjacency import Adjacency
     from omnigraph.read.traversal.edge_ends import Ends
     from omnigraph.store.row_moves import RowMoves
 
     Three = tuple[State, State, State]
     Moves = tuple[RowMoves, RowMoves, RowMoves]
-
-# Copying so many spans one by one takes longer than sorting.
-_MANY_RUNS = 4_000
 
 
 @dataclass(frozen=True)
@@ -121,9 +117,9 @@ class EdgeTables:
         if ends.edges is not None:
             return None
         if not (moves[1].only_adds and moves[2].only_adds):
-            sources = _renumbering(self.sources, earlier[1], moves[1])
-            targets = _renumbering(self.targets, earlier[2], moves[2])
-            if sources is None or targets is None or len(sources.runs) + len(targets.runs) > _MANY_RUNS:
+            sources = renumbering(self.sources, earlier[1], moves[1])
+            targets = renumbering(self.targets, earlier[2], moves[2])
+            if sources is None or targets is None:
                 return None
             renumbered = known.renumbered(*((targets, sources) if direction == "in" else (sources, targets)))
             if renumbered is None:
@@ -143,11 +139,10 @@ class EdgeTables:
             return None
         # They are at hand for the next state, too.
         source_ids, target_ids = self.sources.column("id"), self.targets.column("id")
-        now = _renumbering(self.sources, earlier[1], moves[1]), _renumbering(self.targets, earlier[2], moves[2])
-        if now[0] is None or now[1] is None:
+        sources = _numbers_now(known.sources, self.sources, earlier[1], moves[1])
+        targets = _numbers_now(known.targets, self.targets, earlier[2], moves[2])
+        if sources is None or targets is None:
             return None
-        sources = known.sources if moves[1].only_adds else now[0].numbers[known.sources]
-        targets = known.targets if moves[2].only_adds else now[1].numbers[known.targets]
         if moves[0].is_same:
             return whole_ends(sources, targets, self.sources.size, self.targets.size)
         new = self.edges.table.read(["src", "dst"], fragments=moves[0].pieces)
@@ -160,28 +155,11 @@ class EdgeTables:
         )
 
 
-def _renumbering(rows: TableRows, earlier: State, moves: RowMoves) -> Renumbering | None:
-    """What became of the nodes of another state; None when the ids that they had are no longer at hand."""
-    numbers = moves.later_numbers()
-    is_moved = numbers == GONE
-    gone = np.flatnonzero(is_moved)
-    if len(gone):
-        # A node that was changed is a new row, under the same id.
-        ids = rows.column_of(earlier, "id")
-        if ids is None:
-            return None
-        numbers[gone] = id_places(ids.take(gone), rows.column("id"))
-    return Renumbering(numbers.astype(np.int32), is_moved, _runs(moves, numbers, gone), rows.size)
-
-
-def _runs(moves: RowMoves, numbers: Numbers, gone: Numbers) -> list[tuple[int, int]]:
-    old = {int(numbers[each]): int(each) for each in gone if numbers[each] != GONE}
-    runs: list[tuple[int, int]] = []
-    at = 0
-    for each in moves.stretches:
-        if each.start == NEW:
-            runs += [(old[row], old[row] + 1) for row in range(at, at + each.rows) if row in old]
-        else:
-            runs.append((each.start, each.start + each.rows))
-        at += each.rows
-    return runs
+def _numbers_now(
+    nodes: NDArray[np.int32], rows: TableRows, earlier: State, moves: RowMoves
+) -> NDArray[np.int32] | None:
+    """Nodes of another state by the numbers that they have in this one."""
+    if moves.only_adds:
+        return nodes
+    now = renumbering(rows, earlier, moves)
+    return None if now is None else now.numbers[nodes]
