@@ -33,7 +33,7 @@ from omnigraph.manifest.genesis import Blueprint
 from omnigraph.manifest.graph_manifest import GraphManifest, create_manifest
 from omnigraph.manifest.publisher import NewVersion, PublishRequest
 from omnigraph.store.location import parse_location
-from omnigraph.store.staging import Staged, commit_staged, stage_append, stage_upsert
+from omnigraph.store.staging import Staged, commit_staged, stage_append
 from omnigraph.store.tables import TableStore
 from omnigraph.world import REAL
 from omnigraph.write.commit import Operation, TableWrite, WriteSet, commit
@@ -41,6 +41,7 @@ from omnigraph.write.commit import Operation, TableWrite, WriteSet, commit
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from servers.counting_proxy import CountingProxy
 from servers.seaweed import Seaweed
+from store.joined_changes import stage_upsert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import signal
 import subprocess
 import sys
@@ -158,3 +159,11 @@ def test_a_misspelt_environment_stops_the_process_before_it_begins() -> None:
 
 def test_this_process_is_not_armed() -> None:
     assert failpoints._armed == {}
+
+
+def test_a_process_that_is_stopped_goes_on_where_it_stood() -> None:
+    script = "from omnigraph.failpoints import arm, reach; arm('store.write=stop'); reach('store.write'); print('on')"
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+    assert os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT) is not None
+    process.send_signal(signal.SIGCONT)
+    assert process.communicate(timeout=30)[0] == b"on\n"

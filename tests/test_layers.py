@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import omnigraph as og
 from source import ROOT, modules
 
 HEAVY = {"pyspark", "py4j"}
@@ -72,3 +73,21 @@ def test_no_module_has_a_name_that_says_nothing() -> None:
 
 def test_every_module_says_what_it_is() -> None:
     assert [file for file, tree in modules().items() if not ast.get_docstring(tree)] == []
+
+
+def test_opening_a_graph_loads_nothing_that_writes(tmp_path: Path) -> None:
+    """What is unfinished is looked for at every open; what finishes it, and all that commits, is loaded when needed."""
+    og.init(tmp_path / "graph.omni", schema="node Person { name: String @key }")
+    ask = (
+        "import sys, omnigraph; omnigraph.open(sys.argv[1], read_only=True); "
+        "print(sorted(name for name in sys.modules if name.startswith('omnigraph.write.')))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", ask, str(tmp_path / "graph.omni")], capture_output=True, text=True, check=True
+    )
+    assert ast.literal_eval(found.stdout) == [
+        "omnigraph.write.recovery",
+        "omnigraph.write.recovery.sidecar",
+        "omnigraph.write.ticket_ids",
+        "omnigraph.write.tickets",
+    ]

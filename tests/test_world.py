@@ -8,7 +8,8 @@ import sys
 import threading
 import time
 
-from omnigraph.world import REAL, SeededWorld, World, encode_ulid
+from omnigraph.world import REAL, World, encode_ulid
+from seeded_world import SeededWorld
 from source import modules
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"

@@ -1,6 +1,7 @@
-"""Named places where a test can make a real process die, fail, lose an acknowledgement or wait.
+"""Named places where a test can make a real process die, stop, fail, lose an acknowledgement or wait.
 
     OMNIGRAPH_FAILPOINTS="store.write=kill@3"            die before the third durable step
+    OMNIGRAPH_FAILPOINTS="store.write=stop@3"            stand still there, as under SIGSTOP, until SIGCONT comes
     OMNIGRAPH_FAILPOINTS="table.committed=lost,init.claimed=delay:0.5"
 
 Off unless armed: `reach` then costs one look at an empty dictionary.
@@ -22,6 +23,7 @@ ENVIRONMENT = "OMNIGRAPH_FAILPOINTS"
 # Every name that `reach` is called with, and what has happened when it is reached.
 CATALOGUE = {
     "store.write": "a durable step is about to be taken: a control object, a table commit, a branch",
+    "store.step": "the same, and the lease was looked at for the last time: who sleeps here acts without one",
     "table.committed": "a table's next version is there, and nobody has been told",
     "init.claimed": "the location is claimed, and nothing else is there",
     "init.before_manifest": "everything of a new graph but its manifest is there",
@@ -42,7 +44,7 @@ CATALOGUE = {
     "branch.before_reference": "the branch claim is held, and the branch is about to be made or removed",
 }
 
-Action = Literal["kill", "raise", "lost", "delay"]
+Action = Literal["kill", "stop", "raise", "lost", "delay"]
 _SPECIFICATION = re.compile(
     rf"(?P<name>[a-z_.]+)=(?P<action>{'|'.join(get_args(Action))})"
     r"(:(?P<seconds>[0-9]+(\.[0-9]+)?))?(@(?P<nth>[1-9][0-9]*))?"
@@ -100,6 +102,9 @@ def _act(name: str, point: _Armed) -> None:
         REAL.sleep(point.argument)
         return
     del _armed[name]
+    if point.action == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return
     if point.action == "lost":
         raise InjectedFaultError(f"error sending request: the answer was lost at {name}")
     raise InjectedFaultError(f"injected failure at {name}")

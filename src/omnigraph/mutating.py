@@ -10,8 +10,8 @@ from omnigraph.errors import InvalidInput
 from omnigraph.language.query import bind_params
 from omnigraph.language.query.checked import CheckedMutation
 from omnigraph.manifest.publisher import ANY_HEAD
+from omnigraph.relational.request import RequestValues
 from omnigraph.write.commit import Operation, commit
-from omnigraph.write.mutation.constants import Request
 from omnigraph.write.mutation.mutate import Mutation
 from omnigraph.write.mutation.statements import Affected
 
@@ -64,7 +64,7 @@ def _mutation(queries: KeptQueries, catalog: Catalog, request: MutationRequest, 
     if not isinstance(checked, CheckedMutation):
         raise InvalidInput(f"query {checked.name!r} reads: run it with query().")
     now = dt.datetime.fromtimestamp(world.now_us() // 1_000 / 1_000, dt.UTC)
-    return Mutation(catalog, checked, Request(bind_params(checked, request.params), now), world, Affected())
+    return Mutation(catalog, checked, RequestValues(bind_params(checked, request.params), now), world, Affected())
 
 
 def _commit(manifest: GraphManifest, mutation: Mutation, schema: str | None, request: MutationRequest) -> Mutated:

@@ -13,11 +13,10 @@ from omnigraph.errors import InvalidInput, ObjectNotFound, SchemaChanged, Schema
 from omnigraph.language.schema import catalog_to_ir, check_schema_files, ir_hash, schema_files
 from omnigraph.language.schema.arrow import table_arrow_schemas
 from omnigraph.language.schema.compile import compile_schema
-from omnigraph.language.schema.contract import accepted_catalog
+from omnigraph.language.schema.contract import Accepted, accepted_catalog
 from omnigraph.manifest.genesis import Blueprint
 from omnigraph.manifest.layout import MAIN, SCHEMA_IR, SCHEMA_SOURCE, SCHEMA_STATE
 from omnigraph.manifest.schema_files import kept_text
-from omnigraph.write.schema.apply import Accepted
 from omnigraph.write.tickets import list_sidecars
 
 if TYPE_CHECKING:

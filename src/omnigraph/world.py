@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import random
 import socket
-import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# Seconds that tests add to the wall clock of a process, as if it ran on a machine whose clock is wrong.
+CLOCK_SKEW = "OMNIGRAPH_CLOCK_SKEW_SECONDS"
+
+# Linux has a clock that counts the time of a suspended machine as well; elsewhere the other one must do.
+_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
@@ -28,11 +32,12 @@ class World:
 
     def now_us(self) -> int:
         """Microseconds since the epoch."""
-        return time.time_ns() // 1_000
+        skew = self.environ.get(CLOCK_SKEW)
+        return time.time_ns() // 1_000 + (int(float(skew) * 1_000_000) if skew else 0)
 
     def monotonic(self) -> float:
-        """Seconds on a clock that never goes back; only differences mean anything."""
-        return time.monotonic()
+        """Seconds on a clock that never goes back and runs on while the machine sleeps; only differences count."""
+        return time.clock_gettime(_STEADY)
 
     def random_bits(self, bits: int) -> int:
         """An unpredictable integer of at most `bits` bits."""
@@ -50,10 +55,18 @@ class World:
         """This process, told apart from a later one of the same number."""
         return f"{os.getpid()}:{_started(os.getpid())}"
 
+    def process_number(self) -> int:
+        """The number of this process."""
+        return os.getpid()
+
     def is_running(self, process: str) -> bool:
         """Whether a process of this machine, as `process` named it, still runs."""
         number, _, started = process.partition(":")
-        return number.isdigit() and _is_alive(int(number)) and _started(int(number)) == started
+        return number.isdigit() and self.is_alive(int(number)) and _started(int(number)) == started
+
+    def is_alive(self, number: int) -> bool:
+        """Whether a process of this machine has this number: the one that is meant, or a later one."""
+        return _is_alive(number)
 
     def host(self) -> str:
         """The place where process numbers mean something: a machine since its boot, or a container on it.
@@ -62,31 +75,6 @@ class World:
         """
         boot = _text_of("/proc/sys/kernel/random/boot_id").partition("-")[0]
         return ":".join(filter(None, (socket.gethostname(), boot, _process_space())))
-
-
-@dataclass(frozen=True)
-class SeededWorld(World):
-    """A world that a test can replay: the clock ticks one millisecond per question, randomness comes from a seed."""
-
-    seed: int = 0
-    start_us: int = 1_782_650_000_000_000
-    _ticks: list[int] = field(default_factory=lambda: [0])
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def now_us(self) -> int:
-        """One millisecond later than the last time it was asked."""
-        with self._lock:
-            self._ticks[0] += 1
-            return self.start_us + self._ticks[0] * 1_000
-
-    def random_bits(self, bits: int) -> int:
-        """Bits that depend only on the seed and on how often they were asked for."""
-        with self._lock:
-            self._ticks[0] += 1
-            return random.Random(self.seed * 1_000_003 + self._ticks[0]).getrandbits(bits)  # noqa: S311
-
-    def sleep(self, seconds: float) -> None:
-        """Return at once."""
 
 
 def _is_alive(pid: int) -> bool:

@@ -62,10 +62,15 @@ def delete(graph: og.Graph, number: int) -> None:
     graph.mutate('query q() { delete Person where name = "victim" }')
 
 
-def load(graph: og.Graph, number: int) -> None:
+def load_rows(number: int) -> list[dict[str, Any]]:
+    """People and where they live."""
     rows = [{"type": "Person", "data": {"name": f"load-{number}-{each}", "age": each}} for each in range(20)]
     lives = [{"edge": "LivesIn", "from": f"load-{number}-{each}", "to": "Rome", "data": {}} for each in range(20)]
-    graph.load([*rows, *lives], mode="merge")
+    return [*rows, *lives]
+
+
+def load(graph: og.Graph, number: int) -> None:
+    graph.load(load_rows(number), mode="merge")
 
 
 def overwrite(graph: og.Graph, number: int) -> None:

@@ -25,11 +25,13 @@ from job import STORE_SETTINGS, Job, Outcome
 from omnigraph.world import REAL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from types import TracebackType
 
 TESTS = Path(__file__).parent.parent
 PATIENCE_SECONDS = 240
+# The product that is tested may be another one than the environment has installed.
+_PATH = [REAL.environ["PYTHONPATH"]] if REAL.environ.get("PYTHONPATH") else []
 
 
 @dataclass
@@ -51,8 +53,9 @@ class Child:
         self._outcome.append(_outcome(kind, value))
         return None
 
-    def outcome(self) -> Outcome:
+    def outcome(self, patience: float = PATIENCE_SECONDS) -> Outcome:
         """Wait until it has ended, however it did."""
+        self._connection.settimeout(patience)
         while not self._outcome:
             self.reports()
         self._stream.close()
@@ -74,6 +77,18 @@ class Child:
     def thaw(self) -> None:
         """Let it go on."""
         self._signal(signal.SIGCONT)
+
+    def is_stopped(self, patience: float = PATIENCE_SECONDS) -> bool:
+        """Wait until it has stopped itself; false when it has ended instead."""
+        deadline = REAL.monotonic() + patience
+        while REAL.monotonic() < deadline:
+            state = state_of(self.pid)
+            if state == "T":
+                return True
+            if state in ("", "Z", "X"):
+                return False
+            REAL.sleep(0.002)
+        raise AssertionError(f"process {self.pid} neither stopped nor ended within {patience:.0f} s")
 
     def _next(self) -> tuple[str, Any]:
         try:
@@ -99,26 +114,39 @@ class Zygote:
             [sys.executable, "-W", "ignore", "-m", "crash.zygote_process", self._address],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": str(TESTS)},  # noqa: TID251
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *_PATH])},  # noqa: TID251
             cwd=TESTS,
         )
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == b"ready\n"
 
-    def start(self, work: Callable[..., object], *arguments: object, failpoints: str = "") -> Child:
-        """Begin a job in a process of its own."""
+    def start(
+        self,
+        work: Callable[..., object],
+        *arguments: object,
+        failpoints: str = "",
+        environment: Mapping[str, str] | None = None,
+    ) -> Child:
+        """Begin a job in a process of its own. `environment` is added to what it needs to reach the store."""
         connection = socket.socket(socket.AF_UNIX)
         connection.settimeout(PATIENCE_SECONDS)
         connection.connect(self._address)
         stream = connection.makefile("rwb")
-        environment = {name: os.environ[name] for name in STORE_SETTINGS if name in os.environ}  # noqa: TID251
-        pickle.dump(Job(f"{work.__module__}:{work.__qualname__}", arguments, failpoints, environment), stream)
+        settings = {name: os.environ[name] for name in STORE_SETTINGS if name in os.environ}  # noqa: TID251
+        settings.update(environment or {})
+        pickle.dump(Job(f"{work.__module__}:{work.__qualname__}", arguments, failpoints, settings), stream)
         stream.flush()
         return Child(pickle.load(stream), connection, stream)
 
-    def run(self, work: Callable[..., object], *arguments: object, failpoints: str = "") -> Outcome:
+    def run(
+        self,
+        work: Callable[..., object],
+        *arguments: object,
+        failpoints: str = "",
+        environment: Mapping[str, str] | None = None,
+    ) -> Outcome:
         """Do one job in a process of its own and wait for its end."""
-        return self.start(work, *arguments, failpoints=failpoints).outcome()
+        return self.start(work, *arguments, failpoints=failpoints, environment=environment).outcome()
 
     def __enter__(self) -> Zygote:
         return self
@@ -129,6 +157,14 @@ class Zygote:
         self._process.kill()
         self._process.communicate(timeout=PATIENCE_SECONDS)
         self._folder.cleanup()
+
+
+def state_of(pid: int) -> str:
+    """One letter of Linux: T is stopped; nothing when the process is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def _outcome(kind: str, value: Any) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import os
 import pickle
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 # A graph imports its parts when they are called; here that must be before the first fork, or every child does it.
 _PARTS = ("embeddings", "language", "manifest", "read", "relational", "store", "upkeep", "versions", "write")
+# Set in the environment of a job, it makes the child believe that it runs on another machine.
+HOST = "OMNIGRAPH_TEST_HOST"
+PR_SET_PDEATHSIG = 1
 _stream: Any = None
 
 
@@ -62,6 +66,7 @@ def _work(connection: socket.socket) -> None:
     # Whoever imports this module by its name must find the stream of this process in it.
     sys.modules["crash.zygote_process"] = sys.modules["__main__"]
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    _die_with_the_zygote()
     _stream = connection.makefile("rwb")
     job: Job = pickle.load(_stream)
     pickle.dump(os.getpid(), _stream)
@@ -76,8 +81,16 @@ def _work(connection: socket.socket) -> None:
     os._exit(0)
 
 
+def _die_with_the_zygote() -> None:
+    """A child that has stopped itself would otherwise outlive a test run that is killed."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def _do(job: Job) -> tuple[str, object]:
     os.environ.update(job.environment)  # noqa: TID251
+    if HOST in job.environment:
+        vars(socket)["gethostname"] = lambda: job.environment[HOST]
     module, _, name = job.work.partition(":")
     work = getattr(importlib.import_module(module), name)
     failpoints.arm(job.failpoints)

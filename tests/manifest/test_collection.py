@@ -26,7 +26,8 @@ from omnigraph.manifest.references import ReferredVersions
 from omnigraph.manifest.upkeep import DEFAULT_UPKEEP, UpkeepPolicy, collect, compact
 from omnigraph.store.counting import counting
 from omnigraph.store.location import parse_location
-from omnigraph.world import REAL, SeededWorld
+from omnigraph.world import REAL
+from seeded_world import SeededWorld
 from servers.counting_proxy import CountingProxy
 
 if TYPE_CHECKING:

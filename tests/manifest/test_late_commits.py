@@ -13,7 +13,8 @@ from manifest.graphs import AUTHOR, EAGER, PAPER, chain, create, publish_next, r
 from omnigraph.manifest.graph_manifest import GraphManifest
 from omnigraph.manifest.stopwatch import Stopwatch
 from omnigraph.store.location import parse_location
-from omnigraph.world import REAL, SeededWorld, World
+from omnigraph.world import REAL, World
+from seeded_world import SeededWorld
 from servers.counting_proxy import CountingProxy, _Handler
 
 if TYPE_CHECKING:

@@ -19,8 +19,9 @@ from omnigraph.read.options import ReadOptions
 from omnigraph.read.query import PreparedQuery
 from omnigraph.store.indexes import IndexSpec, stage_indexes
 from omnigraph.store.location import parse_location
-from omnigraph.store.staging import commit_staged, create_table, stage_append, stage_delete_ids, stage_upsert
+from omnigraph.store.staging import commit_staged, create_table, stage_append
 from omnigraph.store.tables import Table, TableStore
+from store.joined_changes import stage_delete_ids, stage_upsert
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

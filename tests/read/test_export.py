@@ -14,9 +14,9 @@ from omnigraph.errors import InvalidInput, UniqueViolation
 from omnigraph.read import export as export_module
 from omnigraph.read.export import export_records
 from omnigraph.read.export_tables import export_tables
-from omnigraph.world import SeededWorld
 from omnigraph.write.changes import TableChanges
 from omnigraph.write.load.load import prepare_load
+from seeded_world import SeededWorld
 from write.load.loading import load
 from write.small_graph import SmallGraph
 

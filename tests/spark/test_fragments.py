@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 import pytest
 
 from omnigraph.errors import InvalidInput
-from omnigraph.spark.fragments import WRITTEN, fragment_writer, fragments_of, write_fragments_distributed
 from omnigraph.spark.session import spark_session, stop_session
 from omnigraph.spark.types import spark_schema
 from omnigraph.world import REAL, World
 from spark.tables import landed, new_table
+from spark.written_frames import WRITTEN, fragment_writer, fragments_of, write_fragments_distributed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

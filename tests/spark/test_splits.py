@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from omnigraph.errors import InvalidInput
 from omnigraph.spark import splits
 from omnigraph.spark.source_files import SourceFile, find_files
-from omnigraph.spark.splits import count_lines, header_line, number_lines, number_splits, plan_splits, read_blocks
+from omnigraph.spark.splits import count_lines, number_lines, number_splits, plan_splits, read_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -105,12 +105,6 @@ def test_a_file_without_line_ends_is_refused_before_it_is_taken_into_memory(
     with pytest.raises(InvalidInput, match=r"a\.bin has a line of more than 1 MiB"):
         lines_of(first)
     assert [lines_of(split) for split in others] == [[], [], [], []]
-
-
-def test_the_header_of_a_csv_file_can_be_had_by_itself(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_bytes(b"id,name\r\n1,Ada\r\n")
-    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(b"id,name\n1,Ada\n"))
-    assert [header_line(file) for file in find_files(tmp_path)] == [b"id,name", b"id,name"]
 
 
 @pytest.mark.spark

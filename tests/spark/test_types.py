@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from omnigraph.errors import InvalidInput
-from omnigraph.spark.fragments import write_fragments_distributed
 from omnigraph.spark.table_scan import TableScan, read_scan
 from omnigraph.spark.tasks import one_task_each
 from omnigraph.spark.types import carried, from_spark, is_blob, spark_schema, stored_schema, to_spark
 from omnigraph.store.location import parse_location
 from spark.tables import EVERY_TYPE, every_type, landed, new_table
+from spark.written_frames import write_fragments_distributed
 
 if TYPE_CHECKING:
     from pathlib import Path

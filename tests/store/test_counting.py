@@ -14,9 +14,10 @@ from omnigraph.store.filters import equal
 from omnigraph.store.location import parse_location
 from omnigraph.store.objects import open_control_store
 from omnigraph.store.residual import create_branch, delete_branch, set_config
-from omnigraph.store.staging import commit_staged, find_transaction, stage_append, stage_delete, stage_upsert
+from omnigraph.store.staging import commit_staged, find_transaction, stage_append, stage_delete
 from omnigraph.store.tables import Pin
 from store.every_type import PATH, made, open_store, small
+from store.joined_changes import stage_upsert
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,8 +15,9 @@ from omnigraph.store.compaction import stage_compaction
 from omnigraph.store.filters import equal
 from omnigraph.store.indexes import IndexSpec, index_names, stage_indexes, vector_partitions
 from omnigraph.store.residual import create_branch
-from omnigraph.store.staging import commit_staged, stage_append, stage_delete_ids, stage_overwrite, stage_upsert
+from omnigraph.store.staging import commit_staged, stage_append, stage_overwrite
 from store.every_type import PATH, VECTOR, contents, fresh, made, open_store, raw, rows
+from store.joined_changes import stage_delete_ids, stage_upsert
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from omnigraph.errors import Contention, ObjectChanged
-from omnigraph.store.lease import CLOCK_SKEW_US, Claim, Lease, Owner, acquire, read_claim, try_acquire
+from omnigraph.errors import Contention, LeaseLost
+from omnigraph.store.lease import Claim, Lease, Owner, acquire, patience, read_claim, try_acquire
 from omnigraph.store.location import parse_location
 from omnigraph.store.objects import ControlStore, open_control_store
 from omnigraph.world import REAL, World
 from store.racers import RACERS, spawn_python, take_lease
 
 if TYPE_CHECKING:
+    from omnigraph.store.object_tag import Tag
     from store.racers import Racers
 
 PATH = "claim.json"
@@ -45,6 +46,11 @@ class Elsewhere(World):
 @pytest.fixture
 def objects(graph_uri: str) -> ControlStore:
     return open_control_store(parse_location(graph_uri))
+
+
+def outlast(objects: ControlStore) -> None:
+    """Wait until nobody waits for a lease of half a second any more; buckets stamp with whole seconds."""
+    REAL.sleep(0.8 if objects.location.is_local else 2.8)
 
 
 def take(objects: ControlStore, world: World, seconds: float = 60) -> Lease:
@@ -93,14 +99,58 @@ def test_waiting_for_a_lease_ends_when_it_is_given_back(objects: ControlStore) -
 
 
 def test_a_lease_of_another_machine_is_respected_until_it_has_surely_run_out(objects: ControlStore) -> None:
-    there = Elsewhere(name="there")
-    held = take(objects, there, seconds=10)
-    here = Elsewhere(name="here", clock=[held.claim.expires_at + CLOCK_SKEW_US])
-    assert refused(objects, here).owner == held.claim.owner
-    here.clock[0] += 1
-    lease = take(objects, here)
+    held = take(objects, Elsewhere(name="there"), seconds=0.5)
+    assert refused(objects, Elsewhere(name="here")).owner == held.claim.owner
+    outlast(objects)
+    lease = take(objects, Elsewhere(name="here"))
     assert lease.inherited == held.claim
     assert not held.is_mine()
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_clocks_that_differ_by_an_hour_cost_nobody_a_lease(objects: ControlStore, hours: int) -> None:
+    held = take(objects, Elsewhere(name="there", clock=[REAL.now_us() + hours * 3_600 * SECOND]))
+    assert refused(objects, Elsewhere(name="here")).owner == held.claim.owner
+    assert (
+        refused(objects, Elsewhere(name="here", clock=[REAL.now_us() - hours * 3_600 * SECOND])).owner.host == "there"
+    )
+
+
+def test_renewing_a_lease_makes_it_young_again(objects: ControlStore) -> None:
+    held = take(objects, Elsewhere(name="there"), seconds=0.5)
+    for _ in range(3):
+        REAL.sleep(0.3)
+        held.renew()
+        assert refused(objects, Elsewhere(name="here")).owner == held.claim.owner
+
+
+def test_an_owner_knows_that_its_lease_may_be_over_before_others_take_it(objects: ControlStore) -> None:
+    there = Elsewhere(name="there")
+    held = take(objects, there, seconds=8)
+    there.clock[0] += 7 * SECOND
+    before = objects.read(PATH)
+    held.require()
+    assert objects.read(PATH) != before, "with a quarter left it is renewed"
+    there.clock[0] += 1 * SECOND
+    before = objects.read(PATH)
+    held.require()
+    assert objects.read(PATH) == before, "with enough left it costs nothing"
+    assert patience(8) > 8
+
+
+def test_no_durable_step_is_taken_under_a_lease_that_is_lost(objects: ControlStore) -> None:
+    there = Elsewhere(name="there")
+
+    def sleep_and_go_on() -> None:
+        with take(objects, there, seconds=0.2):
+            outlast(objects)
+            take(objects, Elsewhere(name="here"))
+            there.clock[0] += SECOND
+            objects.write("late", b"")
+
+    with pytest.raises(LeaseLost):
+        sleep_and_go_on()
+    assert not objects.exists("late")
 
 
 def test_a_dead_owner_on_this_machine_is_noticed_at_once(objects: ControlStore) -> None:
@@ -112,10 +162,10 @@ def test_a_dead_owner_on_this_machine_is_noticed_at_once(objects: ControlStore) 
 def test_the_same_process_number_elsewhere_or_later_is_another_process(objects: ControlStore) -> None:
     now = REAL.now_us()
     later = Owner("x", REAL.host(), f"{REAL.process().partition(':')[0]}:1")
-    assert Claim(later, now + 60 * SECOND, "work").is_over(REAL)
+    assert Claim(later, now + 60 * SECOND, "work").is_free(REAL)
     foreign = Owner("x", "another machine", later.process)
-    assert not Claim(foreign, now + 60 * SECOND, "work").is_over(REAL)
-    assert not Claim(Owner.of(REAL), now + 60 * SECOND, "work").is_over(REAL)
+    assert not Claim(foreign, now + 60 * SECOND, "work").is_free(REAL)
+    assert not Claim(Owner.of(REAL), now + 60 * SECOND, "work").is_free(REAL)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"owner": 3}', b'{"owner": {"id": "x"}}', b"\xff"])
@@ -159,16 +209,16 @@ def test_work_that_fails_before_it_began_leaves_nothing(objects: ControlStore) -
 def overtaken(objects: ControlStore) -> tuple[Lease, Lease]:
     """A lease that ran out, and the one that took it over."""
     there = Elsewhere(name="there")
-    slow = take(objects, there, seconds=1)
+    slow = take(objects, there, seconds=0.4)
     there.clock[0] += 2 * SECOND
-    here = Elsewhere(name="here", clock=[slow.claim.expires_at + CLOCK_SKEW_US + 1])
-    return slow, take(objects, here)
+    outlast(objects)
+    return slow, take(objects, Elsewhere(name="here"))
 
 
 def test_an_owner_that_was_overtaken_cannot_mark_give_back_or_let_go(objects: ControlStore) -> None:
     slow, successor = overtaken(objects)
     before = objects.read(PATH)
-    with pytest.raises(ObjectChanged):
+    with pytest.raises(LeaseLost):
         slow.mark_unfinished("too late")
     assert slow.claim.unfinished is None
     slow.release()
@@ -178,7 +228,7 @@ def test_an_owner_that_was_overtaken_cannot_mark_give_back_or_let_go(objects: Co
 
 
 class TakesOverMeanwhile:
-    """A store on which another owner takes the claim over right after it was last looked at."""
+    """A store on which another owner takes the claim over right before it is given back."""
 
     def __init__(self, objects: ControlStore, successor: World) -> None:
         self._objects = objects
@@ -188,19 +238,19 @@ class TakesOverMeanwhile:
     def __getattr__(self, name: str) -> object:
         return getattr(self._objects, name)
 
-    def read_versioned(self, path: str) -> object:
-        found = self._objects.read_versioned(path)
+    def replace(self, path: str, data: bytes, unchanged: Tag) -> Tag:
         self.taken = self.taken or take(self._objects, self._successor)
-        return found
+        return self._objects.replace(path, data, unchanged)
 
 
 def test_giving_back_a_lease_that_has_run_out_never_deletes_its_successor(objects: ControlStore) -> None:
     there = Elsewhere(name="there")
-    slow = take(objects, there, seconds=1)
+    slow = take(objects, there, seconds=0.4)
+    begun = there.monotonic()
     there.clock[0] += 2 * SECOND
-    here = Elsewhere(name="here", clock=[slow.claim.expires_at + CLOCK_SKEW_US + 1])
-    racing = TakesOverMeanwhile(objects, here)
-    late = Lease(racing, PATH, slow.claim, slow._tag, world=there)  # type: ignore[arg-type]
+    outlast(objects)
+    racing = TakesOverMeanwhile(objects, Elsewhere(name="here"))
+    late = Lease(racing, PATH, slow.claim, slow._tag, begun=begun, world=there)  # type: ignore[arg-type]
     late.release()
     assert racing.taken is not None
     assert racing.taken.is_mine()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 import subprocess
 import sys
 import threading
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 NOBODY = 65_534
 
 HOLD = """
-import fcntl, sys, time
-file = open(sys.argv[1], "r+")
+import fcntl, os, sys, time
+file = os.open(sys.argv[1], os.O_RDONLY)
 fcntl.flock(file, fcntl.LOCK_EX)
 print("ready", flush=True)
 time.sleep(60)
@@ -75,8 +76,7 @@ def test_an_object_deleted_and_created_again_with_the_same_bytes_is_another_stat
 
 def test_a_lock_held_by_a_killed_process_is_free(disk: ControlStore) -> None:
     disk.write("a", b"")
-    lock = Path(disk.location.uri, local_files.LOCK_NAME)
-    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(lock)], stdout=subprocess.PIPE)
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, disk.location.uri], stdout=subprocess.PIPE)
     assert holder.stdout is not None
     assert holder.stdout.readline() == b"ready\n"
     waiting = threading.Thread(target=disk.write, args=("a", b"after"))
@@ -94,18 +94,52 @@ def test_a_lock_that_is_never_released_is_an_error_that_names_it(
 ) -> None:
     monkeypatch.setattr(local_files, "LOCK_PATIENCE_SECONDS", 0.1)
     disk.write("a", b"before")
-    with Path(disk.location.uri, local_files.LOCK_NAME).open("r+") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(StoreUnavailable, match=local_files.LOCK_NAME):
-            disk.write("a", b"after")
-        assert disk.read("a") == b"before"
+    lock = os.open(disk.location.uri, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    with pytest.raises(StoreUnavailable, match=r"graph\.omni has been locked by another process"):
+        disk.write("a", b"after")
+    assert disk.read("a") == b"before"
+    os.close(lock)
+    disk.write("a", b"after")
 
 
-def test_unfinished_writes_and_locks_are_not_objects(disk: ControlStore) -> None:
+def test_where_directories_cannot_be_locked_a_file_is(disk: ControlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on network file systems, where a lock needs a descriptor that can write."""
+    flock = fcntl.flock
+
+    def only_files(descriptor: int, operation: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", only_files)
+    tag = disk.create("a", b"1")
+    disk.replace("a", b"2", tag)
+    assert Path(disk.location.uri, local_files.LOCK_NAME).exists()
+    assert disk.list_names() == ["a"]
+
+
+def test_what_a_killed_writer_left_is_removed_and_nothing_of_a_living_one(disk: ControlStore) -> None:
+    disk.create("__recovery/a.json", b"1")
+    here = disk._objects._host  # type: ignore[attr-defined]
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    names = {
+        "dead": f"b.json#{here:08d}{dead.pid:010d}1234",
+        "living": f"b.json#{here:08d}{os.getpid():010d}1234",
+        "elsewhere": f"b.json#{(here + 1) % 10**8:08d}{dead.pid:010d}1234",
+    }
+    for name in names.values():
+        Path(disk.location.uri, "__recovery", name).write_bytes(b"half")
+    disk.remove_unfinished()
+    left = {each.name for each in Path(disk.location.uri, "__recovery").iterdir()}
+    assert left == {"a.json", names["living"], names["elsewhere"]}
+
+
+def test_unfinished_writes_are_not_objects(disk: ControlStore) -> None:
     disk.write("a/b", b"")
     disk.delete("a/b")
     Path(disk.location.uri, "a", "b#123").write_bytes(b"half")
-    assert Path(disk.location.uri, local_files.LOCK_NAME).exists()
     assert disk.list_names() == []
     assert not disk.exists("a")
     disk.delete_prefix("a")
@@ -119,7 +153,7 @@ def test_a_finished_write_leaves_no_temporary_file(disk: ControlStore) -> None:
         disk.create("a", b"3")
     with pytest.raises(ObjectChanged):
         disk.replace("a", b"4", tag)
-    assert sorted(each.name for each in Path(disk.location.uri).iterdir()) == [local_files.LOCK_NAME, "a"]
+    assert sorted(each.name for each in Path(disk.location.uri).iterdir()) == ["a"]
 
 
 def test_looking_at_an_absent_graph_makes_nothing(disk: ControlStore) -> None:

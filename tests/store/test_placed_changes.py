@@ -14,8 +14,9 @@ from omnigraph.store.filters import equal, one_of
 from omnigraph.store.location import parse_location
 from omnigraph.store.placed_changes import FEW_ROWS, stage_placed
 from omnigraph.store.replaced_rows import KEPT_IDS_SPAN
-from omnigraph.store.staging import commit_staged, stage_change
+from omnigraph.store.staging import commit_staged
 from omnigraph.store.tables import TableStore
+from store.joined_changes import stage_change
 
 if TYPE_CHECKING:
     from omnigraph.store.places import Places

@@ -15,17 +15,14 @@ from omnigraph.store.staging import (
     Staged,
     commit_staged,
     stage_append,
-    stage_change,
     stage_delete,
-    stage_delete_ids,
     stage_fragments,
-    stage_insert,
     stage_overwrite,
     stage_restore,
-    stage_upsert,
 )
 from omnigraph.store.tables import Pin, Table, TableStore
 from store.every_type import PATH, SCHEMA, SMALL, contents, fresh, ids, made, open_store, row_ids, rows, small, told
+from store.joined_changes import stage_change, stage_delete_ids, stage_insert, stage_upsert
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,10 +16,11 @@ from omnigraph.store.filters import equal, one_of
 from omnigraph.store.indexes import IndexSpec, stage_indexes
 from omnigraph.store.location import parse_location
 from omnigraph.store.residual import create_branch, delete_branch
-from omnigraph.store.staging import commit_staged, stage_append, stage_delete_ids, stage_upsert
+from omnigraph.store.staging import commit_staged, stage_append
 from omnigraph.store.tables import Pin, Table, TableStore
 from omnigraph.world import World
 from store.every_type import PATH, SCHEMA, contents, fresh, ids, made, open_store, rows, small, told
+from store.joined_changes import stage_delete_ids, stage_upsert
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from omnigraph.store.compaction import stage_compaction
 from omnigraph.store.filters import one_of
 from omnigraph.store.indexes import IndexSpec, stage_indexes
-from omnigraph.store.staging import Staged, stage_append, stage_delete, stage_overwrite, stage_restore, stage_upsert
+from omnigraph.store.staging import Staged, stage_append, stage_delete, stage_overwrite, stage_restore
 from store.every_type import small
+from store.joined_changes import stage_upsert
 
 if TYPE_CHECKING:
     from collections.abc import Callable

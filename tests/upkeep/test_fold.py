@@ -14,8 +14,9 @@ from omnigraph import failpoints
 from omnigraph.store.compaction import DEFAULT_FOLD, FoldPolicy, stage_fold
 from omnigraph.store.indexes import IndexSpec, stage_indexes
 from omnigraph.store.residual import create_branch
-from omnigraph.store.staging import commit_staged, stage_append, stage_upsert
+from omnigraph.store.staging import commit_staged, stage_append
 from store.every_type import made, open_store, small
+from store.joined_changes import stage_upsert
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

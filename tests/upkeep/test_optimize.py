@@ -11,9 +11,9 @@ import omnigraph as og
 from omnigraph import errors, failpoints
 from omnigraph.store.counting import counting
 from omnigraph.store.index_coverage import MOST_SEGMENTS
-from omnigraph.store.staging import stage_upsert
 from omnigraph.write.commit import Operation, commit
 from omnigraph.write.write_set import TableWrite, WriteSet
+from store.joined_changes import stage_upsert
 from upkeep.library import SCHEMA, answers, doc, library, plain, put, slugs, table
 
 if TYPE_CHECKING:

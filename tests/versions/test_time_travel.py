@@ -10,7 +10,7 @@ import pytest
 import omnigraph as og
 from omnigraph import errors
 from omnigraph.manifest.tags import tagged_commits
-from omnigraph.world import SeededWorld
+from seeded_world import SeededWorld
 from versions.conftest import BASE, SCHEMA
 from write.mutation.conftest import Social
 

@@ -10,11 +10,11 @@ import pytest
 
 from omnigraph.store.location import parse_location
 from omnigraph.store.objects import ControlStore
-from omnigraph.world import SeededWorld
 from omnigraph.write import ticket_ids
 from omnigraph.write.recovery.sidecar import PlannedCommit, Sidecar, TablePin
 from omnigraph.write.ticket_ids import new_ticket_id, note_ticket_id
 from omnigraph.write.tickets import Ticket, Turn, compete, turn
+from seeded_world import SeededWorld
 from write.recovery.stepped_store import SteppedObjects, SteppedWorld, Steps
 from write.recovery.ticket_model import Model, Plan
 

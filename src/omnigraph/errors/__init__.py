@@ -42,7 +42,12 @@
     │   │   ├── HeadMismatch
     │   │   ├── ReadSetChanged
     │   │   ├── SchemaChanged
+    │   │   ├── TableAhead           versions of operations that did not finish are in the way
+    │   │   ├── DecidedOtherwise     another process has undone or finished the operation
     │   │   └── Contention
+    │   ├── CommitNotDone            the store failed, and nothing was changed
+    │   ├── LeaseLost                silent for longer than a lease: others took the work over
+    │   │   └── OperationTakenOver
     │   ├── MergeConflicts           two branches disagree
     │   ├── RevertConflicts          later changes stand in the way of taking a commit back
     │   └── CommitRejected           trying again cannot help
@@ -74,18 +79,23 @@ from __future__ import annotations
 from omnigraph.errors.commits import (
     CommitConflict,
     CommitFailed,
+    CommitNotDone,
     CommitOutcomeUnknown,
     CommitRejected,
     Contention,
+    DecidedOtherwise,
     ExpectedVersionMismatch,
     HeadMismatch,
+    LeaseLost,
     MergeConflicts,
     MigrationFailed,
+    OperationTakenOver,
     ReadSetChanged,
     RecoveryRequired,
     ResourceLimitExceeded,
     RevertConflicts,
     SchemaChanged,
+    TableAhead,
 )
 from omnigraph.errors.inputs import (
     CardinalityViolation,
@@ -160,11 +170,13 @@ __all__ = [
     "ChangeFeedGap",
     "CommitConflict",
     "CommitFailed",
+    "CommitNotDone",
     "CommitOutcomeUnknown",
     "CommitRejected",
     "ConstraintViolation",
     "Contention",
     "CorruptStamp",
+    "DecidedOtherwise",
     "Diagnostic",
     "EmbeddingFailed",
     "ExpectedVersionMismatch",
@@ -180,6 +192,7 @@ __all__ = [
     "InvalidRecord",
     "InvalidUri",
     "KeyConflict",
+    "LeaseLost",
     "ManifestCorrupt",
     "MergeConflicts",
     "MigrationFailed",
@@ -189,6 +202,7 @@ __all__ = [
     "ObjectExists",
     "ObjectNotFound",
     "OmniGraphError",
+    "OperationTakenOver",
     "OrphanEdge",
     "PipelineError",
     "QueryCancelled",
@@ -209,6 +223,7 @@ __all__ = [
     "StorePermissionDenied",
     "StoreUnavailable",
     "StoreUnsafe",
+    "TableAhead",
     "TagExists",
     "TextError",
     "UniqueViolation",

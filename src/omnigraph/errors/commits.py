@@ -76,6 +76,26 @@ class SchemaChanged(CommitConflict):
         self.branch = branch
 
 
+class TableAhead(CommitConflict):
+    """A table has versions of writers that slept past their leases; undoing what met them takes them back."""
+
+    code = "table_ahead"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path} has versions of operations that did not finish: they are taken back; try again.")
+        self.path = path
+
+
+class DecidedOtherwise(CommitConflict):
+    """Another process has recovered the operation, and published the opposite of what was to be published."""
+
+    code = "decided_otherwise"
+
+    def __init__(self, commit_id: str) -> None:
+        super().__init__(f"commit {commit_id} was decided otherwise: another process has recovered its operation.")
+        self.commit_id = commit_id
+
+
 class Contention(CommitConflict):
     """Other writers won every attempt of the retry budget."""
 
@@ -84,6 +104,36 @@ class Contention(CommitConflict):
     def __init__(self, what: str, *, attempts: int) -> None:
         super().__init__(f"{what}: other writers were first {attempts} times; try again.")
         self.attempts = attempts
+
+
+class LeaseLost(CommitFailed):
+    """This process was silent for longer than its lease, and another may have taken its work over and undone it."""
+
+    code = "lease_lost"
+    retryable = True
+
+
+class OperationTakenOver(LeaseLost):
+    """The same for an operation with a sidecar. Once that is gone, `commit_id` is in the branch's history or not."""
+
+    code = "operation_taken_over"
+
+    def __init__(self, operation_id: str, *, branch: str | None, commit_id: str | None) -> None:
+        super().__init__(f"operation {operation_id} was silent for so long that another process has taken it over.")
+        self.operation_id = operation_id
+        self.branch = branch
+        self.commit_id = commit_id
+
+
+class CommitNotDone(CommitFailed):
+    """The store failed in the middle of an operation, which was undone, or is by whoever comes next."""
+
+    code = "not_done"
+    retryable = True
+
+    def __init__(self, reason: str, *, operation_id: str | None = None) -> None:
+        super().__init__(f"nothing was changed, because the store failed: {reason}")
+        self.operation_id = operation_id
 
 
 class MergeConflicts(CommitFailed):
@@ -132,13 +182,18 @@ class CommitRejected(CommitFailed):
 
 
 class CommitOutcomeUnknown(OmniGraphError):
-    """The commit may or may not have landed. Look for its transaction before doing anything else."""
+    """The commit may or may not have landed. Look for its transaction before doing anything else.
+
+    `transaction` is the id of the graph commit, or of a table's transaction; `operation_id` names the sidecar that
+    tells of it, until the next writer has finished or undone it.
+    """
 
     code = "outcome_unknown"
 
-    def __init__(self, message: str, *, transaction: str | None = None) -> None:
+    def __init__(self, message: str, *, transaction: str | None = None, operation_id: str | None = None) -> None:
         super().__init__(message)
         self.transaction = transaction
+        self.operation_id = operation_id
 
 
 class RecoveryRequired(OmniGraphError):

@@ -63,8 +63,8 @@ class VersionReclaimed(NotFound):
     def __init__(self, path: str, *, version: int, branch: str | None) -> None:
         where = f" on branch {branch!r}" if branch else ""
         super().__init__(
-            f"there is no table at {path}{where} at version {version} any more: a cleanup has taken it, or its branch "
-            "was deleted. Read a later commit; a tag keeps a commit from being cleaned up."
+            f"there is no table at {path}{where} at version {version} any more: a cleanup has taken it or is taking "
+            "it, or its branch was deleted. Read a later commit; a tag keeps a commit from being cleaned up."
         )
         self.path = path
         self.version = version

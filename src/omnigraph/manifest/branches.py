@@ -5,16 +5,31 @@ A branch costs nothing until it is written to: its tables are those of its paren
 
 from __future__ import annotations
 
+import logging
 import re
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from omnigraph.errors import BranchExists, BranchInUse, CommitRejected, InvalidBranchName, NotFound
+from omnigraph.errors import (
+    BranchExists,
+    BranchInUse,
+    CommitNotDone,
+    CommitOutcomeUnknown,
+    InvalidBranchName,
+    LeaseLost,
+    NotFound,
+    OmniGraphError,
+    StoreError,
+    StorePermissionDenied,
+    StoreUnsafe,
+)
 from omnigraph.failpoints import reach
 from omnigraph.manifest.layout import BRANCH_CLAIM, MAIN, MANIFEST, branch_tree, physical_branch
 from omnigraph.manifest.line import ManifestLine, Stores, no_such_branch, unfinished_branch
 from omnigraph.manifest.lineage import Lineage, who_needs
 from omnigraph.manifest.migrations import step_2_to_3
+from omnigraph.manifest.reclaimed import require_kept, require_still_kept, superseded
 from omnigraph.manifest.references import branch_references
 from omnigraph.manifest.row_ages import read_rows
 from omnigraph.manifest.rows import KEY
@@ -22,24 +37,30 @@ from omnigraph.manifest.stamp import CURRENT, check_stamp, read_stamp
 from omnigraph.manifest.state import ManifestState
 from omnigraph.manifest.tags import find_tag, list_tags
 from omnigraph.store.filters import one_of
-from omnigraph.store.lease import acquire
+from omnigraph.store.guard import guarded
+from omnigraph.store.lease import acquire, lease_seconds, patience
 from omnigraph.store.residual import create_branch, delete_branch
 from omnigraph.store.staging import commit_staged, stage_delete
 from omnigraph.store.tables import Pin
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from omnigraph.manifest.references import References
     from omnigraph.manifest.rows import GraphCommit
+    from omnigraph.manifest.snapshot import TableEntry
     from omnigraph.store.lease import Lease
     from omnigraph.store.tables import Table
     from omnigraph.world import World
 
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
 SCHEMA_LOCK = "__schema_apply_lock__"
 LONGEST_NAME = 200
-CLAIM_SECONDS = 60.0
+# Beyond the time after which a silent owner loses its claim.
 CLAIM_WAIT_SECONDS = 30.0
+ATTEMPTS = 5
 _SEGMENT = re.compile(r"[A-Za-z0-9._-]+")
 
 
@@ -96,15 +117,29 @@ def make_branch(
         _reclaim_orphan(stores, name)
         with source.lock:
             source.refresh()
+            state = source.snapshot() if commit is None else source.state.at(source.branch, commit)
+            old = superseded(source.state, state)
+            require_kept(stores, old)
             start = _handle_of(stores, source, commit, recent)
             _about_to_change(claim)
-            if start is not None and _made_from(start, name):
-                return
-            claim.mark_unfinished(name)
-            _about_to_change(claim)
-            create_branch(source.table, name)
-            _forget_later_rows(stores, name, source, commit)
-            _about_to_change(claim)
+            if old:
+                claim.mark_unfinished(name)
+            if start is None or not _made_from(stores, start, name, claim):
+                if not old:
+                    claim.mark_unfinished(name)
+                _about_to_change(claim)
+                _create(stores, source.table, name, claim)
+                _forget_later_rows(stores, name, source, commit)
+            require_still_kept(
+                stores,
+                claim,
+                old,
+                now=lambda: _tables_of(stores, name),
+                take_back=lambda: _take_back(stores, name, claim),
+            )
+            if claim.claim.unfinished is not None:
+                # From here on it is a branch; whoever takes the claim over before that removes it.
+                claim.mark_unfinished(None)
 
 
 def remove_branch(stores: Stores, name: str, *, world: World, force: bool = False) -> None:
@@ -127,10 +162,22 @@ def remove_branch(stores: Stores, name: str, *, world: World, force: bool = Fals
             _require_unneeded(name, states)
         forks = [entry.path for entry in states[name].current(name) if entry.branch == name]
         _about_to_change(claim)
-        delete_branch(main, name)
+        settled(
+            claim.claim.purpose,
+            lambda: delete_branch(main, name),
+            lambda: name not in branch_references(_main(stores)),
+        )
         stores.tables.forget(MANIFEST, name)
-        for path in forks:
-            drop_fork(stores, path, name)
+        _drop_forks(stores, forks, name)
+
+
+def _drop_forks(stores: Stores, paths: Sequence[str], branch: str) -> None:
+    """What a deleted branch had of tables. The branch is gone already: what is left over, a cleanup removes."""
+    try:
+        for path in paths:
+            drop_fork(stores, path, branch)
+    except (LeaseLost, StoreError) as error:
+        log.warning("branch %r is deleted; files of its tables stay for the next cleanup: %s", branch, error)
 
 
 def drop_fork(stores: Stores, path: str, branch: str) -> None:
@@ -138,7 +185,9 @@ def drop_fork(stores: Stores, path: str, branch: str) -> None:
     stores.tables.forget(path, branch)
     main = stores.tables.open_newest(path)
     if branch in branch_references(main):
-        delete_branch(main, branch)
+        # Somebody else may be removing it, too.
+        with suppress(NotFound):
+            delete_branch(main, branch)
     # Lance removes no tree without a reference, and refuses to drop one without a whole version in it.
     stores.objects.delete_prefix(branch_tree(path, branch))
 
@@ -163,13 +212,14 @@ def _main(stores: Stores) -> Table:
 
 def claim_branches(stores: Stores, purpose: str, world: World) -> Lease:
     """One branch or tag is made or removed at a time; what a dead process left half-made is removed first."""
-    lease = acquire(
-        stores.objects, BRANCH_CLAIM, purpose=purpose, seconds=CLAIM_SECONDS, wait=CLAIM_WAIT_SECONDS, world=world
-    )
+    seconds = lease_seconds(world)
+    wait = patience(seconds) + CLAIM_WAIT_SECONDS
+    lease = acquire(stores.objects, BRANCH_CLAIM, purpose=purpose, seconds=seconds, wait=wait, world=world)
     if lease.claim.unfinished is None:
         return lease
     try:
-        drop_fork(stores, MANIFEST, lease.claim.unfinished)
+        with guarded(lease.require):
+            drop_fork(stores, MANIFEST, lease.claim.unfinished)
         lease.mark_unfinished(None)
     except BaseException:
         lease.abandon()
@@ -177,10 +227,79 @@ def claim_branches(stores: Stores, purpose: str, world: World) -> Lease:
     return lease
 
 
+def again_when_lost(work: Callable[[], T]) -> T:
+    """Do something under the claim, and once more when this process slept so long in the middle that it lost it.
+
+    What is done without the claim is undone by whoever has it, or was the last step.
+    """
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return work()
+        except LeaseLost as error:
+            log.info("%s", error)
+    return work()
+
+
+def with_known_outcome(what: str, work: Callable[[], T], is_done: Callable[[], bool]) -> T:
+    """Make or remove a branch or a tag; what a failure of the store means for it is looked up where that can be.
+
+    `CommitNotDone` when it was surely not done; `CommitOutcomeUnknown` when that cannot be looked up, or when it is
+    done and others may have done it.
+    """
+    try:
+        return again_when_lost(work)
+    except (StorePermissionDenied, StoreUnsafe):
+        raise
+    except StoreError as error:
+        _require_done(what, is_done, error)
+        raise CommitOutcomeUnknown(f"{what}: it is done, by this process or another: {error}") from error
+
+
+def settled(what: str, work: Callable[[], None], is_done: Callable[[], bool]) -> None:
+    """Take a step whose answer may be lost, and look whether it was taken when the store fails; under the claim.
+
+    `CommitNotDone` when it was not, `CommitOutcomeUnknown` when that cannot be looked up either.
+    """
+    try:
+        work()
+    except (StorePermissionDenied, StoreUnsafe):
+        raise
+    except (StoreError, CommitOutcomeUnknown) as error:
+        _require_done(what, is_done, error)
+
+
+def _require_done(what: str, is_done: Callable[[], bool], error: OmniGraphError) -> None:
+    """Look whether something is done although the store failed."""
+    try:
+        done = is_done()
+    except OmniGraphError as second:
+        raise CommitOutcomeUnknown(
+            f"{what}: the store failed ({error}), and the outcome could not be looked up ({second}): look whether it "
+            "was done before doing it again."
+        ) from error
+    if not done:
+        raise CommitNotDone(str(error)) from error
+
+
 def _about_to_change(claim: Lease) -> None:
     reach("branch.before_reference")
-    if not claim.is_mine():
-        raise CommitRejected(f"{claim.claim.purpose}: the claim ran out and another process has it. Try again.")
+    claim.require()
+
+
+def _tables_of(stores: Stores, name: str) -> list[TableEntry]:
+    """The newest tables of a branch; none when it is not there."""
+    try:
+        return list(_state_of(stores, name).current(name))
+    except NotFound:
+        return []
+
+
+def _take_back(stores: Stores, name: str, claim: Lease) -> None:
+    """Remove a branch that was made a moment ago, and that nobody has been told of."""
+    drop_fork(stores, MANIFEST, name)
+    if claim.claim.unfinished is not None:
+        with suppress(LeaseLost):
+            claim.mark_unfinished(None)
 
 
 def _require_free(name: str, taken: References) -> None:
@@ -222,13 +341,22 @@ def _handle_of(stores: Stores, source: ManifestLine, commit: GraphCommit | None,
     return start if read_stamp(start) == CURRENT else None
 
 
-def _made_from(start: Table, name: str) -> bool:
+def _made_from(stores: Stores, start: Table, name: str, claim: Lease) -> bool:
     """Make the branch, unless the version of the handle has been collected since it was opened."""
     try:
-        create_branch(start, name)
+        _create(stores, start, name, claim)
     except NotFound:
         return False
     return True
+
+
+def _create(stores: Stores, start: Table, name: str, claim: Lease) -> None:
+    """Nobody else makes a branch under the claim: one that is there afterwards is this one."""
+    settled(
+        claim.claim.purpose,
+        lambda: create_branch(start, name),
+        lambda: name in branch_references(_main(stores)),
+    )
 
 
 def _forget_later_rows(stores: Stores, name: str, source: ManifestLine, commit: GraphCommit | None) -> None:

@@ -32,9 +32,10 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from omnigraph.errors import ObjectNotFound
 from omnigraph.manifest.layout import BRANCH_CLAIM, MANIFEST, branch_tree, physical_branch
 from omnigraph.manifest.named_files import names_in
-from omnigraph.store.lease import read_claim
+from omnigraph.store.lease import patience, read_claim
 from omnigraph.store.tables import Pin
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
     from omnigraph.manifest.line import ManifestLine
     from omnigraph.manifest.named_files import Names
+    from omnigraph.store.lease import Claim
     from omnigraph.store.objects import ObjectInfo
     from omnigraph.world import World
 
@@ -81,12 +83,17 @@ class Listed:
 
 def list_versions(line: ManifestLine) -> Listed:
     """The versions that are there; one listing."""
+    return Listed(version_files(line.stores.objects.list(f"{_home(line)}/_versions")))
+
+
+def version_files(listed: Iterable[ObjectInfo]) -> dict[int, ObjectInfo]:
+    """The versions among the files of a table's directory of versions; those that are in no history are not."""
     found = {}
-    for each in line.stores.objects.list(f"{_home(line)}/_versions"):
+    for each in listed:
         name = _VERSION.fullmatch(each.path.rpartition("/")[2])
         if name is not None:
             found[_number(name[1])] = each
-    return Listed(found)
+    return found
 
 
 def collect_versions(line: ManifestLine, listed: Listed, retention: Retention, world: World) -> int:
@@ -95,7 +102,7 @@ def collect_versions(line: ManifestLine, listed: Listed, retention: Retention, w
     The caller holds the line's lock. `NotFound` when another process collects at the same moment.
     """
     claim = read_claim(line.stores.objects, BRANCH_CLAIM)
-    if claim is not None and not claim[0].is_over(world):
+    if claim is not None and not _is_over(line, claim[0], listed, world):
         return 0
     referred = line.referred.read(line.stores.objects)
     going = _going(listed, retention, referred)
@@ -114,6 +121,17 @@ def collect_versions(line: ManifestLine, listed: Listed, retention: Retention, w
     ]
     line.stores.objects.delete_all(unneeded + _old_transactions(files, listed, staying, retention))
     return len(going)
+
+
+def _is_over(line: ManifestLine, claim: Claim, listed: Listed, world: World) -> bool:
+    """Whether a claim is nobody's any more. The newest version was written just now, and shows the store's clock."""
+    if claim.is_free(world):
+        return True
+    try:
+        written = line.stores.objects.info(BRANCH_CLAIM).written_us
+    except ObjectNotFound:
+        return False  # it was given back a moment ago, and another may be there
+    return listed.files[listed.newest].written_us - written > patience(claim.seconds) * 1_000_000
 
 
 def _going(listed: Listed, retention: Retention, referred: frozenset[int]) -> list[int]:

@@ -13,6 +13,7 @@ from omnigraph.errors import (
     AlreadyInitialized,
     IncompleteGraph,
     InitializationClaimed,
+    LeaseLost,
     NotAGraph,
     ObjectExists,
     OmniGraphError,
@@ -32,6 +33,7 @@ from omnigraph.manifest.line import open_manifest
 from omnigraph.manifest.rows import SCHEMA, GraphCommit, GraphHead, Registration, Row, TableVersion, encode
 from omnigraph.manifest.stamp import CURRENT, STAMP_KEY
 from omnigraph.store.counting import count
+from omnigraph.store.guard import guarded
 from omnigraph.store.lease import Lease, try_acquire
 from omnigraph.store.probe import ensure_safe
 from omnigraph.store.residual import set_config
@@ -69,7 +71,12 @@ def initialize(stores: Stores, blueprint: Blueprint, world: World) -> None:
     reach("init.claimed")
     _take_possession(stores, lease)
     try:
-        _build(stores, blueprint, lease, world)
+        with guarded(lease.require):
+            _build(stores, blueprint, lease, world)
+    except LeaseLost as error:
+        raise InitializationClaimed(
+            stores.uri, attempt_id=lease.claim.owner.id, owner="another process by now"
+        ) from error
     except BaseException:
         _withdraw(stores, blueprint, lease)
         raise
@@ -92,7 +99,8 @@ def _take_possession(stores: Stores, lease: Lease) -> None:
     try:
         _refuse_existing(stores)
         if lease.inherited is not None:
-            _clear_remains(stores)
+            with guarded(lease.require):
+                _clear_remains(stores)
         _refuse_foreign_content(stores)
     except (AlreadyInitialized, IncompleteGraph):
         lease.release()
@@ -108,8 +116,9 @@ def _withdraw(stores: Stores, blueprint: Blueprint, lease: Lease) -> None:
     If that cannot be looked up or done, the claim is left for whoever comes next to clear up.
     """
     try:
-        if lease.is_mine() and not _has_manifest(stores):
-            _clear_own(stores, blueprint)
+        if not _has_manifest(stores):
+            with guarded(lease.require):
+                _clear_own(stores, blueprint)
         lease.release()
     except OmniGraphError:
         lease.abandon()
@@ -121,8 +130,7 @@ def _build(stores: Stores, blueprint: Blueprint, lease: Lease, world: World) -> 
     for table_key, schema in blueprint.tables.items():
         _create(stores, table_path(table_key), schema)
     reach("init.before_manifest")
-    if not lease.is_mine():
-        raise InitializationClaimed(stores.uri, attempt_id=lease.claim.owner.id, owner="another process by now")
+    lease.renew()
     _create_manifest(stores, blueprint, world)
 
 

@@ -6,14 +6,24 @@ import threading
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import BranchReplaced, CommitRejected, InvalidInput, NotAGraph, NotFound
-from omnigraph.manifest.branches import Branch, claim_branches, list_branches, make_branch, remove_branch
+from omnigraph.manifest.branches import (
+    Branch,
+    claim_branches,
+    list_branches,
+    make_branch,
+    remove_branch,
+    settled,
+    with_known_outcome,
+)
 from omnigraph.manifest.genesis import Blueprint, initialize, require_whole_graph
 from omnigraph.manifest.layout import MAIN, MANIFEST, physical_branch
 from omnigraph.manifest.line import ManifestLine, Stores
 from omnigraph.manifest.lineage import Lineage, MergeBases, merge_bases, unknown_ancestors
 from omnigraph.manifest.migrations import bring_up_to_date
 from omnigraph.manifest.publisher import Published, PublishRequest, publish
-from omnigraph.manifest.tags import Tag, check_tag_name, remove_tag, write_tag
+from omnigraph.manifest.reclaimed import require_kept, require_still_kept, superseded
+from omnigraph.manifest.references import branch_references
+from omnigraph.manifest.tags import Tag, check_tag_name, find_tag, remove_tag, take_back_tag, write_tag
 from omnigraph.manifest.upkeep import DEFAULT_UPKEEP, UpkeepPolicy
 from omnigraph.store.compaction import DEFAULT_FOLD, FoldPolicy
 from omnigraph.store.objects import open_control_store
@@ -184,7 +194,11 @@ class GraphManifest:
             bring_up_to_date(line)
         # Versions this recent stay for as long as making the branch takes; older ones may go while it is made.
         recent = self.upkeep.keep_versions // 2
-        make_branch(self.stores, name, source=line, commit=commit, recent=recent, world=self.world)
+        with_known_outcome(
+            f"creating branch {name!r}",
+            lambda: make_branch(self.stores, name, source=line, commit=commit, recent=recent, world=self.world),
+            lambda: self._has_branch(name),
+        )
         self.forget(name)
 
     def delete_branch(self, name: str, *, force: bool = False) -> None:
@@ -193,28 +207,66 @@ class GraphManifest:
         Without `force` also while a merge of two other branches would have to go back to its commits.
         """
         self._require_writable()
-        remove_branch(self.stores, name, world=self.world, force=force)
+        with_known_outcome(
+            f"deleting branch {name!r}",
+            lambda: remove_branch(self.stores, name, world=self.world, force=force),
+            lambda: not self._has_branch(name),
+        )
         self.forget(name)
+
+    def _has_branch(self, name: str) -> bool:
+        return any(each.name == name for each in self.branches())
 
     def create_tag(self, name: str, commit_id: str, *, actor: str | None = None, message: str | None = None) -> Tag:
         """Give a commit a name that keeps it. Refused for one whose tables a cleanup has taken already."""
         self._require_writable()
         check_tag_name(name)
-        with claim_branches(self.stores, f"creating tag {name!r}", self.world):
-            if name in {each.name for each in self.branches()}:
+        return with_known_outcome(
+            f"creating tag {name!r}",
+            lambda: self._create_tag(name, commit_id, actor, message),
+            lambda: find_tag(self.stores, name) is not None,
+        )
+
+    def _create_tag(self, name: str, commit_id: str, actor: str | None, message: str | None) -> Tag:
+        with claim_branches(self.stores, f"creating tag {name!r}", self.world) as claim:
+            if name in branch_references(self.fresh_line().table):
                 raise InvalidInput(f"there is a branch {name!r}: a tag of that name could not be told from it.")
-            commit = self.commit(commit_id)
-            for entry in self.snapshot_of(commit_id):
+            line, commit = self.find(commit_id)
+            with line.lock:
+                state = line.state.at(line.branch, commit)
+                old = superseded(line.state, state)
+            require_kept(self.stores, old)
+            for entry in state:
                 self.stores.tables.open(entry.pin)
             tag = Tag(name, commit_id, commit.branch, self.world.now_us(), actor, message)
-            write_tag(self.stores, tag)
+            settled(
+                claim.claim.purpose,
+                lambda: write_tag(self.stores, tag),
+                lambda: find_tag(self.stores, name) == tag,
+            )
+            require_still_kept(
+                self.stores,
+                claim,
+                old,
+                now=lambda: list(state) if find_tag(self.stores, name) == tag else [],
+                take_back=lambda: take_back_tag(self.stores, name),
+            )
         return tag
 
     def delete_tag(self, name: str) -> None:
         """Remove a tag."""
         self._require_writable()
-        with claim_branches(self.stores, f"deleting tag {name!r}", self.world):
-            remove_tag(self.stores, name)
+        with_known_outcome(
+            f"deleting tag {name!r}", lambda: self._delete_tag(name), lambda: find_tag(self.stores, name) is None
+        )
+
+    def _delete_tag(self, name: str) -> None:
+        with claim_branches(self.stores, f"deleting tag {name!r}", self.world) as claim:
+            settled(
+                claim.claim.purpose,
+                lambda: remove_tag(self.stores, name),
+                lambda: find_tag(self.stores, name) is None,
+            )
 
     def _require_writable(self) -> None:
         if self.read_only:

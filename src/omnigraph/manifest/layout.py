@@ -15,6 +15,7 @@ SCHEMA_FILES = (SCHEMA_SOURCE, SCHEMA_IR, SCHEMA_STATE)
 
 INIT_CLAIM = "__init_claim.json"
 BRANCH_CLAIM = "__branch_claim.json"
+RECLAIMED = "__reclaimed.json"
 
 LEGACY_COMMITS = "_graph_commits.lance"
 LEGACY_ACTORS = "_graph_commit_actors.lance"

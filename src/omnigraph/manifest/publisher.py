@@ -15,6 +15,7 @@ from omnigraph.errors import (
     CommitOutcomeUnknown,
     CommitRejected,
     Contention,
+    DecidedOtherwise,
     ExpectedVersionMismatch,
     HeadMismatch,
     ManifestCorrupt,
@@ -77,7 +78,8 @@ class PublishRequest:
 
     `expected_versions`: each table's newest version must be exactly this; what is not named is not checked.
     `expected_head`: the branch's newest commit must be exactly this (None: the branch has no commit).
-    `commit_id` and `created_at` are minted once by the caller, and survive retries.
+    `commit_id` and `created_at` are minted once by the caller, and survive retries. `excluded_by`: commits in whose
+    history this one must not come, such as the one that has undone its operation.
     """
 
     commit_id: str
@@ -90,6 +92,7 @@ class PublishRequest:
     merged_parent: str | None = None
     idempotency_key: str | None = None
     schema: SchemaChange | None = None
+    excluded_by: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -163,6 +166,8 @@ def _mismatch(line: ManifestLine, request: PublishRequest) -> OmniGraphError | N
     head = line.state.head.id if line.state.head else None
     if not isinstance(request.expected_head, AnyHead) and request.expected_head != head:
         return HeadMismatch(line.branch, expected=request.expected_head, actual=head)
+    if any(each in line.state.commits for each in request.excluded_by):
+        return DecidedOtherwise(request.commit_id)
     for table_key, expected in request.expected_versions.items():
         actual = line.state.current_version(table_key)
         if actual != expected:

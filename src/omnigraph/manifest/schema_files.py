@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from omnigraph.errors import ObjectChanged, ObjectExists, ObjectNotFound
 from omnigraph.manifest.layout import SCHEMA_FILES, SCHEMA_STATE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from omnigraph.store.objects import ControlStore
+    from omnigraph.store.objects import ControlStore, Tag
+
+    # By name: what a file says, and its tag.
+    LiveFiles = dict[str, tuple[bytes, Tag | None]]
 
 HISTORY = "_schema_history"
 STAGING = ".staging"
@@ -36,11 +40,41 @@ def stage_files(objects: ControlStore, files: Mapping[str, bytes]) -> None:
         objects.write(f"{name}{STAGING}", files[name])
 
 
-def promote(objects: ControlStore, files: Mapping[str, bytes]) -> None:
-    """Make these the live files, in the order of the releases: source, IR, state. Cut short, it is done again."""
+def live_files(objects: ControlStore) -> LiveFiles:
+    """The live files as they are now; one that is not there has no tag."""
+    return {name: _live(objects, name) for name in SCHEMA_FILES}
+
+
+def promote(objects: ControlStore, files: Mapping[str, bytes], *, over: LiveFiles) -> None:
+    """Make these the live files, in the order of the releases: source, IR, state. Cut short, it is done again.
+
+    `ObjectChanged` when a live file is neither as in `over` nor as it is to be: somebody else has changed the schema
+    since.
+    """
     for name in SCHEMA_FILES:
-        objects.write(name, files[name])
+        data, tag = over[name]
+        if data != files[name]:
+            _replace(objects, name, files[name], tag)
         objects.delete(f"{name}{STAGING}")
+
+
+def _live(objects: ControlStore, name: str) -> tuple[bytes, Tag | None]:
+    try:
+        return objects.read_versioned(name)
+    except ObjectNotFound:
+        return b"", None
+
+
+def _replace(objects: ControlStore, name: str, data: bytes, tag: Tag | None) -> None:
+    try:
+        if tag is None:
+            objects.create(name, data)
+        else:
+            objects.replace(name, data, tag)
+    except (ObjectChanged, ObjectExists):
+        # Whoever finishes the same change writes the same.
+        if objects.read(name) != data:
+            raise
 
 
 def staged_files(objects: ControlStore) -> dict[str, bytes] | None:

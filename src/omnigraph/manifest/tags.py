@@ -35,6 +35,10 @@ class Tag:
     message: str | None = None
 
 
+# Tags by where they lie and by the tag of the object there, which tells whether it is still the same.
+KnownTags = dict[tuple[str, str | None], Tag]
+
+
 def check_tag_name(name: str) -> str:
     """The name, if a tag can have it. One that looks like a commit id would be taken for one."""
     if not _NAME.fullmatch(name) or any(part in (".", "..") for part in name.split("/")) or len(name) > LONGEST_NAME:
@@ -47,10 +51,18 @@ def check_tag_name(name: str) -> str:
     return name
 
 
-def list_tags(stores: Stores) -> list[Tag]:
-    """Every tag, by name."""
-    found = (_read(stores, path) for path in stores.objects.list_names(PREFIX))
-    return sorted((each for each in found if each is not None), key=lambda each: each.name)
+def list_tags(stores: Stores, known: KnownTags | None = None) -> list[Tag]:
+    """Every tag, by name. What is `known` under its object's tag is not read again; what was read is known then."""
+    known = {} if known is None else known
+    found = []
+    for each in stores.objects.list(PREFIX):
+        key = each.path, each.e_tag
+        tag = known.get(key) if each.e_tag is not None else None
+        tag = tag or _read(stores, each.path)
+        if tag is not None:
+            known[key] = tag
+            found.append(tag)
+    return sorted(found, key=lambda each: each.name)
 
 
 def read_tag(stores: Stores, name: str) -> Tag:
@@ -86,16 +98,18 @@ def write_tag(stores: Stores, tag: Tag) -> None:
 def remove_tag(stores: Stores, name: str) -> None:
     """Remove a tag; the commit stays until a cleanup finds that nothing keeps it."""
     read_tag(stores, name)
+    take_back_tag(stores, name)
+
+
+def take_back_tag(stores: Stores, name: str) -> None:
+    """Remove a tag that was made a moment ago, and that nobody has been told of."""
     stores.objects.delete(_path(name))
 
 
-def tagged_commits(manifest: GraphManifest) -> dict[str, tuple[str, ...]]:
-    """The ids of commits that have tags, with the tags' names. A cleanup keeps every table version of their states.
-
-    Read it while holding the claim of `branches.claim_branches`: tags are made under it.
-    """
+def tagged_commits(manifest: GraphManifest, known: KnownTags | None = None) -> dict[str, tuple[str, ...]]:
+    """The ids of commits that have tags, with the tags' names. A cleanup keeps every table version of their states."""
     found: dict[str, tuple[str, ...]] = {}
-    for tag in list_tags(manifest.stores):
+    for tag in list_tags(manifest.stores, known):
         found[tag.commit_id] = (*found.get(tag.commit_id, ()), tag.name)
     return found
 

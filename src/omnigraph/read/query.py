@@ -25,12 +25,12 @@ from omnigraph.read.options import DEFAULT_OPTIONS
 from omnigraph.read.plan.build import Planner, visible
 from omnigraph.read.plan.estimates import Estimates
 from omnigraph.read.plan.needs import needed_variables
-from omnigraph.read.plan.pushdown import Pushdown
 from omnigraph.read.plan.sorting import sort_conditions
 from omnigraph.read.result import Result
 from omnigraph.read.result_graph import entity_columns
 from omnigraph.read.search.deepening import Deepening
 from omnigraph.read.search.searches import Searches
+from omnigraph.relational.request import RequestValues
 from omnigraph.world import REAL
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class PreparedQuery:
             query_number=cache.number_of(checked),
         )
         scope = Scope(read, {each.name: each for each in visible(checked.pattern)}, Searches(read))
-        planner = Planner(Estimates(self.snapshot, self.catalog), Pushdown(self.params, self.moment))
+        planner = Planner(Estimates(self.snapshot, self.catalog), RequestValues(self.params, self.moment))
         # Sizes only guide the choices of a plan: one of the same snapshot serves again.
         state = (self.snapshot.branch, self.snapshot.manifest_version)
         key = (read.query_number, read.values_key, self.moment if checked.uses_now else None, state)
@@ -183,5 +183,5 @@ class Planned:
         return Matcher(self.scope).run(steps)
 
     def _pushed(self, variable: str) -> Filter | None:
-        sorted_ = sort_conditions(self.checked.pattern, frozenset(), self.planner.pushdown)
+        sorted_ = sort_conditions(self.checked.pattern, frozenset(), self.planner.values)
         return sorted_.about(variable).pushed

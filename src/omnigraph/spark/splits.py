@@ -113,14 +113,6 @@ def number_lines(
     return number_splits(splits, {split: lines[number] for number, split in enumerate(to_count)})
 
 
-def header_line(file: SourceFile, storage_options: Mapping[str, str] | None = None) -> bytes:
-    """The first line of a file, without its line end: the column names of a CSV file."""
-    whole = Split(file, 0, min(1, file.size), first_line=1)
-    for block in read_blocks(whole, storage_options):
-        return next(block.lines())[1]
-    return b""
-
-
 def _splits_of(file: SourceFile, split_bytes: int) -> list[Split]:
     whole = Split(file, 0, file.size)
     if whole.codec is not None:

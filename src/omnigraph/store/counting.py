@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from omnigraph.failpoints import reach
+from omnigraph.store.guard import require_leases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,10 +59,13 @@ _WRITES = frozenset({"object_writes", "object_deletes", "table_commits"})
 def count(what: str, detail: str = "") -> None:
     """Note one operation that is about to happen; `what` names a counter of `Counts`.
 
-    Every durable step passes here, so a test can kill the process before any one of them.
+    Every durable step passes here, so a test can kill or stop the process before any one of them, and a writer whose
+    lease may be another's by now takes none of them.
     """
     if what in _WRITES:
         reach("store.write")
+        require_leases()
+        reach("store.step")
     for counts in _active.get():
         setattr(counts, what, getattr(counts, what) + 1)
         counts.requests.append(f"{what} {detail}".rstrip())

@@ -67,7 +67,15 @@ _BY_TEXT: tuple[tuple[Trouble, tuple[str, ...]], ...] = (
     ),
     (
         Trouble.UNREACHABLE,
-        ("NoSuchBucket", "error sending request", "Connection refused", "connection closed", "timed out", "dns error"),
+        (
+            "NoSuchBucket",
+            "error sending request",
+            "Server returned non-2xx status code: 5",
+            "Connection refused",
+            "connection closed",
+            "timed out",
+            "dns error",
+        ),
     ),
     (
         Trouble.NOT_FOUND,

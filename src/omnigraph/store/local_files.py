@@ -1,8 +1,9 @@
 """Control objects as files: atomic, durable, and with a real compare-and-swap between processes.
 
 A write goes to a temporary file beside its target, is synced, and only then gets its name: by rename, or by hard link
-where nothing may be there before. Whoever changes or removes an existing name holds the graph's lock file while doing
-so; the kernel frees it when the holder dies. Temporary files and the lock are named `name#digits`, and never listed.
+where nothing may be there before. Whoever changes or removes an existing name holds a lock on the graph's directory
+while doing so; the kernel frees it when the holder dies. Temporary files are named `name#digits`, and never listed; the
+digits tell which process of which machine writes, so that those of dead ones can be removed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import re
 import stat
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,10 +36,14 @@ if TYPE_CHECKING:
 
     from omnigraph.world import World
 
+# For file systems that lock files and not directories, as network ones do.
 LOCK_NAME = "__lock#0"
 LOCK_PATIENCE_SECONDS = 30.0
+# Below these, and in the root itself, control objects are written.
+_FOLDERS = ("", "__recovery", "__tags", "_schema_history")
 
 _HIDDEN = re.compile(r".*#[0-9]+", re.DOTALL)
+_TEMPORARY = re.compile(r".*#(?P<host>[0-9]{8})(?P<process>[0-9]{10})[0-9]+", re.DOTALL)
 _ABSENT = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError)
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK})
@@ -117,6 +124,25 @@ class LocalFiles:
                         Path(folder, name).unlink(missing_ok=True)
                 _remove_if_empty(folder)
 
+    def remove_unfinished(self) -> None:
+        """Remove the temporary files of processes of this machine that are dead."""
+        for folder in _FOLDERS:
+            with self._errors(folder):
+                for name in _names_in(self._file(folder)):
+                    if self._is_left(name):
+                        self._file(folder).joinpath(name).unlink(missing_ok=True)
+
+    def _is_left(self, name: str) -> bool:
+        writer = _TEMPORARY.fullmatch(name)
+        if writer is None or int(writer["host"]) != self._host:
+            return False
+        return not self.world.is_alive(int(writer["process"]))
+
+    @cached_property
+    def _host(self) -> int:
+        """A number of eight digits for the place where process numbers mean something."""
+        return int.from_bytes(sha256(self.world.host().encode()).digest()[:8]) % 10**8
+
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         """Everything below a prefix."""
         with self._errors(prefix):
@@ -124,9 +150,12 @@ class LocalFiles:
                 for name in names:
                     facts = None if is_hidden(name) else _stat_if_there(Path(folder, name))
                     if facts is not None:
-                        relative = Path(folder, name).relative_to(self.root).as_posix()
-                        modified = facts.st_mtime_ns // 1_000
-                        yield ObjectInfo(relative, facts.st_size, modified, _tag(facts).e_tag)
+                        yield _info(Path(folder, name).relative_to(self.root).as_posix(), facts)
+
+    def info(self, path: str) -> ObjectInfo:
+        """What a listing would say of one file."""
+        with self._errors(path):
+            return _info(path, self._file(path).stat())
 
     def is_object(self, path: str) -> bool:
         """Whether a file has this very name."""
@@ -154,7 +183,8 @@ class LocalFiles:
     def _temporary(self, path: str, data: bytes) -> Iterator[Path]:
         """A synced file with these bytes beside the target. It is gone afterwards if it was not renamed."""
         target = self._file(path)
-        temporary = target.with_name(f"{target.name}#{self.world.random_bits(60)}")
+        writer = f"{self._host:08d}{self.world.process_number():010d}"
+        temporary = target.with_name(f"{target.name}#{writer}{self.world.random_bits(60)}")
         try:
             _make_directory(target.parent)
             _write_synced(temporary, data, self.world.now_us())
@@ -164,7 +194,7 @@ class LocalFiles:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        descriptor = os.open(Path(self.root, LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        descriptor = self._open_lock()
         try:
             self._acquire(descriptor)
             try:
@@ -175,14 +205,28 @@ class LocalFiles:
         finally:
             os.close(descriptor)
 
+    def _open_lock(self) -> int:
+        """The directory, or a file in it where directories cannot be locked."""
+        descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return descriptor
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno not in _NO_LOCKS:
+                raise
+            return os.open(Path(self.root, LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        return descriptor
+
     def _acquire(self, descriptor: int) -> None:
         deadline = self.world.monotonic() + LOCK_PATIENCE_SECONDS
         pause = 0.0005
         while not self._try_lock(descriptor):
             if self.world.monotonic() > deadline:
                 raise StoreUnavailable(
-                    f"{self.root}/{LOCK_NAME} has been held by another process for {LOCK_PATIENCE_SECONDS:.0f} s. "
-                    "Look for a stopped process that works on this graph.",
+                    f"{self.root} has been locked by another process for {LOCK_PATIENCE_SECONDS:.0f} s. Look for a "
+                    "stopped process that works on this graph.",
                     location=self.root,
                 )
             self.world.sleep(pause)
@@ -253,6 +297,12 @@ def _tag(facts: os.stat_result) -> Tag:
     return Tag(f"{facts.st_ino:x}-{facts.st_mtime_ns // 1_000:x}-{facts.st_size:x}")
 
 
+def _info(path: str, facts: os.stat_result) -> ObjectInfo:
+    """The kernel sets the time of the last change of the inode, and no process can; a rename or link counts as one."""
+    written = facts.st_ctime_ns // 1_000
+    return ObjectInfo(path, facts.st_size, facts.st_mtime_ns // 1_000, _tag(facts).e_tag, written)
+
+
 def _stat_if_there(path: Path) -> os.stat_result | None:
     try:
         return path.stat()
@@ -281,6 +331,13 @@ def _put_in_place(temporary: Path, target: Path) -> Tag:
     tag = _tag(temporary.stat())
     temporary.replace(target)
     return tag
+
+
+def _names_in(folder: Path) -> list[str]:
+    try:
+        return [each.name for each in folder.iterdir()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def _make_directory(path: Path) -> None:

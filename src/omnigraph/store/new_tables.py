@@ -74,7 +74,7 @@ def commit_new_table(tables: TableStore, staged: StagedTable, *, operation_id: s
     if (there is None and staged.version > 1) or (there is not None and there.version >= staged.version):
         raise CommitRejected(f"{staged.path} was changed by another program meanwhile: nothing was changed; try again.")
     if there is not None:
-        there = _caught_up(tables, there, staged)
+        there = _caught_up(tables, there, staged, operation_id)
     staged.transaction.transaction_properties = {OPERATION_PROPERTY: operation_id}
     try:
         return _commit(tables, there, staged.path, staged.transaction)
@@ -98,11 +98,12 @@ def _last_before(there: Table | None) -> int:
     return 0 if there is None else there.version + cleans_itself(there)
 
 
-def _caught_up(tables: TableStore, table: Table, staged: StagedTable) -> Table:
+def _caught_up(tables: TableStore, table: Table, staged: StagedTable, operation_id: str) -> Table:
     """A dropped table ends before the version of its tombstone, and cannot come back as that one: it is passed over."""
     while table.version < staged.version - 1:
         empty = Transaction(table.version, LanceOperation.Overwrite(staged.schema, []))
         first = stage_disarm(table).transaction if cleans_itself(table) else empty
+        first.transaction_properties = {OPERATION_PROPERTY: operation_id}
         table = _commit(tables, table, staged.path, first)
     return table
 

@@ -22,12 +22,17 @@ class Tag:
 
 @dataclass(frozen=True)
 class ObjectInfo:
-    """One line of a listing. `path` is relative to the root of the graph; `e_tag` is that of its `Tag`."""
+    """One line of a listing. `path` is relative to the root of the graph; `e_tag` is that of its `Tag`.
+
+    `written_us` is when it was written by the clock of the store alone, which no writer can set; differences between
+    two objects of one store are lengths of time, whatever the clocks of the machines that wrote them say.
+    """
 
     path: str
     size: int
     modified_us: int
     e_tag: str | None = None
+    written_us: int = 0
 
 
 class Objects(Protocol):
@@ -59,6 +64,12 @@ class Objects(Protocol):
 
     def list(self, prefix: str) -> Iterable[ObjectInfo]:
         """Everything below a prefix, in any order."""
+
+    def remove_unfinished(self) -> None:
+        """Remove what killed writes have left and no listing shows."""
+
+    def info(self, path: str) -> ObjectInfo:
+        """What a listing would say of one object."""
 
     def is_object(self, path: str) -> bool:
         """Whether an object has this very name."""

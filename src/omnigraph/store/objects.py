@@ -99,6 +99,10 @@ class ControlStore:
         count("object_deletes", prefix)
         self._objects.delete_prefix(prefix)
 
+    def remove_unfinished(self) -> None:
+        """Remove what writes have left that were killed in the middle; nothing of living ones."""
+        self._objects.remove_unfinished()
+
     def list(self, prefix: str = "") -> builtins.list[ObjectInfo]:
         """Every object below a prefix, at any depth, sorted by path. Unfinished writes are not objects."""
         if prefix:
@@ -109,6 +113,12 @@ class ControlStore:
     def list_names(self, prefix: str = "") -> builtins.list[str]:
         """The paths of `list`."""
         return [each.path for each in self.list(prefix)]
+
+    def info(self, path: str) -> ObjectInfo:
+        """What a listing would say of one object, or `ObjectNotFound`."""
+        _check(path)
+        count("object_reads", path)
+        return self._objects.info(path)
 
     def exists(self, path: str) -> bool:
         """Whether an object has this name or anything is below it. Being forbidden to look is an error, not no."""

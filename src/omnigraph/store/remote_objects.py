@@ -166,11 +166,18 @@ class RemoteObjects:
             for page in obstore.list(self.store, prefix or None, chunk_size=1_000):
                 yield from (_info(meta) for meta in page)
 
+    def remove_unfinished(self) -> None:
+        """A request that was cut short leaves nothing."""
+
+    def info(self, path: str) -> ObjectInfo:
+        """What a listing would say of one object."""
+        with self._errors(path):
+            return _info(obstore.head(self.store, path))
+
     def is_object(self, path: str) -> bool:
         """Whether an object has this very name."""
         try:
-            with self._errors(path):
-                obstore.head(self.store, path)
+            self.info(path)
         except ObjectNotFound:
             return False
         return True
@@ -282,4 +289,4 @@ def _update_of(tag: Tag) -> UpdateVersion:
 
 def _info(meta: ObjectMeta) -> ObjectInfo:
     modified = int(meta["last_modified"].timestamp() * 1_000_000)
-    return ObjectInfo(meta["path"], meta["size"], modified, meta["e_tag"])
+    return ObjectInfo(meta["path"], meta["size"], modified, meta["e_tag"], modified)

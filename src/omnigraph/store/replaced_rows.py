@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from lance import LanceOperation
+from lance import LanceOperation, Transaction
 from lance.fragment import RowIdSequence, write_fragments
 
 from omnigraph.store.filters import one_of, render
+from omnigraph.store.staging import Staged
 from omnigraph.store.tables import ID
 
 if TYPE_CHECKING:
@@ -95,3 +96,20 @@ def change_of_rows(
 def _told(table: Table, ids: Sequence[str]) -> str:
     """What the transaction says of the removed rows; nobody goes by it, and a list of many would be long."""
     return render(one_of(ID, ids), table.schema) if ids and len(ids) <= _MOST_NAMED else f"{ID} IS NOT NULL"
+
+
+def stage_replacement(
+    table: Table,
+    fragments: Sequence[FragmentMetadata],
+    *,
+    shrunk: Sequence[FragmentMetadata],
+    emptied: Sequence[int],
+    replaced: int,
+) -> Staged:
+    """Put the fragments in the place of rows that were taken out of others, as one Update.
+
+    Rows keep their stable ids where the new fragments carry them (`with_row_ids`), as in Lance's own merge.
+    """
+    transaction = Transaction(table.version, change_of_rows(table, fragments, shrunk=shrunk, emptied=emptied))
+    added = sum(each.physical_rows for each in fragments)
+    return Staged(table, "upsert", transaction, inserted=added - replaced, updated=replaced)

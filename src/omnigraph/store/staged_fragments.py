@@ -15,7 +15,6 @@ import obstore
 from lance import FragmentMetadata, LanceOperation, Transaction
 
 from omnigraph.store.remote_objects import open_remote_objects
-from omnigraph.store.replaced_rows import change_of_rows
 from omnigraph.store.staging import Staged
 from omnigraph.world import REAL
 
@@ -34,22 +33,6 @@ def stage_content(table: Table, schema: pa.Schema, fragments: Sequence[FragmentM
     """Make the fragments the whole content, and the schema theirs. They were written in overwrite mode."""
     transaction = Transaction(table.version, LanceOperation.Overwrite(schema, list(fragments)))
     return Staged(table, "overwrite", transaction, inserted=_rows(fragments))
-
-
-def stage_replacement(
-    table: Table,
-    fragments: Sequence[FragmentMetadata],
-    *,
-    shrunk: Sequence[FragmentMetadata],
-    emptied: Sequence[int],
-    replaced: int,
-) -> Staged:
-    """Put the fragments in the place of rows that were taken out of others, as one Update.
-
-    Rows keep their stable ids where the new fragments carry them (`with_row_ids`), as in Lance's own merge.
-    """
-    transaction = Transaction(table.version, change_of_rows(table, fragments, shrunk=shrunk, emptied=emptied))
-    return Staged(table, "upsert", transaction, inserted=_rows(fragments) - replaced, updated=replaced)
 
 
 def take_over(location: Location, files: Sequence[str], *, source: str, target: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 from lance import LanceDataset, LanceOperation, Transaction
@@ -14,7 +13,7 @@ from lance.fragment import write_fragments
 from omnigraph.errors import CommitOutcomeUnknown, InvalidInput, ObjectExists, OmniGraphError
 from omnigraph.failpoints import reach
 from omnigraph.store.counting import count
-from omnigraph.store.filters import Filter, one_of, render
+from omnigraph.store.filters import Filter, render
 from omnigraph.store.lance_errors import Trouble, classify, lance_errors, translate
 from omnigraph.store.tables import FILE_FORMAT, ID, ROWS_PER_FILE, Table, as_reader
 
@@ -91,20 +90,6 @@ def stage_overwrite(table: Table, rows: pa.Table | pa.RecordBatchReader) -> Stag
     return _staged(table, "overwrite", operation, inserted=_rows_of(operation.fragments))
 
 
-def stage_upsert(table: Table, rows: pa.Table) -> Staged:
-    """Replace rows whose id is there, add the others. Ids must not repeat within `rows`."""
-    refuse_repeated_ids(table, rows)
-    builder = table.dataset.merge_insert(ID).when_matched_update_all().when_not_matched_insert_all()
-    return _merge(table, "upsert", builder, rows)
-
-
-def stage_insert(table: Table, rows: pa.Table) -> Staged:
-    """Add rows whose ids must all be new; one that is there already is an `InvalidInput`, and nothing is staged."""
-    refuse_repeated_ids(table, rows)
-    builder = table.dataset.merge_insert(ID).when_matched_fail().when_not_matched_insert_all()
-    return _merge(table, "insert", builder, rows)
-
-
 def stage_delete(table: Table, where: Filter) -> Staged | None:
     """Remove the rows that match; None when there are none."""
     predicate = render(where, table.schema)
@@ -113,25 +98,6 @@ def stage_delete(table: Table, where: Filter) -> Staged | None:
         return None
     operation = LanceOperation.Delete(touched, emptied, predicate)
     return _staged(table, "delete", operation, deleted=gone)
-
-
-def stage_delete_ids(table: Table, ids: Sequence[str]) -> Staged | None:
-    """Remove rows by id; None when none of them is there. One join, however many ids there are."""
-    if not ids:
-        return None
-    keys = pa.table({ID: pa.array(sorted(set(ids)), pa.string())})
-    staged = _merge(table, "delete", table.dataset.merge_insert(ID).when_matched_delete(), keys)
-    return staged if staged.deleted else None
-
-
-def stage_change(table: Table, upserts: pa.Table, deletes: Sequence[str]) -> Staged:
-    """Upsert some rows and remove others as one transaction. A row cannot be in both."""
-    refuse_repeated_ids(table, upserts)
-    refuse_removed_ids(table, upserts, deletes)
-    builder = table.dataset.merge_insert(ID).when_matched_update_all().when_not_matched_insert_all()
-    if deletes:
-        builder = builder.when_not_matched_by_source_delete(render(one_of(ID, deletes)))
-    return _merge(table, "change", builder, upserts)
 
 
 def stage_restore(table: Table, version: int) -> Staged:
@@ -177,11 +143,15 @@ def find_transaction(table: Table, uuid: str, *, after: int) -> int | None:
 
 @dataclass(frozen=True)
 class Made:
-    """How a version was made: `Append`, `Rewrite`, …, or `unknown`; `restored` is the version that a restore took."""
+    """How a version was made: `Append`, `Rewrite`, …, or `unknown`; `restored` is the version that a restore took.
+
+    `operation_id` names the operation of this program that made it; None when another program did.
+    """
 
     version: int
     operation: str
     restored: int | None = None
+    operation_id: str | None = None
 
 
 def how_made(table: Table, version: int) -> Made:
@@ -197,10 +167,15 @@ def how_made(table: Table, version: int) -> Made:
     if transaction is None:
         return Made(version, "unknown")
     name = type(transaction.operation).__name__
-    if name == "Restore":
-        return Made(version, name, int(transaction.operation.version))
+    restored = int(transaction.operation.version) if name == "Restore" else None
     # Operations without a class of their own are those that reserve room and change no row.
-    return Made(version, "ReserveFragments" if name == "BaseOperation" else name)
+    kind = "ReserveFragments" if name == "BaseOperation" else name
+    return Made(version, kind, restored, (transaction.transaction_properties or {}).get(OPERATION_PROPERTY))
+
+
+def are_ours(table: Table, *, after: int) -> bool:
+    """Whether operations of this program made every version of the table that is newer than `after`."""
+    return all(how_made(table, each).operation_id for each in range(after + 1, table.version + 1))
 
 
 def create_table(
@@ -295,19 +270,6 @@ def _write(table: Table, rows: pa.Table | pa.RecordBatchReader) -> list[Fragment
                 allow_external_blob_outside_bases=True,
             )
         )
-
-
-def _merge(table: Table, change: Change, builder: lance.dataset.MergeInsertBuilder, rows: pa.Table) -> Staged:
-    with lance_errors(f"staging a change to {table.path}"):
-        transaction, stats = builder.execute_uncommitted(rows)
-    return Staged(
-        table,
-        change,
-        transaction,
-        inserted=int(stats["num_inserted_rows"]),
-        updated=int(stats["num_updated_rows"]),
-        deleted=int(stats["num_deleted_rows"]),
-    )
 
 
 def _delete_from_fragments(table: Table, predicate: str) -> tuple[list[FragmentMetadata], list[int], int]:

@@ -1,36 +1,55 @@
 """Cleanup: what no kept commit, branch or tag needs is deleted for good.
 
-Table by table, under the claim that branches and tags are made under, so that none comes to need what is being deleted.
-Only versions older than a table's published one are looked at: whatever a living writer does lies above.
+Some tables at a time, under the claim that branches and tags are made under, so that those wait instead of being
+refused. It is not the claim that makes a deletion safe, since a process that sleeps can lose it: versions are condemned
+in the note of `manifest/reclaimed.py` before they are deleted. Only versions older than a table's published one are
+looked at: whatever a living writer does lies above.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from bisect import bisect_right
+import logging
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import CommitRejected, InvalidInput, NotFound, ObjectExists, OmniGraphError
+from omnigraph.errors import (
+    BranchNotFound,
+    CommitRejected,
+    InvalidInput,
+    LeaseLost,
+    NotFound,
+    ObjectExists,
+    ObjectNotFound,
+    OmniGraphError,
+)
 from omnigraph.failpoints import reach
-from omnigraph.manifest.branches import claim_branches, drop_fork
-from omnigraph.manifest.layout import MAIN, MANIFEST, branch_tree, physical_branch
+from omnigraph.manifest.branches import ATTEMPTS, again_when_lost, claim_branches, drop_fork
+from omnigraph.manifest.layout import BRANCH_CLAIM, MAIN, MANIFEST
+from omnigraph.manifest.reclaimed import Condemning, read_note
 from omnigraph.manifest.references import branch_references
+from omnigraph.manifest.version_ranges import NONE, VersionRanges
+from omnigraph.store.guard import unguarded
 from omnigraph.store.residual import Removed, collect_versions, would_collect
-from omnigraph.upkeep.pinned import Retention, protected_versions
+from omnigraph.store.store_clock import StoreClock, read_store_clock
+from omnigraph.upkeep.pinned import Pins, Retention
+from omnigraph.upkeep.victims import Chooser, LinePlan, TablePlan, manifest_plan
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from omnigraph.manifest.graph_manifest import GraphManifest
+    from omnigraph.manifest.reclaimed import Note, TableLine, Victims
     from omnigraph.store.lease import Lease
-    from omnigraph.store.tables import Table
-    from omnigraph.upkeep.pinned import Pinned
 
 DEFAULT_GRACE = dt.timedelta(minutes=10)
-# A claim is good for a minute, and others wait half of one for it.
-CLAIM_SECONDS = 15.0
+# How long tables are looked at before those that were are cleaned. Others wait half a minute for the claim.
+CHOOSING_SECONDS = 5.0
 VERSIONS_AT_ONCE = 200
-# Far longer than any operation takes to build an index over a preview of its table.
-PREVIEW_US = 24 * 3_600 * 1_000_000
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -81,20 +100,18 @@ class Cleanup:
     older_than: dt.timedelta | None = None
     grace: dt.timedelta = DEFAULT_GRACE
     dry_run: bool = False
-    _done: list[CleanedTable] = field(default_factory=list)
+    _done: dict[str, CleanedTable] = field(default_factory=dict)
 
     def run(self) -> CleanupReport:
         """Clean every table; one that fails is told and does not keep the others from it."""
         self._check()
         todo = sorted(self._locations().items())
-        while todo:
-            with claim_branches(self.manifest.stores, "cleaning up", self.manifest.world) as claim:
-                until = self.manifest.world.monotonic() + CLAIM_SECONDS
-                pinned = protected_versions(self.manifest, self._retention())
-                while todo and self.manifest.world.monotonic() < until:
-                    self._done.append(self._clean(*todo.pop(0), pinned, claim))
-        self._done.append(self._clean_manifest())
-        return CleanupReport(self.dry_run, self.keep, self.older_than, tuple(self._done))
+        if self.dry_run:
+            self._look_at(todo)
+        while todo and not self.dry_run:
+            todo = todo[again_when_lost(partial(self._clean_some, todo)) :]
+        self._clean_manifest()
+        return CleanupReport(self.dry_run, self.keep, self.older_than, tuple(self._done.values()))
 
     def _check(self) -> None:
         if self.manifest.read_only and not self.dry_run:
@@ -107,11 +124,9 @@ class Cleanup:
             raise InvalidInput("older_than and grace are lengths of time and cannot be negative.")
 
     def _retention(self) -> Retention:
-        since = None if self.older_than is None else self._before_now(self.older_than)
-        return Retention(self.keep, since)
-
-    def _before_now(self, span: dt.timedelta) -> int:
-        return self.manifest.world.now_us() - span // dt.timedelta(microseconds=1)
+        if self.older_than is None:
+            return Retention(self.keep)
+        return Retention(self.keep, self.manifest.world.now_us() - self.older_than // dt.timedelta(microseconds=1))
 
     def _locations(self) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -119,96 +134,159 @@ class Cleanup:
             found.update(self.manifest.fresh_line(branch.name).state.locations)
         return found
 
-    def _clean(self, table_key: str, path: str, pinned: Pinned, claim: Lease) -> CleanedTable:
-        done = CleanedTable(table_key)
+    def _look_at(self, tables: Sequence[tuple[str, str]]) -> None:
+        """Tell what would go. Nothing is written, not even to read the store's clock: this machine's has to do."""
+        world = self.manifest.world
+        note, _ = read_note(self.manifest.stores.objects)
+        pins = Pins(self.manifest, self._retention())
+        chooser = self._chooser(pins, note, StoreClock(world.now_us(), world.monotonic(), world))
+        for each in tables:
+            plan = self._plan(chooser, *each)
+            self._carry_out(plan, {each.line: each.chosen for each in plan.lines})
+
+    def _clean_some(self, tables: Sequence[tuple[str, str]]) -> int:
+        """Clean the first tables, as many as can be looked at in a few seconds; how many they were."""
+        stores, world = self.manifest.stores, self.manifest.world
+        with claim_branches(stores, "cleaning up", world) as claim:
+            clock = self._store_clock()
+            note = Condemning(stores.objects, world.ulid())
+            before = note.read()
+            pins = Pins(self.manifest, self._retention())
+            plans = self._plans(tables, self._chooser(pins, before, clock))
+            victims = self._condemn(plans, note, pins, claim)
+            done: Victims = {}
+            for plan in plans:
+                done.update(self._carry_out(plan, victims))
+            note.finish(done, [each for each in before.lines() if not _is_living(each, pins)])
+        return len(plans)
+
+    def _store_clock(self) -> StoreClock:
+        """The claim was written a moment ago, and shows the store's clock."""
+        objects, world = self.manifest.stores.objects, self.manifest.world
         try:
-            main = self.manifest.stores.tables.open_newest(path)
-            references = branch_references(main)
-            done = self._drop_orphans(done, path, set(references), pinned)
-            for branch in (MAIN, *(each.name for each in self.manifest.branches() if each.name in references)):
-                chosen = self._chosen(table_key, path, branch, pinned)
-                chosen -= {
-                    each["parent_version"] for each in references.values() if (each["parent_branch"] or MAIN) == branch
-                }
-                done = self._collect(done, path, branch, sorted(chosen), claim)
+            written = objects.info(BRANCH_CLAIM).written_us
+        except ObjectNotFound:
+            return read_store_clock(objects, world)
+        return StoreClock(written, world.monotonic(), world)
+
+    def _chooser(self, pins: Pins, note: Note, clock: StoreClock) -> Chooser:
+        pinned = pins.read()
+        return Chooser(self.manifest, pins.branches, pinned, note, self.grace.total_seconds(), clock)
+
+    def _plans(self, tables: Sequence[tuple[str, str]], chooser: Chooser) -> list[TablePlan]:
+        until = self.manifest.world.monotonic() + CHOOSING_SECONDS
+        plans: list[TablePlan] = []
+        for each in tables:
+            if plans and self.manifest.world.monotonic() > until:
+                break
+            plans.append(self._plan(chooser, *each))
+        return plans
+
+    def _plan(self, chooser: Chooser, table_key: str, path: str) -> TablePlan:
+        # One that is looked at again, because the claim was lost, has already lost some versions perhaps.
+        self._done[table_key] = replace(self._done.get(table_key, CleanedTable(table_key)), error=None)
+        try:
+            return chooser.plan(table_key, path)
+        except LeaseLost:
+            raise
         except OmniGraphError as error:
-            return replace(done, error=str(error))
+            self._failed(table_key, error)
+            return TablePlan(table_key, path)
+
+    def _condemn(self, plans: Sequence[TablePlan], note: Condemning, pins: Pins, claim: Lease) -> Victims:
+        """Say in the note what goes, look once more whether anything has come to need it, and settle it."""
+        chosen = {each.line: each.chosen for plan in plans for each in plan.lines if each.chosen}
+        if not chosen:
+            return {}
+        try:
+            note.propose(chosen)
+            pinned = pins.read()
+            # A branch that is not whole yet is not among the pins; whoever makes it has the claim.
+            if not claim.is_mine():
+                raise LeaseLost(
+                    "cleaning up: another process has taken the claim over. Nothing was deleted; try again."
+                )
+            going = {line: each - VersionRanges.of(pinned.of(line.path, line.branch)) for line, each in chosen.items()}
+            note.confirm(going)
+        except BaseException:
+            with suppress(OmniGraphError, OSError), unguarded():
+                note.withdraw()
+            raise
+        return going
+
+    def _carry_out(self, plan: TablePlan, victims: Victims) -> Victims:
+        """Clean one table; what went of each of its lines, as far as it came."""
+        done: Victims = {}
+        try:
+            self._drop_orphans(plan)
+            for each in plan.lines:
+                going = victims.get(each.line, NONE) | each.condemned
+                self._collect(plan.table_key, each, list(going))
+                done[each.line] = going
+        except LeaseLost:
+            raise
+        except OmniGraphError as error:
+            self._failed(plan.table_key, error)
         return done
 
-    def _chosen(self, table_key: str, path: str, branch: str, pinned: Pinned) -> set[int]:
-        """The versions on a branch of a table that nothing needs, and nobody has read as the newest for a while."""
-        line = self.manifest.line(branch)
-        physical = physical_branch(branch)
-        with line.lock:
-            history = [
-                (entry.version, commit.created_at)
-                for commit, entry in line.state.table_history(table_key)
-                if entry.branch == physical
-            ]
-        history.sort()
-        published = [version for version, _ in history]
-        newest = self.manifest.stores.tables.open_newest(path, physical)
-        kept = pinned.get((path, physical), set())
-        limit = self._before_now(self.grace)
-        chosen = set()
-        for each in newest.dataset.version_refs():
-            after = bisect_right(published, each["version"])
-            if after < len(history) and history[after][1] <= limit and each["version"] not in kept:
-                chosen.add(int(each["version"]))
-        return chosen
-
-    def _collect(
-        self, done: CleanedTable, path: str, branch: str, versions: list[int], claim: Lease | None
-    ) -> CleanedTable:
+    def _collect(self, table_key: str, plan: LinePlan, versions: list[int]) -> None:
         """Delete the versions some at a time; without any, only files that no version needs."""
         reach("cleanup.decided")
-        physical = physical_branch(branch)
-        table = self.manifest.stores.tables.open_newest(path, physical)
         if self.dry_run:
-            return done.with_removed(would_collect(table, versions))
+            self._removed(table_key, would_collect(plan.table, versions))
+            return
         for first in range(0, max(1, len(versions)), VERSIONS_AT_ONCE):
-            if claim is not None and not claim.is_mine():
-                raise CommitRejected("the claim of the cleanup ran out and another process has it. Run it again.")
-            done = done.with_removed(collect_versions(table, versions[first : first + VERSIONS_AT_ONCE]))
-        self._drop_previews(table)
+            self._removed(table_key, collect_versions(plan.table, versions[first : first + VERSIONS_AT_ONCE]))
+        self.manifest.stores.objects.delete_all(plan.previews)
         if versions:
-            self.manifest.stores.tables.forget(path, physical)
-        return done
+            self.manifest.stores.tables.forget(plan.line.path, plan.line.branch)
 
-    def _drop_previews(self, table: Table) -> None:
-        """Versions in no history that an operation made to build an index, and died before it removed them."""
-        objects = self.manifest.stores.objects
-        prefix = f"{branch_tree(table.path, table.branch)}/_versions"
-        for each in objects.list(prefix):
-            old = each.modified_us < self.manifest.world.now_us() - PREVIEW_US
-            if old and each.path.removeprefix(f"{prefix}/").startswith("d"):
-                objects.delete(each.path)
-
-    def _drop_orphans(self, done: CleanedTable, path: str, forks: set[str], pinned: Pinned) -> CleanedTable:
+    def _drop_orphans(self, plan: TablePlan) -> None:
         """Remove forks of branches that are gone."""
-        living = {*branch_references(self.manifest.stores.tables.open_newest(MANIFEST))}
-        orphans = sorted(each for each in forks - living if (path, each) not in pinned)
-        removed = []
-        for each in orphans:
-            if self.dry_run:
-                removed.append(each)
+        if not plan.forks:
+            return
+        stores = self.manifest.stores
+        living = branch_references(stores.tables.open_newest(MANIFEST))
+        for each in plan.forks:
+            if each in living:
                 continue
             try:
-                drop_fork(self.manifest.stores, path, each)
+                if not self.dry_run:
+                    drop_fork(stores, plan.path, each)
             except (ObjectExists, NotFound):
                 continue  # another fork stands on it, or somebody else was quicker
-            removed.append(each)
-        return replace(done, forks_removed=tuple(removed))
+            told = self._done[plan.table_key]
+            self._done[plan.table_key] = replace(told, forks_removed=(*told.forks_removed, each))
 
-    def _clean_manifest(self) -> CleanedTable:
+    def _clean_manifest(self) -> None:
         """The newest versions stay, for readers and publishers that are a little behind; rows tell all of history."""
-        done = CleanedTable(MANIFEST)
+        self._done[MANIFEST] = CleanedTable(MANIFEST)
         try:
             for branch in self.manifest.branches():
-                newest = self.manifest.stores.tables.open_newest(MANIFEST, physical_branch(branch.name))
-                versions = sorted(int(each["version"]) for each in newest.dataset.version_refs())
-                old = versions[: -self.manifest.upkeep.keep_versions]
-                done = self._collect(done, MANIFEST, branch.name, old, None)
+                self._clean_manifest_of(branch.name)
         except OmniGraphError as error:
-            return replace(done, error=str(error))
-        return done
+            self._failed(MANIFEST, error)
+
+    def _clean_manifest_of(self, branch: str) -> None:
+        """Branches come and go meanwhile: one that is going needs nothing, and Lance trips over any other that does."""
+        for attempt in reversed(range(ATTEMPTS)):
+            try:
+                plan = manifest_plan(self.manifest, branch)
+                self._collect(MANIFEST, plan, list(plan.chosen))
+            except (NotFound, BranchNotFound, ObjectNotFound) as error:
+                if not attempt and not self.manifest.stores.objects.exists(BRANCH_CLAIM):
+                    raise
+                log.info("the manifest of branch %r stays as it is, for a while or until the next: %s", branch, error)
+            else:
+                return
+
+    def _removed(self, table_key: str, removed: Removed) -> None:
+        self._done[table_key] = self._done[table_key].with_removed(removed)
+
+    def _failed(self, table_key: str, error: OmniGraphError) -> None:
+        self._done[table_key] = replace(self._done[table_key], error=str(error))
+
+
+def _is_living(line: TableLine, pins: Pins) -> bool:
+    """Whether the branch of a line is there, and no other of the name."""
+    return pins.branches.get(line.branch or MAIN, "") == line.incarnation

@@ -10,7 +10,7 @@ import logging
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import CommitConflict, CommitRejected, OmniGraphError
+from omnigraph.errors import CommitConflict, CommitRejected, LeaseLost, OmniGraphError
 from omnigraph.failpoints import reach
 from omnigraph.language.schema import table_indexes
 from omnigraph.manifest.layout import detached_manifest_file, physical_branch
@@ -20,6 +20,7 @@ from omnigraph.store.compaction import stage_compaction
 from omnigraph.store.index_coverage import has_vectors, stage_coverage, staged_upon
 from omnigraph.store.indexes import IndexSpec
 from omnigraph.store.residual import preview
+from omnigraph.store.staging import are_ours
 from omnigraph.store.tables import ROWS_PER_FILE
 from omnigraph.upkeep.indices import PendingIndex
 from omnigraph.write.commit import Operation, commit
@@ -171,10 +172,12 @@ class Optimize:
         try:
             table = self.manifest.stores.tables.open(entry.pin)
             head = table.latest_version()
-            if head != entry.version:
-                prepared.report = replace(report, skipped=self._why_ahead(entry), head_version=head)
+            if head != entry.version and (why := self._why_ahead(entry)) is not None:
+                prepared.report = replace(report, skipped=why, head_version=head)
                 return prepared
             self._stage(prepared, table, kind)
+        except LeaseLost:
+            raise  # the whole operation is another's by now, not this table alone
         except OmniGraphError as error:
             prepared.compaction = prepared.coverage = None
             prepared.report = replace(report, error=str(error))
@@ -203,13 +206,18 @@ class Optimize:
         file = detached_manifest_file(previewed.path, previewed.branch, previewed.version)
         self.manifest.stores.objects.delete(file)
 
-    def _why_ahead(self, entry: TableEntry) -> str:
-        """A table that is ahead of the graph is being written to, or was written to by another program."""
+    def _why_ahead(self, entry: TableEntry) -> str | None:
+        """A table that is ahead of the graph is being written to, or was written to by another program.
+
+        None when a writer that slept has left it so: the commit takes that back.
+        """
         line = (entry.table_key, entry.branch)
         found = list_sidecars(self.manifest.stores.objects)
         now = self.manifest.snapshot(self.branch).tables.get(entry.table_key)
-        moved = now is None or now.version != entry.version
-        return BUSY if moved or any(line in each.sidecar.lines for each in found) else DRIFT
+        if now is None or now.version != entry.version or any(line in each.sidecar.lines for each in found):
+            return BUSY
+        newest = self.manifest.stores.tables.open_newest(entry.path, entry.branch)
+        return None if are_ours(newest, after=entry.version) else DRIFT
 
     def _compact_manifest(self) -> bool:
         """Losing to a publisher is fine: publishing keeps `__manifest` small by itself."""

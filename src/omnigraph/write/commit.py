@@ -19,14 +19,21 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import (
+    CommitNotDone,
     CommitOutcomeUnknown,
     CommitRejected,
     Contention,
+    DecidedOtherwise,
+    ExpectedVersionMismatch,
     HeadMismatch,
     OmniGraphError,
+    OperationTakenOver,
     ReadSetChanged,
-    RecoveryRequired,
     SchemaChanged,
+    StoreError,
+    StorePermissionDenied,
+    StoreUnsafe,
+    TableAhead,
 )
 from omnigraph.failpoints import reach
 from omnigraph.manifest.layout import MAIN
@@ -34,9 +41,10 @@ from omnigraph.manifest.publisher import ANY_HEAD, AnyHead, PublishRequest
 from omnigraph.store.auto_cleanup import cleans_itself, stage_disarm
 from omnigraph.write import queues
 from omnigraph.write.effects import Effects
+from omnigraph.write.recovery.fate import fate
 from omnigraph.write.recovery.recover import recover
 from omnigraph.write.recovery.schema import finish_schema
-from omnigraph.write.tickets import Ticket, new_ticket_id
+from omnigraph.write.tickets import Ticket
 from omnigraph.write.view import View
 from omnigraph.write.write_set import NewTable, SchemaWrite, TableWrite, WriteSet
 
@@ -108,9 +116,21 @@ class Receipt:
 
 
 def commit(manifest: GraphManifest, operation: Operation) -> Receipt | None:
-    """Carry an operation through all phases; None when it changes nothing."""
+    """Carry an operation through all phases; None when it changes nothing.
+
+    It is done when this returns, and not done when it raises, but for `CommitOutcomeUnknown`.
+    """
     if manifest.read_only:
         raise CommitRejected("the graph was opened read-only: open it for writing to change it.")
+    try:
+        return _commit(manifest, operation)
+    except (StorePermissionDenied, StoreUnsafe):
+        raise
+    except StoreError as error:
+        raise CommitNotDone(str(error)) from error
+
+
+def _commit(manifest: GraphManifest, operation: Operation) -> Receipt | None:
     for _ in range(PREPARE_ATTEMPTS):
         begun_at = manifest.world.now_us()
         line = _line(manifest, operation)
@@ -127,7 +147,7 @@ def commit(manifest: GraphManifest, operation: Operation) -> Receipt | None:
                 raise
             continue
         if write_set is not None:
-            outcome = _attempt(Effects(manifest, operation, write_set, view, line, begun_at=begun_at))
+            outcome = _settled(Effects(manifest, operation, write_set, view, line, begun_at=begun_at))
             if not isinstance(outcome, PrepareAgain):
                 return outcome
             operation = outcome.operation
@@ -185,6 +205,34 @@ class PrepareAgain:
     operation: Operation
 
 
+def _settled(effects: Effects) -> Receipt | PrepareAgain | None:
+    """One attempt whose end is known: done, or not done, and then made again when others were in its way.
+
+    A table that was ahead has been taken back together with this attempt. An attempt that others took over, because
+    this process slept, was finished or undone by them.
+    """
+    try:
+        return _attempt(effects)
+    except (TableAhead, DecidedOtherwise) as error:
+        log.warning("%s", error)
+    except ExpectedVersionMismatch:
+        # A recovery has fenced a table between this operation's look at it and its publish, or another program moved
+        # it.
+        if not effects.operation.repeatable and not _only_tidied(effects):
+            raise
+    except OperationTakenOver as lost:
+        log.warning("%s", lost)
+        found = fate(effects.manifest, lost)
+        if found is not None:
+            return Receipt(*found)
+    return PrepareAgain(effects.operation)
+
+
+def _only_tidied(effects: Effects) -> bool:
+    line = effects.manifest.fresh_line(effects.operation.branch)
+    return effects.only_tidied(line, effects.moved(line))
+
+
 def _attempt(effects: Effects) -> Receipt | PrepareAgain | None:
     """One ticket, and one turn with it."""
     manifest = effects.manifest
@@ -235,8 +283,6 @@ def _take_turn(effects: Effects, ticket: Ticket) -> Receipt | PrepareAgain | Non
             return again
         effects = again
     effects.land(ticket)
-    if operation.last_look is not None:
-        operation.last_look()
     reach("commit.before_publish")
     receipt = _publish(effects, ticket)
     ticket.is_published = True
@@ -249,9 +295,6 @@ def _publish(effects: Effects, ticket: Ticket) -> Receipt:
     """Publish, and go on after losing to writers of other tables: giving up now would mean undoing what has landed."""
     request = effects.request(ticket.sidecar)
     for attempt in reversed(range(PUBLISH_ATTEMPTS)):
-        recovered = _recovered_by_another(effects, ticket)
-        if recovered is not None:
-            return recovered
         try:
             published = effects.manifest.publish(request, branch=effects.operation.branch)
         except Contention:
@@ -260,21 +303,6 @@ def _publish(effects: Effects, ticket: Ticket) -> Receipt:
             continue
         return Receipt(published.commit, published.snapshot)
     raise AssertionError("the last attempt returns or raises")
-
-
-def _recovered_by_another(effects: Effects, ticket: Ticket) -> Receipt | None:
-    """Keep the ticket. When another process has taken it over, it may have published the very commit."""
-    try:
-        ticket.keep_alive()
-    except RecoveryRequired:
-        planned = ticket.sidecar.commit
-        line = effects.manifest.fresh_line(effects.operation.branch)
-        with line.lock:
-            found = line.state.commits.get(planned.commit_id) if planned else None
-            if found is None:
-                raise
-            return Receipt(found, line.state.at(line.branch, found))
-    return None
 
 
 def _prepare_again(
@@ -342,12 +370,19 @@ def _ticket(manifest: GraphManifest, sidecar: Sidecar) -> Iterator[Ticket]:
     """Hold a ticket; at the end nothing is left of it, whether the operation succeeded, failed or was interrupted."""
     ticket = Ticket.draw(manifest.stores.objects, sidecar, manifest.world)
     try:
-        yield ticket
+        with ticket.guard():
+            yield ticket
     except BaseException as error:
         try:
-            _undo(manifest, ticket, error)
+            is_certain = _undo(manifest, ticket, error)
         finally:
             ticket.rest()
+        if not isinstance(error, Exception):
+            raise
+        if ticket.is_lost:
+            raise ticket.sidecar.taken_from_here() from error
+        if not is_certain:
+            raise _unknown(ticket.sidecar, error) from error
         raise
     try:
         if ticket.is_published:
@@ -358,29 +393,39 @@ def _ticket(manifest: GraphManifest, sidecar: Sidecar) -> Iterator[Ticket]:
         ticket.let_go()
 
 
-def _undo(manifest: GraphManifest, ticket: Ticket, error: BaseException) -> None:
-    """Take the operation back, or, when that is not possible now, leave it for whoever comes next."""
+def _undo(manifest: GraphManifest, ticket: Ticket, error: BaseException) -> bool:
+    """Take the operation back, or leave it for whoever comes next; whether it is certain that it will not be done.
+
+    That it is to be taken back is noted first: should this process sleep or fail now, others must not finish it.
+    """
+    if ticket.is_lost:
+        return True  # it is another's, and `_settled` looks what has become of it
+    if isinstance(error, CommitOutcomeUnknown):
+        ticket.let_go()
+        return False
     try:
-        if not ticket.has_effects:
-            ticket.delete()
-        elif isinstance(error, CommitOutcomeUnknown):
-            ticket.let_go()
-        else:
-            recover(manifest, _held(manifest, ticket), may_finish=False)
+        with ticket.guard():
+            if ticket.has_effects:
+                ticket.update(aborted=True)
+                recover(manifest, ticket)
+            else:
+                ticket.require()
+                ticket.delete()
+    except OperationTakenOver:
+        return True
     except (OmniGraphError, OSError) as second:
         log.warning("operation %s will be recovered later: %s", ticket.sidecar.operation_id, second)
         ticket.let_go()
+        return ticket.sidecar.aborted or not ticket.has_effects
+    return True
 
 
-def _held(manifest: GraphManifest, ticket: Ticket) -> Ticket:
-    """The ticket, or, when another process has taken it over, a new one: something may have landed after that."""
-    try:
-        ticket.update()
-    except RecoveryRequired:
-        lost = ticket.sidecar
-        ticket.let_go()
-        ticket = Ticket.draw(
-            manifest.stores.objects, replace(lost, operation_id=new_ticket_id(manifest.world)), manifest.world
-        )
-        ticket.wait_for_turn(lambda dead: recover(manifest, dead))
-    return ticket
+def _unknown(sidecar: Sidecar, error: BaseException) -> CommitOutcomeUnknown:
+    """The store failed when the operation was to be published, or when that it is not to be done was to be noted."""
+    commit_id = sidecar.commit.commit_id if sidecar.commit is not None else None
+    return CommitOutcomeUnknown(
+        f"operation {sidecar.operation_id} may or may not be done: {error}. The next writer finishes or undoes it; "
+        f"look for the commit {commit_id} before doing it again.",
+        transaction=commit_id,
+        operation_id=sidecar.operation_id,
+    )

@@ -6,18 +6,28 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import CommitConflict, CommitOutcomeUnknown, CommitRejected, OmniGraphError, ReadSetChanged
+from omnigraph.errors import (
+    CommitConflict,
+    CommitFailed,
+    CommitOutcomeUnknown,
+    CommitRejected,
+    LeaseLost,
+    OmniGraphError,
+    ReadSetChanged,
+    TableAhead,
+)
 from omnigraph.failpoints import reach
 from omnigraph.manifest.branches import fork_table
 from omnigraph.manifest.layout import physical_branch, table_path
 from omnigraph.manifest.publisher import NewVersion, PublishRequest
+from omnigraph.manifest.reclaimed import require_kept
 from omnigraph.manifest.schema_files import stage_files
 from omnigraph.store.auto_cleanup import cleans_itself, stage_disarm
 from omnigraph.store.compaction import stage_fold
 from omnigraph.store.new_tables import commit_new_table, stage_new_table
-from omnigraph.store.staging import Committed, commit_staged, how_made
+from omnigraph.store.staging import Committed, are_ours, commit_staged, how_made
 from omnigraph.write.forked_tables import ForkedTables
-from omnigraph.write.recovery.recover import pointed_versions
+from omnigraph.write.recovery.recover import commit_id_of, pointed_versions
 from omnigraph.write.recovery.schema import change_of, new_tables
 from omnigraph.write.recovery.sidecar import AddedTable, PlannedCommit, PointedTable, Sidecar, TablePin
 from omnigraph.write.tickets import new_ticket_id
@@ -110,7 +120,7 @@ class Effects:
             return any(self.begun_at <= commit.created_at <= now for found in movers for commit, _ in found)
 
     def only_tidied(self, line: ManifestLine, moved: list[str]) -> bool:
-        """Whether the tables that moved have the very same rows: upkeep has only rearranged or indexed them."""
+        """Whether the tables that moved have the very same rows: rearranged, indexed, or restored by a recovery."""
         if line is not self._line:
             return False
         snapshot = line.snapshot()
@@ -121,7 +131,11 @@ class Effects:
         if now.branch != self._branch or now.version - before > _MOST_LOOKED_AT:
             return False
         table = self.manifest.stores.tables.open(now.pin)
-        return all(how_made(table, each).operation in TIDYING for each in range(before + 1, now.version + 1))
+        same = True
+        for each in range(before + 1, now.version + 1):
+            made = how_made(table, each)
+            same = made.restored == before or (same and made.operation in TIDYING)
+        return same
 
     def fits(self, ticket: Ticket) -> bool:
         """Whether a ticket keeps others from all that this operation moves or was computed from."""
@@ -192,11 +206,9 @@ class Effects:
         """Commit every table, in sorted order."""
         for each in self._write_set.adopted:
             self._adopt(each)
-        for pointer in self._write_set.pointers:
-            self._require_there(pointer)
+        self._require_there()
         for write in self._writes:
             key = write.entry.table_key
-            ticket.keep_alive()
             ticket.has_effects = True
             if key not in self._staged:
                 self._fork_and_stage(write, ticket)
@@ -204,11 +216,12 @@ class Effects:
             reach("commit.table_landed")
             self._landed[key] = self._tidied(write, landed, ticket)
         for _, staged in self._new:
-            ticket.keep_alive()
             ticket.has_effects = True
             commit_new_table(self.manifest.stores.tables, staged, operation_id=ticket.sidecar.operation_id)
             reach("commit.table_landed")
         self._forked.land(ticket, lambda each: self._land(each, ticket), lambda: ticket.update(added=self.added()))
+        if self.operation.last_look is not None:
+            self.operation.last_look()
         self._stage_schema(ticket)
 
     def _stage_schema(self, ticket: Ticket) -> None:
@@ -246,17 +259,30 @@ class Effects:
             merged_parent=self.operation.merged_parent,
             idempotency_key=self.operation.idempotency_key,
             schema=change_of(sidecar),
+            excluded_by=(commit_id_of(sidecar, "back"),),
         )
 
     def _land(self, staged: Staged, ticket: Ticket) -> Committed:
-        """Every writer that knows of the graph waits for its turn, so a commit in between is by another program."""
+        """Every writer that knows of the graph waits for its turn.
+
+        So a commit in between is by another program, or by a writer of this one that slept past its lease.
+        """
         try:
             landed = commit_staged(staged, operation_id=ticket.sidecar.operation_id)
         except (CommitConflict, CommitRejected) as error:
-            raise _has_foreign_commits(staged) from error
+            raise self._is_ahead(staged) from error
         if not landed.contiguous:
-            raise _has_foreign_commits(staged)
+            raise self._is_ahead(staged)
         return landed
+
+    def _is_ahead(self, staged: Staged) -> CommitFailed:
+        table = self.manifest.stores.tables.open_newest(staged.table.path, staged.table.branch)
+        if are_ours(table, after=staged.read_version):
+            return TableAhead(table.path)
+        return CommitRejected(
+            f"{table.path} has commits that the graph does not know of, made by another program: nothing was changed, "
+            "and they are kept. Run repair to look at them."
+        )
 
     def _tidied(self, write: TableWrite, landed: Committed, ticket: Ticket) -> Committed:
         """The table with its pieces in order, if it is time for that. Not being able to is no failure of the whole."""
@@ -265,9 +291,8 @@ class Effects:
             if staged is None:
                 return landed
             staged.transaction.uuid = self._pin(write).tidying(ticket.sidecar.operation_id)
-            ticket.keep_alive()
             tidied = commit_staged(staged, operation_id=ticket.sidecar.operation_id)
-        except CommitOutcomeUnknown:
+        except (CommitOutcomeUnknown, LeaseLost):
             raise
         except (OmniGraphError, OSError) as error:
             log.warning("%s was written and not tidied, which is tried again later: %s", landed.table.path, error)
@@ -289,9 +314,12 @@ class Effects:
             raise ReadSetChanged(self.operation.branch, [entry.table_key])
         self._adopted.append(NewVersion(entry.table_key, newest.version, newest.count_rows(), entry.branch))
 
-    def _require_there(self, pointer: Pointer) -> None:
-        """A cleanup that did not see the sidecar yet may have taken the version since it was read."""
-        self.manifest.stores.tables.open_afresh(pointer.to.pin)
+    def _require_there(self) -> None:
+        """The sidecar says that these states are needed; a cleanup that did not see it has condemned them before."""
+        pointed = [each.to for each in self._write_set.pointers]
+        require_kept(self.manifest.stores, [*pointed, *(each.parent for each in self._write_set.forked)])
+        for entry in pointed:
+            self.manifest.stores.tables.open_afresh(entry.pin)
 
     def _adopted_pin(self, adoption: Adoption) -> TablePin:
         entry = adoption.entry
@@ -336,10 +364,3 @@ class Effects:
 def _pointed(pointer: Pointer) -> PointedTable:
     now, to = pointer.entry, pointer.to
     return PointedTable(to.table_key, 0 if now is None else now.version, to.version, to.row_count, to.branch)
-
-
-def _has_foreign_commits(staged: Staged) -> CommitRejected:
-    return CommitRejected(
-        f"{staged.table.path} has commits that the graph does not know of, made by another program: nothing was "
-        "changed, and they are kept. Run repair to look at them."
-    )

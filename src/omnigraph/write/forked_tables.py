@@ -47,7 +47,6 @@ class ForkedTables:
         """Fork, stage and land each of them; `note` tells the sidecar what is about to land."""
         landed = []
         for each in self.tables:
-            ticket.keep_alive()
             ticket.has_effects = True
             staged = self.stage(each)
             note()

@@ -11,16 +11,17 @@ import pyarrow.compute as pc
 
 from omnigraph.relational.row_filter import matching
 from omnigraph.store.arrow_columns import one_array
+from omnigraph.store.comparable_values import comparable
 from omnigraph.store.tables import ID
-from omnigraph.write.same_value import comparable, is_among
+from omnigraph.write.same_value import is_among
 from omnigraph.write.view import PIECE_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from omnigraph.store.comparable_values import Values
     from omnigraph.store.filters import Filter
     from omnigraph.write.changes import TableChanges
-    from omnigraph.write.same_value import Values
     from omnigraph.write.view import View
 
 _NO_IDS = pa.array([], pa.string())

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from omnigraph.language.schema.catalog import Catalog
+    from omnigraph.store.comparable_values import Values
     from omnigraph.store.filters import Filter
-    from omnigraph.write.same_value import Values
     from omnigraph.write.view import View
 
 # No property can have this name: it has a space.

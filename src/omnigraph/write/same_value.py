@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.store.arrow_columns import one_array
+from omnigraph.store.comparable_values import comparable
 from omnigraph.store.many_texts import MANY, are_among
 
 if TYPE_CHECKING:
@@ -19,9 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from omnigraph.store.comparable_values import Values
     from omnigraph.store.literals import Value
-
-    Values = pa.Array[Any] | pa.ChunkedArray[Any]
 
 NO_VALUE = -1
 
@@ -42,20 +42,6 @@ def row_numbers(rows: NDArray[np.int64]) -> pa.Array[Any]:
     """Row numbers in the form that `take` wants."""
     numbers: pa.Array[Any] = pa.array(rows, pa.int64())
     return numbers
-
-
-def comparable(values: Values) -> pa.Array[Any]:
-    """The values in a form in which Arrow's hash functions find the same ones equal. Nulls stay null."""
-    array = one_array(values)
-    kind: Any = array.type
-    if pa.types.is_floating(kind):
-        wide = pc.add(array.cast(pa.float64()), 0.0)
-        return one_array(pc.if_else(pc.is_nan(wide), float("nan"), wide))
-    if pa.types.is_date64(kind):
-        return array.view(pa.int64())
-    if pa.types.is_nested(kind):
-        return pa.array([None if each is None else repr(_plain(each)) for each in array.to_pylist()], pa.string())
-    return array
 
 
 def distinct(values: Values) -> pa.Array[Any]:
@@ -111,10 +97,3 @@ def _codes(values: pa.Array[Any]) -> tuple[NDArray[np.int64], int]:
     encoded: Any = values.dictionary_encode()
     codes = encoded.indices.fill_null(NO_VALUE).to_numpy(zero_copy_only=False).astype(np.int64)
     return codes, len(encoded.dictionary)
-
-
-def _plain(value: Any) -> Any:
-    """A nested value with its floats made comparable."""
-    if isinstance(value, list):
-        return [_plain(each) for each in value]
-    return value + 0.0 if isinstance(value, float) else value

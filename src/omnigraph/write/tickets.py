@@ -9,7 +9,9 @@ both believe to be alone:
 - whoever was `waiting` marks itself `running` and lists once more before it goes on;
 - a sidecar whose owner is gone is recovered by whoever meets it (`write/recovery`).
 
-Without rivals this costs one write and one listing. tests/write/test_tickets.py walks through every order of events.
+How long a rival has been silent is told by the store's clock: the listing that shows the rival shows this writer's own
+sidecar too, written a moment ago. Without rivals this costs one write and one listing. tests/write/test_tickets.py
+walks through every order of events.
 """
 
 from __future__ import annotations
@@ -20,20 +22,34 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from omnigraph.errors import Contention, ObjectChanged, ObjectNotFound, OmniGraphError, RecoveryRequired
-from omnigraph.store.lease import Owner
-from omnigraph.write.recovery import sidecar as sidecars
-from omnigraph.write.recovery.heartbeat import Heartbeat
+from omnigraph.errors import Contention, ObjectChanged, ObjectNotFound, OmniGraphError, OperationTakenOver
+from omnigraph.store.guard import guarded, unguarded
+from omnigraph.store.heartbeat import HEARTBEAT
+from omnigraph.store.lease import Owner, Tenure, lease_seconds, patience
+from omnigraph.store.store_clock import StoreClock, read_store_clock
 from omnigraph.write.recovery.sidecar import PREFIX, Sidecar, decode
 from omnigraph.write.ticket_ids import new_ticket_id, note_ticket_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
+    from omnigraph.store.object_tag import ObjectInfo
     from omnigraph.store.objects import ControlStore, Tag
     from omnigraph.world import World
 
-__all__ = ["Found", "Ticket", "Turn", "compete", "list_sidecars", "new_ticket_id", "recover_if_over", "turn"]
+__all__ = [
+    "Found",
+    "Ticket",
+    "Turn",
+    "compete",
+    "list_sidecars",
+    "may_recover",
+    "new_ticket_id",
+    "read_sidecars",
+    "recover_if_over",
+    "turn",
+]
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +60,6 @@ _LONGEST_POLL_SECONDS = 0.1
 
 T = TypeVar("T")
 
-_heartbeat = Heartbeat()
 # Operations that this process has let go of and could not say so on the store.
 _let_go: set[str] = set()
 
@@ -55,50 +70,78 @@ class Found:
 
     sidecar: Sidecar
     tag: Tag
+    listed: ObjectInfo
 
-    def is_over(self, world: World) -> bool:
-        """Whether its owner is gone, and anybody may deal with it."""
-        return self.sidecar.operation_id in _let_go or self.sidecar.is_over(world)
+    def is_given_up(self, world: World) -> bool:
+        """Whether its owner surely does nothing for it any more."""
+        return self.sidecar.operation_id in _let_go or self.sidecar.is_ownerless(world)
+
+    def is_over(self, world: World, clock: StoreClock | None) -> bool:
+        """Whether anybody may deal with it: its owner is gone, or was silent for too long by the store's clock."""
+        if self.is_given_up(world):
+            return True
+        if clock is None or self.listed.e_tag != self.tag.e_tag:
+            return False
+        # Other releases know no leases: they get as long as a writer of this one.
+        seconds = lease_seconds(world) if self.sidecar.owner is None else self.sidecar.lease_seconds
+        return clock.age(self.listed) > patience(seconds)
 
 
-def list_sidecars(objects: ControlStore, *, besides: str | None = None) -> list[Found]:
+def list_sidecars(objects: ControlStore) -> list[Found]:
     """Every sidecar, in the order of their ids; one that vanishes while being read is none."""
+    return read_sidecars(objects, objects.list(PREFIX))
+
+
+def read_sidecars(objects: ControlStore, listed: Sequence[ObjectInfo], *, besides: str | None = None) -> list[Found]:
+    """The sidecars that a listing shows."""
     found = []
-    for path in objects.list_names(PREFIX):
-        if not path.endswith(".json") or path == besides:
+    for each in listed:
+        if not each.path.endswith(".json") or each.path == besides:
             continue
         try:
-            data, tag = objects.read_versioned(path)
+            data, tag = objects.read_versioned(each.path)
         except ObjectNotFound:
             continue
-        found.append(Found(decode(data, path=path), tag))
+        found.append(Found(decode(data, path=each.path), tag, each))
         note_ticket_id(found[-1].sidecar.operation_id)
     return found
 
 
-def recover_if_over(objects: ControlStore, found: Found, world: World, recover: Callable[[Ticket], T]) -> T | None:
+def recover_if_over(
+    objects: ControlStore, found: Found, world: World, recover: Callable[[Ticket], T], clock: StoreClock | None = None
+) -> T | None:
     """Take over a sidecar whose owner is gone and deal with it; None when it lives, or somebody else was quicker.
 
-    If that fails, the sidecar is left for the next one who comes, and the error is the caller's.
+    If that fails, the sidecar is left for the next one who comes, and the error is the caller's. Without a `clock` the
+    store's is read when the owner is neither surely gone nor surely alive.
     """
-    ticket = _take_over(objects, found, world)
+    if clock is None and not found.is_given_up(world):
+        clock = read_store_clock(objects, world)
+    ticket = _take_over(objects, found, world, clock)
     if ticket is None:
         return None
     try:
-        return recover(ticket)
+        with guarded(ticket.require):
+            return recover(ticket)
+    except OperationTakenOver as error:
+        if error.operation_id != found.sidecar.operation_id:
+            raise
+        return None  # this process slept in the middle, and the next one goes on
     except BaseException:
         ticket.let_go()
         raise
 
 
-def _take_over(objects: ControlStore, found: Found, world: World) -> Ticket | None:
-    if not found.is_over(world):
+def _take_over(objects: ControlStore, found: Found, world: World, clock: StoreClock | None) -> Ticket | None:
+    if not found.is_over(world, clock):
         return None
-    mine = found.sidecar.leased(Owner.of(world), world)
+    mine = found.sidecar.taken_over(Owner.of(world), world)
+    begun = world.monotonic()
     try:
-        return Ticket(objects, mine, objects.replace(mine.path, mine.encode(), found.tag), world)
+        tag = objects.replace(mine.path, mine.encode(), found.tag)
     except (ObjectChanged, ObjectNotFound):
         return None
+    return Ticket(objects, mine, tag, world, begun=begun)
 
 
 class Turn(Enum):
@@ -126,6 +169,18 @@ def compete(mine: Sidecar, other: Sidecar) -> bool:
     return bool(moves) or _same_key(mine, other)
 
 
+def may_recover(dead: Sidecar, living: Sequence[Sidecar], *, mine: str | None = None) -> bool:
+    """Whether undoing a dead operation disturbs nobody who lives: a rival of it may be having its turn.
+
+    One that waited has done nothing. Of several who would all wait for each other, the one with the smallest id does
+    it. `mine` is who asks.
+    """
+    return dead.phase == "waiting" or not any(
+        each.phase != "waiting" and compete(dead, each) and (mine is None or each.operation_id < mine)
+        for each in living
+    )
+
+
 def _same_key(mine: Sidecar, other: Sidecar) -> bool:
     if mine.commit is None or other.commit is None or mine.commit.idempotency_key is None:
         return False
@@ -135,62 +190,92 @@ def _same_key(mine: Sidecar, other: Sidecar) -> bool:
 class Ticket:
     """A sidecar that this process holds. Its lease is renewed in the background until it is deleted or let go."""
 
-    def __init__(self, objects: ControlStore, sidecar: Sidecar, tag: Tag, world: World) -> None:
+    def __init__(self, objects: ControlStore, sidecar: Sidecar, tag: Tag, world: World, *, begun: float) -> None:
         self._objects = objects
         self._tag = tag
         self._world = world
         self._lock = threading.RLock()
+        self._tenure = Tenure(sidecar.lease_seconds, begun, world)
+        # When the last write of the sidecar had ended: the store's clock shows its time then, or an earlier one.
+        self._written = world.monotonic()
+        # Whether another process has taken it over.
+        self.is_lost = False
         self.sidecar = sidecar
         # Whether a table may have moved: until then, deleting the sidecar undoes the operation.
         self.has_effects = False
         # Whether this process has made it visible: what is left to do then needs no hurry, and cannot fail the caller.
         self.is_published = False
         self._is_held = True
-        _heartbeat.begin(self)
+        HEARTBEAT.begin(self)
 
     @classmethod
     def draw(cls, objects: ControlStore, sidecar: Sidecar, world: World) -> Ticket:
         """Write the sidecar: from here on, rivals wait and a crash is recovered."""
         mine = replace(sidecar, phase="running").leased(Owner.of(world), world)
+        begun = world.monotonic()
         try:
             tag = objects.create(mine.path, mine.encode())
         except (OmniGraphError, OSError):
             _withdraw(objects, mine)
             raise
-        return cls(objects, mine, tag, world)
+        return cls(objects, mine, tag, world, begun=begun)
+
+    @property
+    def seconds(self) -> float:
+        """How long its lease lasts without being renewed."""
+        return self._tenure.seconds
+
+    def guard(self) -> AbstractContextManager[None]:
+        """Inside, no durable step is taken once the ticket may be another's: `OperationTakenOver` is raised instead."""
+        return guarded(self.require)
+
+    def require(self) -> None:
+        """Raise `OperationTakenOver` unless the ticket is surely this process's for a while; renew it if need be."""
+        with self._lock:
+            if self.is_lost:
+                raise self.sidecar.taken_from_here()
+            if self._is_held and not self._tenure.is_sure:
+                self.update()
 
     def update(self, **changes: Any) -> None:
-        """Rewrite the sidecar, and renew its lease. Raises when somebody has taken it over."""
+        """Rewrite the sidecar, and renew its lease. Raises `OperationTakenOver` when somebody has taken it over."""
         with self._lock:
             owner = self.sidecar.owner
             assert owner is not None
+            if self.is_lost:
+                raise self.sidecar.taken_from_here()
             changed = replace(self.sidecar, **changes).leased(owner, self._world)
+            begun = self._world.monotonic()
             try:
-                self._tag = self._objects.replace(changed.path, changed.encode(), self._tag)
+                with unguarded():
+                    self._tag = self._objects.replace(changed.path, changed.encode(), self._tag)
             except (ObjectChanged, ObjectNotFound) as error:
-                raise RecoveryRequired(
-                    f"operation {changed.operation_id} was silent for so long that another process has recovered it: "
-                    "look whether its changes are there before doing it again.",
-                    operation_id=changed.operation_id,
-                    branch=changed.branch,
-                ) from error
+                self.is_lost = True
+                raise self.sidecar.taken_from_here() from error
+            self._tenure.begins(begun)
+            self._written = self._world.monotonic()
             self.sidecar = changed
 
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to renew the lease."""
+        return self._is_held and not self.is_lost and self._tenure.is_due
+
     def keep_alive(self) -> None:
-        """Renew the lease when half of it has gone by. Ask before a step that cannot be undone."""
+        """Renew the lease when half of it has gone by; the heartbeat does it."""
         with self._lock:
-            left = (self.sidecar.expires_at or 0) - self._world.now_us()
-            if self._is_held and left < sidecars.LEASE_US // 2:
+            if self.is_due:
                 self.update()
 
     def delete(self) -> None:
         """The operation is done with."""
         self.rest()
-        self._objects.delete(self.sidecar.path)
+        with unguarded():
+            self._objects.delete(self.sidecar.path)
 
     def rest(self) -> None:
         """Renew the lease no more: whatever becomes of the operation, others need not wait for long."""
-        _heartbeat.end(self)
+        HEARTBEAT.end(self)
         with self._lock:
             self._is_held = False
 
@@ -202,7 +287,8 @@ class Ticket:
             assert owner is not None
             over = replace(self.sidecar, expires_at=0, owner=replace(owner, process="gone"))
             try:
-                self._tag = self._objects.replace(over.path, over.encode(), self._tag)
+                with unguarded():
+                    self._tag = self._objects.replace(over.path, over.encode(), self._tag)
             except (ObjectChanged, ObjectNotFound):
                 return  # it is another's already
             except (OmniGraphError, OSError) as error:
@@ -213,13 +299,19 @@ class Ticket:
         """Return when no rival is before this ticket. Operations in its way whose owners are gone are recovered."""
         deadline = self._world.monotonic() + WAIT_SECONDS
         while True:
-            rivals = self._rivals()
-            over = [each for each in rivals if each.is_over(self._world)]
-            for each in over:
-                recover_if_over(self._objects, each, self._world, recover)
-            if over:
+            others, clock = self._look()
+            over = [each for each in others if each.is_over(self._world, clock)]
+            living = [each.sidecar for each in others if each not in over]
+            over = [each for each in over if compete(self.sidecar, each.sidecar)]
+            free = [each for each in over if may_recover(each.sidecar, living, mine=self.sidecar.operation_id)]
+            for each in free:
+                recover_if_over(self._objects, each, self._world, recover, clock)
+            if free:
                 continue
-            living = [each.sidecar for each in rivals]
+            if over:
+                self._wait([each.sidecar for each in over], deadline)
+                continue
+            living = [each for each in living if compete(self.sidecar, each)]
             match turn(self.sidecar, living):
                 case Turn.GO:
                     return
@@ -230,14 +322,21 @@ class Ticket:
                 case Turn.WAIT:
                     self._wait(living, deadline)
 
-    def _rivals(self) -> list[Found]:
-        others = list_sidecars(self._objects, besides=self.sidecar.path)
-        return [each for each in others if compete(self.sidecar, each.sidecar)]
+    def _look(self) -> tuple[list[Found], StoreClock | None]:
+        """All other sidecars, and the store's clock as this ticket's own sidecar shows it in the same listing."""
+        with self._lock:
+            tag, written = self._tag, self._written
+        listed = self._objects.list(PREFIX)
+        others = read_sidecars(self._objects, listed, besides=self.sidecar.path)
+        mine = next((each for each in listed if each.path == self.sidecar.path), None)
+        shows_it = mine is not None and mine.e_tag == tag.e_tag
+        clock = StoreClock(mine.written_us, written, self._world) if mine is not None and shows_it else None
+        return others, clock
 
     def _wait(self, rivals: list[Sidecar], deadline: float) -> None:
         if self._world.monotonic() >= deadline:
             raise Contention(f"operation {rivals[0].operation_id} holds {_named(rivals[0])}", attempts=1)
-        self.keep_alive()
+        self.require()
         before = sum(1 for other in rivals if other.operation_id < self.sidecar.operation_id)
         self._world.sleep(min(_LONGEST_POLL_SECONDS, _POLL_SECONDS * max(1, before)))
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.store.comparable_values import comparable
 from omnigraph.store.filters import All, one_of
 from omnigraph.store.places import PLACE_COLUMNS, places_in
 from omnigraph.store.tables import ID
-from omnigraph.write.same_value import as_literals, comparable, distinct, is_among
+from omnigraph.write.same_value import as_literals, distinct, is_among
 from omnigraph.write.view_pieces import read_matching
 
 if TYPE_CHECKING:

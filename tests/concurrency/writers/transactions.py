@@ -8,9 +8,9 @@ import omnigraph as og
 from crash.zygote_process import report
 from omnigraph.errors import ConstraintViolation, HeadMismatch, OmniGraphError, ReadSetChanged
 from omnigraph.failpoints import InjectedFaultError, arm
-from omnigraph.store.staging import stage_upsert
 from omnigraph.world import REAL
 from omnigraph.write.commit import Operation, TableWrite, WriteSet, commit
+from store.joined_changes import stage_upsert
 from write.recovery.hand_made import CITY, PERSON, content, reopen, rows_of, values_of
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ import io
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.language.schema import compile_schema
-from omnigraph.world import SeededWorld
 from omnigraph.write.load.load import prepare_load
 from omnigraph.write.load.ndjson import read_permissive, read_strict
 from omnigraph.write.load.reading import read_input
 from omnigraph.write.load.rows import gather_rows
 from omnigraph.write.load.sources import plan_load
+from seeded_world import SeededWorld
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from omnigraph.errors import InvalidRecord, UniqueViolation
 from omnigraph.language.schema import compile_schema, edge_id, node_id
-from omnigraph.world import REAL, SeededWorld, encode_ulid
+from omnigraph.world import REAL, encode_ulid
 from omnigraph.write.load.ulids import mint_ulids
+from seeded_world import SeededWorld
 from write.load.loading import read, rows, strict
 
 ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")

@@ -54,6 +54,13 @@ class FaultyObjects:
         self._before("list", prefix)
         return self.inner.list(prefix)
 
+    def remove_unfinished(self) -> None:
+        self.inner.remove_unfinished()
+
+    def info(self, path: str) -> ObjectInfo:
+        self._before("read", path)
+        return self.inner.info(path)
+
     def is_object(self, path: str) -> bool:
         return self.inner.is_object(path)
 

@@ -15,10 +15,11 @@ from omnigraph.manifest.genesis import Blueprint
 from omnigraph.manifest.graph_manifest import GraphManifest, create_manifest
 from omnigraph.manifest.layout import MAIN, physical_branch
 from omnigraph.store.location import parse_location
-from omnigraph.store.staging import stage_append, stage_delete_ids, stage_overwrite, stage_upsert
+from omnigraph.store.staging import commit_staged, stage_append, stage_overwrite, stage_restore
 from omnigraph.world import REAL, World
 from omnigraph.write.commit import Operation, TableWrite, WriteSet, commit
 from omnigraph.write.recovery.sidecar import PREFIX
+from store.joined_changes import stage_delete_ids, stage_upsert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -122,6 +123,20 @@ def foreign_append(graph: GraphManifest, row_id: str, table_key: str = PERSON, b
     options = graph.stores.tables.location.storage_options
     lance.write_dataset(rows_of({row_id: -1}), uri, mode="append", storage_options=dict(options) if options else None)
     return newest(graph, table_key, branch)
+
+
+def late_append(graph: GraphManifest, row_id: str, table_key: str = PERSON) -> None:
+    """A writer of this program that slept commits to a table, and dies before it can take that back."""
+    entry = graph.snapshot()[table_key]
+    table = graph.stores.tables.open_newest(entry.path, entry.branch)
+    commit_staged(stage_append(table, rows_of({row_id: -1})), operation_id=REAL.ulid())
+
+
+def late_restore(graph: GraphManifest, table_key: str, *, version: int) -> None:
+    """The same, by a recovery that slept."""
+    entry = graph.snapshot()[table_key]
+    table = graph.stores.tables.open_newest(entry.path, entry.branch)
+    commit_staged(stage_restore(table, version), operation_id=REAL.ulid())
 
 
 def newest(graph: GraphManifest, table_key: str, branch: str = MAIN) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from omnigraph import failpoints
-from omnigraph.errors import CommitRejected, StoreError, StoreUnavailable
+from omnigraph.errors import CommitNotDone, CommitRejected, StoreError, StoreUnavailable
 from omnigraph.manifest.layout import table_path
 from omnigraph.write import commit as protocol
 from omnigraph.write import effects
@@ -185,7 +185,7 @@ def test_a_sidecar_that_was_written_without_an_answer_stands_in_nobodys_way(
 ) -> None:
     store = make_faulty(graph)
     store.unanswered, store.failing = {"create"}, failing
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(CommitNotDone):
         commit(graph, insert("ada"))
     store.unanswered, store.failing = set(), set()
     assert newest(graph, PERSON) == 1
@@ -196,7 +196,7 @@ def test_a_sidecar_that_was_written_without_an_answer_stands_in_nobodys_way(
 def test_a_listing_that_fails_is_loud_for_writers_and_for_opens(graph: GraphManifest) -> None:
     store = make_faulty(graph)
     store.failing = {"list"}
-    with pytest.raises(StoreUnavailable, match="__recovery: no answer to list"):
+    with pytest.raises(CommitNotDone, match="__recovery: no answer to list"):
         commit(graph, insert("ada"))
     with pytest.raises(StoreUnavailable, match="__recovery: no answer to list"):
         sweep(graph)

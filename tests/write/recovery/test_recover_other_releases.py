@@ -8,6 +8,7 @@ import pytest
 
 from omnigraph.errors import RecoveryRequired
 from omnigraph.manifest.publisher import NewVersion, PublishRequest
+from omnigraph.store.lease import LEASE
 from omnigraph.world import REAL
 from omnigraph.write.commit import commit
 from omnigraph.write.recovery.audit import TableOutcome, recoveries
@@ -16,12 +17,18 @@ from omnigraph.write.recovery.sidecar import DroppedTable, Sidecar, TablePin
 from omnigraph.write.recovery.sweep import sweep
 from write.recovery import works
 from write.recovery.hand_made import CITY, KNOWS, PERSON, add, content, insert, reopen, require_settled, sidecars
-from write.recovery.left_behind import OPERATION, leave_behind
+from write.recovery.left_behind import OPERATION, leave_behind, let_time_pass
 
 if TYPE_CHECKING:
     from crash.zygote import Zygote
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.write.recovery.sidecar import WriterKind
+
+
+@pytest.fixture(autouse=True)
+def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other releases left is dealt with after a moment."""
+    monkeypatch.setenv(LEASE, "0.2")
 
 
 def test_a_write_whose_tables_all_moved_is_published_in_one_commit(graph: GraphManifest) -> None:
@@ -117,6 +124,7 @@ def test_an_operation_that_had_published_only_loses_its_sidecar(graph: GraphMani
     where = graph.stores.tables.location.child(graph.snapshot()[PERSON].path)
     left = Sidecar(OPERATION, 0, "Mutation", tables=(TablePin(PERSON, where, 1, 2),))
     graph.stores.objects.create(left.path, left.encode())
+    let_time_pass()
     before = graph.lineage().head
     assert sweep(graph) == {OPERATION: Decision.FINISHED}
     assert graph.lineage().head == before
@@ -209,7 +217,7 @@ def test_a_recovery_that_is_itself_killed_anywhere_ends_the_same(
     cut = 0
     while True:
         cut += 1
-        if not zygote.run(works.sweep, uri, failpoints=f"store.write=kill@{cut}").killed:
+        if not zygote.run(works.sweep_under_short_lease, uri, 0.2, failpoints=f"store.write=kill@{cut}").killed:
             break
     assert cut > 3
     require_settled(graph)

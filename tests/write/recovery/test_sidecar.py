@@ -11,7 +11,7 @@ import pytest
 import omnigraph as og
 from omnigraph.errors import RecoveryRequired
 from omnigraph.store.lease import Owner
-from omnigraph.world import REAL, SeededWorld
+from omnigraph.world import REAL
 from omnigraph.write.commit import commit
 from omnigraph.write.recovery.sidecar import (
     AddedTable,
@@ -22,6 +22,7 @@ from omnigraph.write.recovery.sidecar import (
     decode,
 )
 from omnigraph.write.recovery.sweep import sweep
+from seeded_world import SeededWorld
 from write.recovery.hand_made import PERSON, add, content, insert, newest, reopen, sidecars
 
 if TYPE_CHECKING:
@@ -270,23 +271,34 @@ def test_names_that_are_no_sidecars_are_passed_over(graph: GraphManifest) -> Non
     assert sidecars(graph) == ["__recovery/README.txt"]
 
 
-def test_a_sidecar_lives_as_long_as_its_owner_or_its_lease() -> None:
+def test_a_sidecar_whose_owner_is_dead_or_has_let_go_is_free_for_all() -> None:
     world = SeededWorld()
-    mine = PLANNED.leased(Owner.of(REAL), world)
-    gone = PLANNED.leased(Owner("x", REAL.host(), "999999999:1"), world)
+    assert not PLANNED.leased(Owner.of(REAL), world).is_ownerless(world)
+    assert PLANNED.leased(Owner("x", REAL.host(), "999999999:1"), world).is_ownerless(world)
     elsewhere = PLANNED.leased(Owner("x", "another-host", "999999999:1"), world)
-    assert not mine.is_over(world)
-    assert gone.is_over(world)
-    assert not elsewhere.is_over(world)
-    later = SeededWorld(start_us=world.start_us + 80_000_000)
-    assert elsewhere.is_over(later)
-    assert mine.is_over(later)
+    assert not elsewhere.is_ownerless(world)
+    assert replace(elsewhere, expires_at=0).is_ownerless(world)
+    assert not BY_0_8["mutation"][1].is_ownerless(world)
 
 
-def test_a_sidecar_without_a_lease_counts_as_living_for_as_long_as_a_lease() -> None:
-    sidecar = BY_0_8["mutation"][1]
-    assert not sidecar.is_over(SeededWorld(start_us=STARTED + 60_000_000))
-    assert sidecar.is_over(SeededWorld(start_us=STARTED + 80_000_000))
+def test_a_sidecar_remembers_the_owners_that_may_still_live() -> None:
+    world = SeededWorld()
+    dead = PLANNED.leased(Owner("x", REAL.host(), "999999999:1"), world).taken_over(Owner.of(REAL), world)
+    assert not dead.has_suspects(world)
+    silent = Owner("y", "another-host", "17:4")
+    taken = PLANNED.leased(silent, world).taken_over(Owner("x", REAL.host(), "999999999:1"), world)
+    again = _read(taken.encode()).taken_over(Owner.of(REAL), world)
+    assert again.former == (silent,)
+    assert again.has_suspects(world)
+
+
+def test_every_renewal_changes_the_bytes() -> None:
+    """A store that tells objects apart by their content must see that the owner lives."""
+    world = SeededWorld()
+    once = PLANNED.leased(Owner.of(REAL), world)
+    assert once.owner is not None
+    twice = replace(once.leased(once.owner, world), expires_at=once.expires_at)
+    assert once.encode() != twice.encode()
 
 
 def _read(text: str | bytes) -> Sidecar:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from crash.zygote_process import report
 from omnigraph.errors import NotFound, OmniGraphError
-from omnigraph.store import lease
+from omnigraph.store.lease import LEASE
 from omnigraph.world import REAL
 from omnigraph.write import commit as protocol
 from omnigraph.write.commit import Operation, WriteSet, commit
 from omnigraph.write.recovery import recover as recovering
-from omnigraph.write.recovery import sidecar
 from omnigraph.write.recovery import sweep as sweeping
 from omnigraph.write.tickets import list_sidecars
 from write.recovery import hand_made
@@ -57,9 +57,8 @@ def sweep_under_short_lease(uri: str, seconds: float) -> dict[str, str]:
 
 
 def shorten_leases(seconds: float) -> None:
-    """Let leases of this process run out soon, and clocks not differ."""
-    sidecar.LEASE_US = int(seconds * 1_000_000)
-    vars(sidecar)["CLOCK_SKEW_US"] = lease.CLOCK_SKEW_US = 0
+    """Let leases of this process run out soon."""
+    os.environ[LEASE] = str(seconds)  # noqa: TID251
 
 
 def sweep_then_linger(uri: str) -> None:

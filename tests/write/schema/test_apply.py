@@ -19,9 +19,8 @@ from omnigraph.errors import (
 )
 from omnigraph.manifest.layout import BRANCH_CLAIM, SCHEMA_FILES
 from omnigraph.manifest.schema_files import STAGING
-from omnigraph.store.lease import read_claim
+from omnigraph.store.lease import LEASE, read_claim
 from omnigraph.world import REAL
-from omnigraph.write.recovery.heartbeat import Heartbeat
 from omnigraph.write.recovery.sidecar import PREFIX
 
 if TYPE_CHECKING:
@@ -304,9 +303,8 @@ def test_a_branch_stands_in_the_way_of_what_is_to_go_for_good(graph: og.Graph) -
 def test_the_claim_that_keeps_branches_from_being_made_is_renewed_for_as_long_as_it_takes(
     graph: og.Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("omnigraph.write.recovery.sidecar.LEASE_US", 200_000)
-    monkeypatch.setattr("omnigraph.write.schema.apply._heartbeat", Heartbeat())
-    failpoints.arm("schema.staged=delay:0.8")
+    monkeypatch.setenv(LEASE, "2")
+    failpoints.arm("schema.staged=delay:4")
     change = threading.Thread(target=graph.apply_schema, args=(with_person("node Person { name: String @key }"),))
     change.start()
     ends = set()

@@ -96,11 +96,6 @@ def comparable(left: ValueType, right: ValueType) -> bool:
     return is_scalar(left) and is_scalar(right) and same_scalar(left, right)
 
 
-def item_of(value: PropertyType) -> PropertyType:
-    """The type of one item of a list."""
-    return replace(value, is_list=False, nullable=False)
-
-
 def arithmetic_type(operator: str, left: ValueType, right: ValueType) -> PropertyType:
     """The type of a sum or a product of two numbers. `/` and `%` by zero are null, so theirs is nullable."""
     integers = is_integer(left) and is_integer(right) and operator != "/"

@@ -37,6 +37,15 @@ class SchemaFiles:
     ir_hash: str
 
 
+@record
+class Accepted:
+    """A schema that a graph has: its text, what it means, and the hash that commits name it by."""
+
+    source: str
+    catalog: Catalog
+    hash: str
+
+
 def schema_files(text: str, source_name: str = "<text>") -> SchemaFiles:
     """The files of a new or changed schema. Raises `SchemaError`."""
     ir = catalog_to_ir(compile_schema(text, source_name))

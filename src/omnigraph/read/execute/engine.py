@@ -158,15 +158,3 @@ def _settings(options: ReadOptions) -> Settings:
         "threads": None if options.threads is None else str(options.threads),
     }
     return tuple((name, value) for name, value in given.items() if value is not None)
-
-
-def for_duckdb(column: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Array[Any] | pa.ChunkedArray[Any]:
-    """A moment as a timestamp: DuckDB reads date64 as whole days."""
-    return column.cast(pa.timestamp("ms")) if pa.types.is_date64(column.type) else _list_of_moments(column)
-
-
-def _list_of_moments(column: Any) -> Any:
-    kind: Any = column.type
-    if not (pa.types.is_list(kind) and pa.types.is_date64(kind.value_type)):
-        return column
-    return column.cast(pa.list_(pa.timestamp("ms")))

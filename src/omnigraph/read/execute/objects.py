@@ -10,6 +10,7 @@ from omnigraph.language.query.types import EntityType
 from omnigraph.language.schema.arrow import arrow_type
 from omnigraph.language.schema.catalog import PropertyType
 from omnigraph.read.execute.bound import TYPE_NAME
+from omnigraph.relational.engine import from_duckdb
 from omnigraph.store.arrow_columns import one_array
 
 if TYPE_CHECKING:
@@ -57,21 +58,7 @@ def _finished(scope: Scope, column: Column, values: pa.Array[Any]) -> pa.Array[A
     if isinstance(column.type, EntityType):
         return _objects(scope, cast("EntityValue", column.value).variable, values)
     assert isinstance(column.type, PropertyType)
-    return as_declared(values, arrow_type(column.type))
-
-
-def as_declared(values: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
-    """Values from DuckDB in a stored type; date64 keeps the time of day only when it is made from an integer."""
-    if values.type == kind:
-        return values
-    if pa.types.is_date64(kind):
-        return one_array(values.cast(pa.timestamp("ms")).cast(pa.int64()).view(pa.date64()))
-    listed: Any = kind
-    if pa.types.is_list(kind) and pa.types.is_date64(listed.value_type):
-        return one_array(values.cast(pa.list_(pa.timestamp("ms"))).cast(pa.list_(pa.int64())).view(kind))
-    if pa.types.is_fixed_size_list(kind):
-        return one_array(values.cast(pa.list_(pa.float32(), listed.list_size)).cast(kind))
-    return one_array(values.cast(kind))
+    return from_duckdb(values, arrow_type(column.type))
 
 
 def _objects(scope: Scope, name: str, keys: pa.Array[Any]) -> pa.Array[Any]:

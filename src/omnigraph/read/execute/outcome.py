@@ -11,11 +11,9 @@ from sqlglot import exp
 
 from omnigraph.language.query.expressions import (
     Aggregate,
-    Bm25,
     ColumnValue,
     EntityValue,
     Expression,
-    Nearest,
     ParameterValue,
     PropertyValue,
     Rrf,
@@ -29,6 +27,7 @@ from omnigraph.read.execute.numbers import is_distinct
 from omnigraph.read.execute.rows import Gathered, Rows, joined
 from omnigraph.read.execute.scope import WEIGHT
 from omnigraph.read.plan.needs import deciding, grouping_variables, is_plain_count, is_sure_count, needed_values
+from omnigraph.read.plan.sorting import first_ranking
 from omnigraph.read.search.fusion import fused_scores
 from omnigraph.relational.aggregates import each_alone, plain, weighted
 from omnigraph.relational.outcome import MATCHES, Bounds, Outcome
@@ -278,15 +277,6 @@ class Maker:
         if isinstance(bound, ParameterValue):
             return cast("int", self.scope.read.params[bound.name])
         return bound
-
-
-def first_ranking(checked: CheckedQuery) -> Nearest | Bm25 | Rrf | None:
-    """The ranking that is the first key of the order."""
-    if not checked.order:
-        return None
-    value = checked.order[0].value
-    value = checked.columns[value.index].value if isinstance(value, ColumnValue) else value
-    return value if isinstance(value, Nearest | Bm25 | Rrf) else None
 
 
 def _fusion_name(fusion: Rrf) -> str:

@@ -20,9 +20,9 @@ from omnigraph.language.query.expressions import (
     children,
     is_given,
 )
-from omnigraph.read.execute.engine import for_duckdb
 from omnigraph.read.search.by_row import searched_by_row
 from omnigraph.read.traversal.found_paths import FoundPaths
+from omnigraph.relational.engine import for_duckdb
 from omnigraph.relational.expressions import SqlBuilder
 from omnigraph.relational.outcome import MATCHES
 

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from omnigraph.language.query.checked import Pattern, Traversal, Variable
     from omnigraph.language.query.expressions import Expression
     from omnigraph.read.plan.estimates import Estimates
-    from omnigraph.read.plan.pushdown import Pushdown
     from omnigraph.read.plan.reduce import Reduced
     from omnigraph.read.plan.sorting import SortedConditions
+    from omnigraph.relational.request import RequestValues
 
 
 def visible(pattern: Pattern) -> list[Variable]:
@@ -48,7 +48,7 @@ class Planner:
     """Plans patterns of one request."""
 
     estimates: Estimates
-    pushdown: Pushdown
+    values: RequestValues
 
     def plan(
         self, pattern: Pattern, bound: Mapping[str, Variable], needed: frozenset[str], rows: float = 1.0
@@ -74,7 +74,7 @@ class _PatternPlan:
         self.bound = set(bound)
         self.rows = rows
         self.made: list[Step] = []
-        self.conditions: SortedConditions = sort_conditions(pattern, frozenset(bound), planner.pushdown)
+        self.conditions: SortedConditions = sort_conditions(pattern, frozenset(bound), planner.values)
         self.needed = needed | self._needed_inside()
         self.reduced: Reduced = reduce_pattern(
             pattern.traversals, self.variables, self._own() - self.bound, self.needed, self.conditions, self

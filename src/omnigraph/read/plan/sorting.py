@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.language.query.expressions import (
     Bm25,
+    ColumnValue,
     Expression,
     Nearest,
     Rrf,
@@ -17,11 +18,12 @@ from omnigraph.language.query.expressions import (
     variables_of,
 )
 from omnigraph.read.plan.operators import NO_CONDITIONS, Conditions
+from omnigraph.relational.pushdown import filter_of
 from omnigraph.store.filters import All
 
 if TYPE_CHECKING:
-    from omnigraph.language.query.checked import Pattern
-    from omnigraph.read.plan.pushdown import Pushdown
+    from omnigraph.language.query.checked import CheckedQuery, Pattern
+    from omnigraph.relational.request import RequestValues
 
 
 @dataclass
@@ -39,7 +41,7 @@ class SortedConditions:
         return self.of.get(variable, NO_CONDITIONS)
 
 
-def sort_conditions(pattern: Pattern, outer: frozenset[str], pushdown: Pushdown) -> SortedConditions:
+def sort_conditions(pattern: Pattern, outer: frozenset[str], values: RequestValues) -> SortedConditions:
     """Sort the filters of a pattern; `outer` are the variables that are bound around it."""
     own = {each.name for each in pattern.variables if each.kind != "path"}
     alone: dict[str, list[Expression]] = defaultdict(list)
@@ -52,20 +54,29 @@ def sort_conditions(pattern: Pattern, outer: frozenset[str], pushdown: Pushdown)
             alone[next(iter(mentioned))].append(condition)
         else:
             result.joint.append(condition)
-    result.of = {name: _conditions(several, pushdown) for name, several in alone.items()}
+    result.of = {name: _conditions(several, values) for name, several in alone.items()}
     return result
 
 
-def _conditions(several: list[Expression], pushdown: Pushdown) -> Conditions:
+def _conditions(several: list[Expression], values: RequestValues) -> Conditions:
     pushed, texts, rest = [], [], []
     for condition in several:
         if isinstance(condition, TextMatch) and is_given(condition):
             texts.append(condition)
         elif contains(condition, TextMatch, Nearest, Bm25, Rrf):
             rest.append(condition)
-        elif (found := pushdown.filter_of(condition)) is not None:
+        elif (found := filter_of(condition, values)) is not None:
             pushed.append(found)
         else:
             rest.append(condition)
     whole = None if not pushed else pushed[0] if len(pushed) == 1 else All(tuple(pushed))
     return Conditions(whole, tuple(texts), tuple(rest))
+
+
+def first_ranking(checked: CheckedQuery) -> Nearest | Bm25 | Rrf | None:
+    """The ranking that is the first key of the order."""
+    if not checked.order:
+        return None
+    value = checked.order[0].value
+    value = checked.columns[value.index].value if isinstance(value, ColumnValue) else value
+    return value if isinstance(value, Nearest | Bm25 | Rrf) else None

@@ -13,9 +13,9 @@ import numpy as np
 
 from omnigraph.language.query.expressions import Bm25, Nearest, Rrf, is_given
 from omnigraph.language.schema.indexes import metric_of
-from omnigraph.read.execute.outcome import first_ranking
 from omnigraph.read.execute.rows import Rows, joined
 from omnigraph.read.execute.table_rows import SMALL_TABLE
+from omnigraph.read.plan.sorting import first_ranking
 from omnigraph.read.search.text import index_for_text, score_text
 from omnigraph.read.search.vectors import nearest_rows
 

@@ -12,9 +12,9 @@ from omnigraph.language.query.expressions import EntityValue, Expression, Parame
 from omnigraph.read.plan.build import Planner, visible
 from omnigraph.read.plan.estimates import Estimates
 from omnigraph.read.plan.needs import deciding
-from omnigraph.read.plan.pushdown import Pushdown
 from omnigraph.relational.expressions import SqlBuilder
 from omnigraph.relational.outcome import MATCHES, Bounds, Outcome
+from omnigraph.relational.request import RequestValues
 from omnigraph.spark.query.asked import KEY, by_key, properties, refusal, wholes
 from omnigraph.spark.query.frames import Frames
 from omnigraph.spark.query.match import Matcher
@@ -39,7 +39,7 @@ def run_on_spark(session: SparkSession, prepared: PreparedQuery) -> DataFrame:
     location = prepared.tables.location
     frames = Frames(session, location, snapshot, catalog, properties(keyed), frozenset(wholes(keyed)))
     builder = SqlBuilder(params, moment, _leaf, aggregated)
-    planner = Planner(Estimates(snapshot, catalog), Pushdown(params, moment))
+    planner = Planner(Estimates(snapshot, catalog), RequestValues(params, moment))
     variables = {each.name: each for each in _everything(keyed.pattern)}
     steps = planner.plan(keyed.pattern, {}, frozenset(each.name for each in visible(keyed.pattern)))
     matches = Matcher(frames, builder, variables).run(steps)

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from omnigraph.language.schema.catalog import Catalog
+    from omnigraph.language.schema.contract import Accepted
     from omnigraph.language.schema.evolution import Step
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.manifest.snapshot import Snapshot
     from omnigraph.manifest.state import ManifestState
     from omnigraph.schema_contract import Schemas
-    from omnigraph.write.schema.apply import Accepted
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.store.arrow_columns import one_array
+from omnigraph.store.comparable_values import comparable
 from omnigraph.store.tables import ID
 from omnigraph.write.constraints.identity import has_own_id
 from omnigraph.write.constraints.values import in_row_order
-from omnigraph.write.same_value import NO_VALUE, comparable, first_rows, is_among, row_numbers, tuple_codes, value_at
+from omnigraph.write.same_value import NO_VALUE, first_rows, is_among, row_numbers, tuple_codes, value_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -20,11 +20,11 @@ from omnigraph.write.view_pieces import remember
 if TYPE_CHECKING:
     from omnigraph.language.query.checked import CheckedMutation
     from omnigraph.language.schema.catalog import Catalog
+    from omnigraph.relational.request import RequestValues
     from omnigraph.store.staging import Staged
     from omnigraph.store.tables import Table
     from omnigraph.world import World
     from omnigraph.write.changes import TableChanges
-    from omnigraph.write.mutation.constants import Request
     from omnigraph.write.view import View
     from omnigraph.write.write_set import TableWrite
 
@@ -35,7 +35,7 @@ class Mutation:
 
     catalog: Catalog
     checked: CheckedMutation
-    request: Request
+    request: RequestValues
     world: World
     affected: Affected
 

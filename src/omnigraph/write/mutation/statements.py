@@ -12,14 +12,18 @@ from omnigraph.language.query.checked import Delete, Insert, Statement, Update, 
 from omnigraph.language.schema import edge_arrow_schema, edge_id, node_arrow_schema, node_id
 from omnigraph.language.schema.arrow import default_array
 from omnigraph.language.schema.catalog import EdgeType, NodeType
-from omnigraph.write.mutation.constants import Request, column, depends_on_row
-from omnigraph.write.mutation.matching import computed, split
+from omnigraph.relational.engine import from_duckdb
+from omnigraph.relational.pushdown import split
+from omnigraph.relational.request import is_constant
+from omnigraph.write.mutation.constants import column
+from omnigraph.write.mutation.matching import computed, matching
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from omnigraph.language.query.checked import Assignment, Target
     from omnigraph.language.schema.catalog import Catalog
+    from omnigraph.relational.request import RequestValues
     from omnigraph.world import World
     from omnigraph.write.pending import PendingWrites
 
@@ -45,7 +49,7 @@ class Executor:
 
     catalog: Catalog
     pending: PendingWrites
-    request: Request
+    request: RequestValues
     world: World
     affected: Affected
 
@@ -120,7 +124,7 @@ class Executor:
 
     def _rows(self, kind: NodeType | EdgeType, where: Any) -> pa.Table:
         predicate = split(where, self.request)
-        return predicate.rows(self.pending.read(kind.table_key, None, predicate.pushed), self.request)
+        return matching(self.pending.read(kind.table_key, None, predicate.filter), predicate.rest, self.request)
 
     def _type(self, target: Target) -> NodeType | EdgeType:
         return self.catalog.nodes[target.name] if target.kind == "node" else self.catalog.edges[target.name]
@@ -157,7 +161,7 @@ class Executor:
         self, kind: NodeType | EdgeType, rows: pa.Table, values: Sequence[Assignment]
     ) -> dict[str, pa.Array[Any] | pa.ChunkedArray[Any]]:
         """Constants once for all rows; expressions over the rows' own values through DuckDB."""
-        moving = {each.property: (each.value, each.type) for each in values if depends_on_row(each.value)}
+        moving = {each.property: (each.value, each.type) for each in values if not is_constant(each.value)}
         made = computed(rows, moving, self.request) if moving else None
         columns: dict[str, pa.Array[Any] | pa.ChunkedArray[Any]] = {}
         for each in values:
@@ -170,11 +174,10 @@ class Executor:
         return columns
 
 
-def _fit(values: pa.ChunkedArray[Any], target: pa.DataType, *, of: str) -> pa.ChunkedArray[Any]:
+def _fit(values: pa.ChunkedArray[Any], target: pa.DataType, *, of: str) -> pa.Array[Any]:
     """Computed values in the column's own type; one that does not fit is refused, never cut."""
-    carrier = pa.timestamp("ms") if pa.types.is_date64(target) else target
     try:
-        return values.cast(carrier).cast(target)
+        return from_duckdb(values, target)
     except pa.ArrowInvalid as error:
         type_name, _, property_name = of.partition(".")
         raise ConstraintViolation(f"{of}: {error}", type_name=type_name, property_name=property_name) from error

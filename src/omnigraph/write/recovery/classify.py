@@ -42,7 +42,9 @@ class Observation:
     `head` is the newest version on the pin's branch, `published` what the manifest says (0: nothing). `landed` is the
     version that the planned transaction became; None when it is not there, or when no transaction was noted. `tidied`
     is the version after it in which the operation tidied the table, if it did. `restored` is the version with which an
-    earlier recovery of this operation has taken the table back.
+    earlier recovery of this operation has taken the table back. `is_there`: the table has a line of its own on the
+    pin's branch, and the manifest's version is on it. `ours`: operations of this program made all versions above the
+    published.
     """
 
     pin: TablePin
@@ -51,6 +53,15 @@ class Observation:
     landed: int | None = None
     restored: int | None = None
     tidied: int | None = None
+    is_there: bool = True
+    ours: bool = True
+    # The version that the head has the content of, when it is a restore that an earlier try of this recovery made.
+    head_restores: int | None = None
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether the table has versions that the manifest does not know."""
+        return self.head > self.published
 
     @property
     def last(self) -> int | None:
@@ -91,7 +102,7 @@ def decide(
     """
     if published:
         return Decision.FINISHED
-    if undone:
+    if undone or sidecar.aborted:
         return Decision.BACK
     if Finding.INVARIANT_VIOLATION in findings:
         return Decision.ABORT

@@ -3,20 +3,27 @@
 Look at every table it names, decide for the whole of it, then publish it or undo it, write the audit, and delete the
 sidecar last. Every step can be cut short and done again: what a recovery commits to tables and to the graph has names
 that follow from the operation's, so that a second try finds what the first has done.
+
+Undoing leaves every table that the sidecar names where the manifest says it is. A table is *healed*: versions above
+the published one that operations of this program made are nobody's, since nobody else holds a ticket for the table,
+and a Lance `Restore` takes them back. It is *fenced* when a former owner may still live: a `Restore` of what is
+published, as a new version, makes Lance refuse every transaction that was staged before it. What lands in spite of
+both (a second `Restore`, a commit after a cleanup took the fence) is healed by the next writer.
 """
 
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Literal
 from uuid import NAMESPACE_OID, uuid5
 
-from omnigraph.errors import BranchNotFound, NotFound, RecoveryRequired
+from omnigraph.errors import BranchNotFound, CommitConflict, NotFound, ObjectChanged, RecoveryRequired
 from omnigraph.failpoints import reach
 from omnigraph.manifest.layout import MAIN, table_path
 from omnigraph.manifest.publisher import NewVersion, PublishRequest
-from omnigraph.store.staging import commit_staged, find_transaction, stage_restore
+from omnigraph.store.staging import are_ours, commit_staged, find_transaction, how_made, stage_restore
 from omnigraph.store.tables import Pin
 from omnigraph.world import encode_ulid
 from omnigraph.write.recovery.audit import TableOutcome, record, recovery_of
@@ -35,13 +42,21 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ACTOR = "omnigraph:recovery"
+ATTEMPTS = 5
 
 
-def recover(manifest: GraphManifest, ticket: Ticket, *, may_finish: bool = True) -> Decision:
-    """Finish or undo the operation; afterwards its sidecar is gone, and manifest and tables agree.
+def recover(manifest: GraphManifest, ticket: Ticket) -> Decision:
+    """Finish or undo the operation; afterwards its sidecar is gone, and manifest and tables agree."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return _recover(manifest, ticket)
+        except (CommitConflict, ObjectChanged) as error:
+            # Somebody who slept has moved a table, the branch or a schema file while it was looked at.
+            log.info("operation %s is looked at again: %s", ticket.sidecar.operation_id, error)
+    return _recover(manifest, ticket)
 
-    `may_finish=False`: its owner has told its caller that it failed, so it is undone even where it could be finished.
-    """
+
+def _recover(manifest: GraphManifest, ticket: Ticket) -> Decision:
     sidecar = ticket.sidecar
     line = _line_of(manifest, sidecar)
     if line is None:
@@ -53,8 +68,6 @@ def recover(manifest: GraphManifest, ticket: Ticket, *, may_finish: bool = True)
     undone = commit_id_of(sidecar, "back") in line.state.commits
     ready = schema_is_ready(manifest, sidecar)
     decision = decide(sidecar, findings, seen, published=published, undone=undone, schema_ready=ready)
-    if decision is Decision.FORWARD and not may_finish:
-        decision = Decision.BACK
     match decision:
         case Decision.ABORT:
             raise _violated(sidecar, seen, findings)
@@ -100,19 +113,34 @@ def _line_of(manifest: GraphManifest, sidecar: Sidecar) -> ManifestLine | None:
 
 
 def _observe(manifest: GraphManifest, sidecar: Sidecar, state: ManifestState, pin: TablePin) -> Observation:
-    published = state.current_version(pin.table_key) or 0
+    entry = state.current_entry(pin.table_key)
+    published = entry.version if entry is not None else 0
     try:
         table = manifest.stores.tables.open_newest(table_path(pin.table_key), pin.table_branch)
     except NotFound:
-        return Observation(pin, head=published, published=published)
+        return Observation(pin, head=published, published=published, is_there=False)
     restored = find_transaction(table, _restore_uuid(sidecar, pin), after=pin.expected_version)
+    seen = Observation(
+        pin,
+        head=table.version,
+        published=published,
+        restored=restored,
+        is_there=entry is not None and entry.branch == pin.table_branch,
+        ours=are_ours(table, after=published),
+        head_restores=_restored_by(table, _restore_uuid(sidecar, pin)),
+    )
     if pin.transaction is None:
-        return Observation(pin, head=table.version, published=published, restored=restored)
+        return seen
     landed = find_transaction(table, pin.transaction, after=pin.expected_version)
     tidied = landed and find_transaction(table, pin.tidying(sidecar.operation_id), after=landed)
-    return Observation(
-        pin, head=table.version, published=published, landed=landed, restored=restored, tidied=tidied or None
-    )
+    return replace(seen, landed=landed, tidied=tidied or None)
+
+
+def _restored_by(table: Table, uuid: str) -> int | None:
+    """The version whose content the newest one has again, when it is the restore of that name."""
+    if find_transaction(table, uuid, after=table.version - 1) is None:
+        return None
+    return how_made(table, table.version).restored
 
 
 def _forward(manifest: GraphManifest, branch: str, sidecar: Sidecar, seen: list[Observation]) -> None:
@@ -136,6 +164,7 @@ def _forward(manifest: GraphManifest, branch: str, sidecar: Sidecar, seen: list[
         merged_parent=planned.merged_parent if planned else sidecar.merge_source_commit_id,
         idempotency_key=planned.idempotency_key if planned else None,
         schema=change_of(sidecar),
+        excluded_by=(commit_id_of(sidecar, "back"),),
     )
     published = manifest.publish(request, branch=branch)
     outcomes = [TableOutcome(each.pin.table_key, each.pin.expected_version, each.head) for each in seen]
@@ -143,20 +172,21 @@ def _forward(manifest: GraphManifest, branch: str, sidecar: Sidecar, seen: list[
 
 
 def _back(manifest: GraphManifest, line: ManifestLine, ticket: Ticket, seen: list[Observation]) -> None:
-    """Take back what has landed and is not published, and publish the restored tables: manifest and tables agree.
+    """Take back what is not published, fence what may be written to late, and publish the restored tables.
 
-    A table whose earlier versions the graph does not know either is only taken back to those: `repair` is for them.
+    A table with versions of another program is only taken back to those: `repair` is for them.
     """
     sidecar = ticket.sidecar
+    fenced = sidecar.has_suspects(manifest.world)
     versions = []
     for each in seen:
-        if not _is_ours_to_undo(sidecar, each):
+        if not (_is_ours_to_undo(sidecar, each) or (fenced and _can_be_fenced(each))):
             continue
-        ticket.keep_alive()
-        restored = each.restored if each.restored == each.head else _restore(manifest, sidecar, each)
+        restored = each.head if each.head_restores == _before(each) else _restore(manifest, sidecar, each)
         if _before(each) == each.published:
             versions.append(_version_at(manifest, each.pin, restored))
-    if versions:
+    # An operation may move no table: its end is told by a commit all the same, or a late publish would revive it.
+    if versions or fenced:
         reach("recovery.before_publish")
         request = PublishRequest(
             commit_id=commit_id_of(sidecar, "back"),
@@ -164,6 +194,7 @@ def _back(manifest: GraphManifest, line: ManifestLine, ticket: Ticket, seen: lis
             versions=versions,
             expected_versions={each.table_key: _published(seen, each.table_key) for each in versions},
             actor=ACTOR,
+            excluded_by=(_forward_id(sidecar),),
         )
         manifest.publish(request, branch=line.branch)
     commit_id = commit_id_of(sidecar, "back")
@@ -173,15 +204,22 @@ def _back(manifest: GraphManifest, line: ManifestLine, ticket: Ticket, seen: lis
 
 
 def _is_ours_to_undo(sidecar: Sidecar, seen: Observation) -> bool:
-    """Never what somebody else has done, and never what is published: an earlier try may have come that far."""
-    if sidecar.is_planned:
-        return seen.landed is not None and seen.landed > seen.published
-    return classify(sidecar, seen) is not Finding.NO_MOVEMENT
+    """Never what another program has done, and never what is published: an earlier try may have come that far."""
+    if not sidecar.is_planned:
+        return classify(sidecar, seen) is not Finding.NO_MOVEMENT
+    if seen.landed is not None and seen.landed > seen.published:
+        return True
+    return seen.is_there and seen.is_ahead and seen.ours
+
+
+def _can_be_fenced(seen: Observation) -> bool:
+    """A table that the branch has no line of its own of has nothing to commit to yet."""
+    return seen.is_there and not seen.is_ahead
 
 
 def _before(seen: Observation) -> int:
-    """The version that a table is taken back to."""
-    return seen.published if seen.landed is None else seen.landed - 1
+    """The version that a table is taken back to: the published one, unless another program has committed above it."""
+    return seen.published if seen.landed is None or seen.ours else seen.landed - 1
 
 
 def _published(seen: list[Observation], table_key: str) -> int:
@@ -204,11 +242,11 @@ def _undone(sidecar: Sidecar, seen: list[Observation]) -> list[TableOutcome]:
 
 def _restore(manifest: GraphManifest, sidecar: Sidecar, seen: Observation) -> int:
     newest = manifest.stores.tables.open_newest(table_path(seen.pin.table_key), seen.pin.table_branch)
-    if seen.last is not None and newest.version > seen.last:
+    if newest.version > max(seen.last or 0, seen.published):
         log.warning(
-            "operation %s is undone: versions %s to %s of %s, which are not the graph's, go with it",
+            "operation %s is undone: versions %s to %s of %s, which the graph does not know, go with it",
             sidecar.operation_id,
-            seen.last + 1,
+            max(seen.last or 0, seen.published) + 1,
             newest.version,
             seen.pin.table_key,
         )

@@ -14,7 +14,7 @@ from omnigraph.language.schema.contract import schema_files
 from omnigraph.manifest.layout import SCHEMA_IR, SCHEMA_SOURCE, SCHEMA_STATE, table_path
 from omnigraph.manifest.publisher import NewVersion, PublishRequest
 from omnigraph.manifest.rows import SchemaChange
-from omnigraph.manifest.schema_files import discard_staged, kept_text, promote, staged_files
+from omnigraph.manifest.schema_files import discard_staged, kept_text, live_files, promote, staged_files
 from omnigraph.store.residual import collect_old_versions
 from omnigraph.store.staging import commit_staged, find_transaction, stage_overwrite
 from omnigraph.world import encode_ulid
@@ -56,14 +56,17 @@ def finish_schema(manifest: GraphManifest, ticket: Ticket) -> None:
         return  # a branch took a schema that the graph has; the files are main's
     for branch in planned.branches:
         _follow(manifest, sidecar, planned, branch)
-    # Whoever has taken the operation over has done the rest, and others may have changed the schema since.
+    objects = manifest.stores.objects
+    files, live = accepted_files(manifest, planned.after), live_files(objects)
+    # Whoever has taken the operation over has done the rest, and others may have changed the schema since. The ticket
+    # is looked at after the files: what changes them from here on makes the move fail.
     ticket.update()
-    promote(manifest.stores.objects, accepted_files(manifest, planned.after))
+    with ticket.guard():
+        promote(objects, files, over=live)
     reach("schema.promoted")
     dropped = {table_path(each.table_key) for each in sidecar.dropped}
     for path in planned.purge:
-        ticket.keep_alive()
-        _purge(manifest, path, emptied=path in dropped)
+        _purge(manifest, path, emptied=path in dropped, operation_id=sidecar.operation_id)
 
 
 def undo_schema(manifest: GraphManifest, sidecar: Sidecar) -> None:
@@ -83,7 +86,7 @@ def _finish_other_release(manifest: GraphManifest, sidecar: Sidecar) -> None:
         return
     staged = staged_files(manifest.stores.objects)
     if staged is not None:
-        promote(manifest.stores.objects, staged)
+        promote(manifest.stores.objects, staged, over=live_files(manifest.stores.objects))
 
 
 def _has_landed(manifest: GraphManifest, added: AddedTable) -> bool:
@@ -116,10 +119,11 @@ def _follow(manifest: GraphManifest, sidecar: Sidecar, planned: PlannedSchema, b
     manifest.publish(request, branch=branch)
 
 
-def _purge(manifest: GraphManifest, path: str, *, emptied: bool) -> None:
+def _purge(manifest: GraphManifest, path: str, *, emptied: bool, operation_id: str) -> None:
     """Leave nothing of a table but its newest version, and nothing in that when the table is gone from the graph."""
     table = manifest.stores.tables.open_newest(path)
     if emptied and table.count_rows():
-        table = commit_staged(stage_overwrite(table, put_schema(table.schema).empty_table())).table
+        staged = stage_overwrite(table, put_schema(table.schema).empty_table())
+        table = commit_staged(staged, operation_id=operation_id).table
     collect_old_versions(table, keep=1)
     manifest.stores.tables.forget(path)

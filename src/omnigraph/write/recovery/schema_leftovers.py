@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from omnigraph.errors import SchemaContractDrift, SchemaError
 from omnigraph.language.schema.arrow import table_arrow_schemas
 from omnigraph.language.schema.compile import compile_accepted
-from omnigraph.manifest.layout import MAIN, SCHEMA_SOURCE, SCHEMA_STATE
-from omnigraph.manifest.schema_files import STAGING, discard_staged, promote, staged_files
+from omnigraph.language.schema.contract import check_schema_files
+from omnigraph.manifest.layout import MAIN, SCHEMA_FILES, SCHEMA_SOURCE, SCHEMA_STATE
+from omnigraph.manifest.schema_files import STAGING, discard_staged, live_files, promote, staged_files
 from omnigraph.write.tickets import list_sidecars
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ def settle_leftovers(manifest: GraphManifest) -> None:
     staged = staged_files(objects)
     if staged is None:
         return
+    if not _is_whole(manifest, staged):
+        # A writer that slept has written one of them after its change was taken back.
+        discard_staged(objects)
+        return
     if objects.exists(f"{SCHEMA_SOURCE}{STAGING}"):
         stored, live = _stored(manifest), _shape(manifest, objects.read(SCHEMA_SOURCE))
         if stored == live:
@@ -45,12 +50,20 @@ def settle_leftovers(manifest: GraphManifest) -> None:
                 f"Restore the graph from a copy, or put the files that fit in place of *{STAGING} and the live ones.",
             )
     # The source is moved first: without it among the staged files, the move had begun.
-    promote(objects, staged)
+    promote(objects, staged, over=live_files(objects))
 
 
 def _is_told_of(manifest: GraphManifest) -> bool:
     """Whether a sidecar tells of a change: then whoever holds or recovers it deals with the files."""
     return any(each.sidecar.writer_kind == "SchemaApply" for each in list_sidecars(manifest.stores.objects))
+
+
+def _is_whole(manifest: GraphManifest, files: dict[str, bytes]) -> bool:
+    try:
+        check_schema_files(*(files[name] for name in SCHEMA_FILES), uri=manifest.stores.uri)
+    except SchemaContractDrift:
+        return False
+    return True
 
 
 def _stored(manifest: GraphManifest) -> Shape:

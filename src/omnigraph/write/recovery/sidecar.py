@@ -12,15 +12,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 from uuid import NAMESPACE_OID, uuid5
 
-from omnigraph.errors import RecoveryRequired
-from omnigraph.store.lease import CLOCK_SKEW_US, Owner
+from omnigraph.errors import OperationTakenOver, RecoveryRequired
+from omnigraph.store.lease import DEFAULT_SECONDS, Owner, lease_seconds
 
 if TYPE_CHECKING:
     from omnigraph.world import World
 
 PREFIX = "__recovery"
 SCHEMA_VERSION = 2
-LEASE_US = 60_000_000
 
 WriterKind = Literal["Mutation", "Load", "SchemaApply", "BranchMerge", "EnsureIndices", "Optimize"]
 # `waiting`: behind another ticket, no effect yet. `running`: effects may exist. None: a release without phases.
@@ -126,8 +125,16 @@ class Sidecar:
     dropped: tuple[DroppedTable, ...] = ()
     schema_version: int = SCHEMA_VERSION
     owner: Owner | None = None
+    # By the owner's wall clock, for people and for earlier releases; 0 when the owner has let go of it.
     expires_at: int | None = None
+    # How long the owner may be silent. Each renewal has a number of its own, so that it changes the object.
+    lease_seconds: float = DEFAULT_SECONDS
+    renewals: int = 0
     phase: Phase | None = None
+    # Its owner has given it up: it is to be undone, even where it could be finished.
+    aborted: bool = False
+    # Owners that it was taken from and that may still live: what they do late must find a fence.
+    former: tuple[Owner, ...] = ()
     commit: PlannedCommit | None = None
     # Tables that the operation was computed from and does not move.
     reads: tuple[str, ...] = ()
@@ -163,15 +170,33 @@ class Sidecar:
         """Whether a writer of this program left it: then every change to a table is noted before it is made."""
         return self.commit is not None
 
-    def is_over(self, world: World) -> bool:
-        """Whether its owner is dead, or silent for so long that others take it for dead."""
-        if self.owner is None or self.expires_at is None:
-            return self.started_at + LEASE_US + CLOCK_SKEW_US < world.now_us()
-        return self.owner.is_gone(world) or self.expires_at + CLOCK_SKEW_US < world.now_us()
+    def is_ownerless(self, world: World) -> bool:
+        """Whether its owner surely does nothing any more: it is dead, or has let go of the operation."""
+        return self.owner is not None and (self.expires_at == 0 or self.owner.is_gone(world))
+
+    def taken_over(self, owner: Owner, world: World) -> Sidecar:
+        """The same, taken from an owner that was silent for too long.
+
+        One that waits has no effects, and has to rewrite its sidecar before it may have any: it finds out then.
+        """
+        suspect = self.phase != "waiting" and not self.is_ownerless(world)
+        former = (*self.former, self.owner) if suspect and self.owner is not None else self.former
+        return replace(self, former=former).leased(owner, world)
+
+    def taken_from_here(self) -> OperationTakenOver:
+        """The error for the process that it was taken from."""
+        commit_id = self.commit.commit_id if self.commit is not None else None
+        return OperationTakenOver(self.operation_id, branch=self.branch, commit_id=commit_id)
+
+    def has_suspects(self, world: World) -> bool:
+        """Whether a former owner may still live, and wake up in the middle of the operation."""
+        return any(not each.is_gone(world) for each in self.former)
 
     def leased(self, owner: Owner, world: World) -> Sidecar:
-        """The same, held by `owner` from now on."""
-        return replace(self, owner=owner, expires_at=world.now_us() + LEASE_US)
+        """The same, held by `owner` for another term."""
+        seconds = lease_seconds(world)
+        expires_at = world.now_us() + int(seconds * 1_000_000)
+        return replace(self, owner=owner, expires_at=expires_at, lease_seconds=seconds, renewals=self.renewals + 1)
 
     def encode(self) -> bytes:
         """The bytes of the file."""
@@ -241,10 +266,19 @@ def _own_fields(sidecar: Sidecar) -> dict[str, Any]:
     if sidecar.owner is None:
         return {}
     own: dict[str, Any] = {
-        "lease": {"owner": sidecar.owner.to_json(), "expires_at": sidecar.expires_at},
+        "lease": {
+            "owner": sidecar.owner.to_json(),
+            "expires_at": sidecar.expires_at,
+            "seconds": sidecar.lease_seconds,
+            "renewals": sidecar.renewals,
+        },
         "phase": sidecar.phase,
         "transactions": {pin.table_key: pin.transaction for pin in sidecar.tables if pin.transaction is not None},
     }
+    if sidecar.aborted:
+        own["aborted"] = True
+    if sidecar.former:
+        own["former"] = [each.to_json() for each in sidecar.former]
     if sidecar.commit is not None:
         own["commit"] = _without_none(vars(sidecar.commit))
     if sidecar.reads:
@@ -305,7 +339,11 @@ def _from_fields(fields: dict[str, Any]) -> Sidecar:
         schema_version=int(fields["schema_version"]),
         owner=Owner.from_json(lease["owner"]) if lease is not None else None,
         expires_at=int(lease["expires_at"]) if lease is not None else None,
+        lease_seconds=float(lease.get("seconds", DEFAULT_SECONDS)) if lease is not None else DEFAULT_SECONDS,
+        renewals=int(lease.get("renewals", 0)) if lease is not None else 0,
         phase=own.get("phase"),
+        aborted=bool(own.get("aborted", False)),
+        former=tuple(Owner.from_json(each) for each in own.get("former", ())),
         commit=_planned(own["commit"]) if "commit" in own else None,
         reads=tuple(own.get("reads", ())),
         incarnation=own.get("incarnation"),

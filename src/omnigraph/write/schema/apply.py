@@ -7,7 +7,6 @@ their first effect, and begin again under the new one.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,14 +14,13 @@ from typing import TYPE_CHECKING
 from omnigraph.errors import CommitRejected
 from omnigraph.language.schema.contract import schema_files
 from omnigraph.language.schema.evolution import MigrationPlan, plan_evolution
-from omnigraph.manifest.branches import CLAIM_SECONDS, claim_branches
+from omnigraph.manifest.branches import again_when_lost, claim_branches
 from omnigraph.manifest.layout import MAIN, SCHEMA_IR, SCHEMA_SOURCE, SCHEMA_STATE
 from omnigraph.manifest.schema_files import keep_text
 from omnigraph.store.column_additions import stage_new_columns
 from omnigraph.store.staging import stage_overwrite
 from omnigraph.write.commit import NewTable, Operation, SchemaWrite, TableWrite, WriteSet, commit
 from omnigraph.write.constraints.rules import type_of
-from omnigraph.write.recovery.heartbeat import Heartbeat
 from omnigraph.write.recovery.sidecar import DroppedTable, PlannedSchema
 from omnigraph.write.recovery.sweep import sweep
 from omnigraph.write.schema.checks import require_rules_to_hold
@@ -31,12 +29,10 @@ from omnigraph.write.schema.other_branches import blocked, branches_in_step, lea
 from omnigraph.write.view import View
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pyarrow as pa
 
     from omnigraph.language.schema.catalog import Catalog
-    from omnigraph.language.schema.contract import SchemaFiles
+    from omnigraph.language.schema.contract import Accepted, SchemaFiles
     from omnigraph.language.schema.evolution import TableChange
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.manifest.rows import GraphCommit
@@ -45,17 +41,6 @@ if TYPE_CHECKING:
     from omnigraph.store.staging import Staged
     from omnigraph.store.tables import Table
     from omnigraph.write.commit import Receipt
-
-_heartbeat = Heartbeat()
-
-
-@dataclass(frozen=True)
-class Accepted:
-    """A schema that a graph has: its text, what it means, and the hash that commits name it by."""
-
-    source: str
-    catalog: Catalog
-    hash: str
 
 
 @dataclass(frozen=True)
@@ -100,14 +85,19 @@ class SchemaApply:
             return Applied(plan, None, self.manifest.snapshot())
         if self.manifest.read_only:
             raise CommitRejected("the graph was opened read-only: open it for writing to change its schema.")
+        # What the plan begins with; when main has another by then, it is the caller's to plan again.
+        named = self.manifest.line(MAIN).state.schema
+        return again_when_lost(lambda: self._run(plan, named))
+
+    def _run(self, plan: MigrationPlan, named: str | None) -> Applied:
         stores, world = self.manifest.stores, self.manifest.world
-        with claim_branches(stores, "changing the schema", world) as claim, _kept(claim):
+        with claim_branches(stores, "changing the schema", world) as claim:
             sweep(self.manifest)
             refusal = blocked(self.manifest, plan)
             if refusal is not None:
                 raise refusal
             behind = self._behind(plan)
-            receipt = self._commit(plan, claim)
+            receipt = self._commit(plan, claim, named)
         return Applied(plan, receipt.commit, receipt.snapshot, behind)
 
     def preview(self) -> Applied:
@@ -122,7 +112,7 @@ class SchemaApply:
         self._checked_followers(plan)
         return Applied(plan, None, snapshot, self._behind(plan))
 
-    def _commit(self, plan: MigrationPlan, claim: Lease) -> Receipt:
+    def _commit(self, plan: MigrationPlan, claim: Lease, named: str | None) -> Receipt:
         files = schema_files(self.desired, SCHEMA_SOURCE)
         objects = self.manifest.stores.objects
         keep_text(objects, self.accepted.hash, self.accepted.source.encode())
@@ -132,7 +122,7 @@ class SchemaApply:
             "SchemaApply",
             lambda view: self._changes(plan, files, view),
             actor=self.actor,
-            schema=self.manifest.line(MAIN).state.schema,
+            schema=named,
             last_look=lambda: self._look_again(plan, claim),
         )
         receipt = commit(self.manifest, operation)
@@ -199,33 +189,11 @@ class SchemaApply:
 
     def _look_again(self, plan: MigrationPlan, claim: Lease) -> None:
         """Under the ticket: nobody has made a branch, and what others have written meanwhile keeps the rules too."""
-        if not claim.is_mine():
-            raise CommitRejected("the claim on branches ran out while the schema was being changed. Try again.")
+        claim.require()
         for name, before in self._followers.items():
             now = self.manifest.snapshot(name)
             if now != before:
                 self._check(plan, View(now, self.manifest.stores.tables))
-
-
-@dataclass(frozen=True)
-class _Claim:
-    """A claim that is renewed for as long as the change takes: large tables take longer than a claim lasts."""
-
-    lease: Lease
-
-    def keep_alive(self) -> None:
-        """Hold it from now on for as long as a new one."""
-        self.lease.renew(CLAIM_SECONDS)
-
-
-@contextmanager
-def _kept(lease: Lease) -> Iterator[None]:
-    claim = _Claim(lease)
-    _heartbeat.begin(claim)
-    try:
-        yield
-    finally:
-        _heartbeat.end(claim)
 
 
 def _overwrite(rows: partial[pa.RecordBatchReader], table: Table) -> Staged:

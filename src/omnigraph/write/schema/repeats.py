@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.store.comparable_values import comparable
 from omnigraph.store.many_texts import text_numbers
-from omnigraph.write.same_value import comparable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -21,11 +21,6 @@ def check_expression(env: Env, node: written.Expression) -> Expression | None:
     return _CHECKS[type(node)](env, node)
 
 
-def check_condition(env: Env, node: written.Expression) -> Expression | None:
-    """An expression that is true or false."""
-    return comparisons.condition(env, node)
-
-
 def _negative(env: Env, node: written.Negative) -> Expression | None:
     operand = _number(env, node.operand)
     if operand is None:

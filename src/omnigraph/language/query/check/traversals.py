@@ -139,9 +139,9 @@ def _report_ends(
     session: Session, clause: syntax.Traversal, edge: EdgeType, source: Known | None, target: Known | None
 ) -> None:
     ends = f"{clause.edge.name} goes from {edge.source} to {edge.target}"
-    for written, known in ((clause.source, source), (clause.target, target)):
+    for end, known in ((clause.source, source), (clause.target, target)):
         if known is not None and not {edge.source, edge.target} & set(known.variable.types):
-            session.report(written.span, "T5", f"${written.name} is a {known.variable.declared}, but {ends}")
+            session.report(end.span, "T5", f"${end.name} is a {known.variable.declared}, but {ends}")
             return
     both = f"${clause.source.name} and ${clause.target.name}"
     session.report(clause.span, "T5", f"{both} are of types that do not fit: {ends}")

@@ -10,9 +10,9 @@ import numpy as np
 
 from omnigraph.language.schema.catalog import EdgeType
 from omnigraph.spark.bulk.numbers.hashing import column_numbers, is_there, joined
+from omnigraph.store.comparable_values import comparable
 from omnigraph.store.tables import ID
 from omnigraph.write.constraints.rules import count_rule, endpoint_rules, type_of, unique_rules
-from omnigraph.write.same_value import comparable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.store.arrow_columns import one_array
-from omnigraph.write.same_value import comparable
+from omnigraph.store.comparable_values import comparable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import duckdb
     from numpy.typing import NDArray
 
-    from omnigraph.write.same_value import Values
+    from omnigraph.store.comparable_values import Values
 
     Numbers = NDArray[np.uint64]
 

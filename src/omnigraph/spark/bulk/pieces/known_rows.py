@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from omnigraph.spark.bulk.pieces.staged import PieceFile, StagedTable
     from omnigraph.spark.table_scan import TableScan
-    from omnigraph.write.same_value import Values
+    from omnigraph.store.comparable_values import Values
 
     Numbers = NDArray[np.uint64]
 

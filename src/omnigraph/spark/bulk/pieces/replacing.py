@@ -25,8 +25,7 @@ from omnigraph.spark.fragments import write_rows
 from omnigraph.spark.table_scan import ROWS_PER_TASK, TableScan, tasks_of
 from omnigraph.spark.tasks import errors_of_tasks, one_task_each
 from omnigraph.spark.types import spark_schema
-from omnigraph.store.replaced_rows import with_row_ids, without_rows
-from omnigraph.store.staged_fragments import stage_replacement
+from omnigraph.store.replaced_rows import stage_replacement, with_row_ids, without_rows
 from omnigraph.store.tables import ID, Pin, TableStore
 from omnigraph.write.load.rows import rows_schema
 

@@ -8,10 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.store.comparable_values import comparable
 from omnigraph.store.tables import ID
 from omnigraph.write.constraints.identity import has_own_id
 from omnigraph.write.constraints.rules import type_of
-from omnigraph.write.same_value import comparable, value_at
+from omnigraph.write.same_value import value_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

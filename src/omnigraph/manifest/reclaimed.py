@@ -1,0 +1,297 @@
+"""Which table versions cleanups have taken or are about to take: `__reclaimed.json`, written before any deletion.
+
+A deletion cannot be made conditional, and a process may sleep between deciding and deleting for as long as it likes. So
+a version counts as gone for everybody from the moment at which this note condemns it, not from the deletion on:
+
+- A cleanup proposes its victims in the note, then reads afresh what is needed (sidecars, tags, heads), and confirms in
+  the note those that nothing needs. Only confirmed versions are deleted.
+- Whoever comes to need an old version says so first (a tag, a branch, a sidecar) and reads the note then. When the
+  version is condemned, proposed or confirmed, that is taken back, and the caller told by `VersionReclaimed`.
+
+Both write first and read then, so that at least one of them sees the other, whichever sleeps and for how long. The
+newest state of a branch is needed all the time, and nobody has to ask for it.
+
+A proposal is worth nothing until it is confirmed. Whoever edits the note drops those of others, and their owners learn
+it from the compare-and-swap of the confirmation. What is confirmed stays condemned for ever. When a cleanup dies, the
+next one deletes what it had confirmed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.errors import (
+    BranchNotFound,
+    Contention,
+    LeaseLost,
+    ObjectChanged,
+    ObjectExists,
+    ObjectNotFound,
+    OmniGraphError,
+    StoreError,
+    VersionReclaimed,
+)
+from omnigraph.manifest.layout import MAIN, RECLAIMED
+from omnigraph.manifest.line import branch_incarnation
+from omnigraph.manifest.version_ranges import NONE, VersionRanges
+from omnigraph.store.guard import unguarded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from omnigraph.manifest.line import Stores
+    from omnigraph.manifest.snapshot import Snapshot, TableEntry
+    from omnigraph.manifest.state import ManifestState
+    from omnigraph.store.lease import Lease
+    from omnigraph.store.objects import ControlStore, Tag
+
+FORMAT = 1
+ATTEMPTS = 20
+
+
+@dataclass(frozen=True)
+class TableLine:
+    """A table on one of its branches. `incarnation` tells the branch from an earlier one of the name; None for main."""
+
+    path: str
+    branch: str | None = None
+    incarnation: str | None = None
+
+
+Victims = dict[TableLine, VersionRanges]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one cleanup that has not ended is after. Until it is confirmed, nothing of it is deleted."""
+
+    lines: Mapping[TableLine, VersionRanges]
+    confirmed: bool = False
+
+
+@dataclass(frozen=True)
+class Note:
+    """What the note says: what is gone, and what cleanups on their way, living or dead, have condemned."""
+
+    gone: Mapping[TableLine, VersionRanges] = field(default_factory=dict)
+    running: Mapping[str, Run] = field(default_factory=dict)
+
+    def final(self, line: TableLine) -> VersionRanges:
+        """The versions of a line that are gone, or that nobody can save any more."""
+        confirmed = (each.lines for each in self.running.values() if each.confirmed)
+        return _union((self.gone, *confirmed), line)
+
+    def lines(self) -> set[TableLine]:
+        """Every line that it says something of."""
+        return {each for part in self._parts() for each in part}
+
+    def condemned(self, path: str, branch: str | None, version: int) -> list[TableLine]:
+        """The lines of a table, of branches of one name, on which a version counts as gone."""
+        lines = [each for each in self.lines() if (each.path, each.branch) == (path, branch)]
+        return [each for each in lines if version in _union(self._parts(), each)]
+
+    def _parts(self) -> list[Mapping[TableLine, VersionRanges]]:
+        return [self.gone, *(each.lines for each in self.running.values())]
+
+    def encode(self) -> bytes:
+        """The bytes of the object."""
+        runs = {key: {"confirmed": run.confirmed, "lines": _fields(run.lines)} for key, run in self.running.items()}
+        return json.dumps({"version": FORMAT, "gone": _fields(self.gone), "running": runs}, indent=2).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Note:
+        """From the bytes of the object; `StoreError` when they say something else."""
+        try:
+            fields = json.loads(data)
+            if fields["version"] != FORMAT:
+                raise ValueError(f"it is of version {fields['version']}, and this release knows {FORMAT}")
+            runs = fields["running"].items()
+            running = {str(key): Run(_lines(each["lines"]), bool(each["confirmed"])) for key, each in runs}
+            return cls(_lines(fields["gone"]), running)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise StoreError(
+                f"{RECLAIMED} does not say which versions cleanups have taken ({error}). Nothing is cleaned up, and no "
+                "branch or tag is made of an old commit. Restore it from a copy, or upgrade omnigraph.",
+                location=RECLAIMED,
+            ) from error
+
+
+def read_note(objects: ControlStore) -> tuple[Note, Tag | None]:
+    """The note as it stands; an empty one where no cleanup has left any yet."""
+    try:
+        data, tag = objects.read_versioned(RECLAIMED)
+    except ObjectNotFound:
+        return Note(), None
+    return Note.decode(data), tag
+
+
+def require_kept(stores: Stores, entries: Collection[TableEntry]) -> None:
+    """Raise `VersionReclaimed` when one of these states is condemned. Say first that they are needed, then ask here."""
+    if not entries:
+        return
+    note, _ = read_note(stores.objects)
+    for entry in entries:
+        if _is_condemned(stores, note, entry):
+            raise VersionReclaimed(entry.path, version=entry.version, branch=entry.branch)
+
+
+def superseded(newest: ManifestState, state: Snapshot) -> list[TableEntry]:
+    """The tables of a state that are not the newest of its branch any more: what a cleanup may be after."""
+    return [each for each in state if newest.current_entry(each.table_key) != each]
+
+
+def require_still_kept(
+    stores: Stores,
+    claim: Lease,
+    old: Collection[TableEntry],
+    *,
+    now: Callable[[], Collection[TableEntry]],
+    take_back: Callable[[], None],
+) -> None:
+    """A tag or branch has just been made: leave it, or take it back and raise, because a cleanup is after its tables.
+
+    While its maker has the claim nobody cleans up: the newest tables are safe, and only the `old` ones are looked for.
+    When the claim was lost, another may have made something of the same name: `now` tells what is there.
+    """
+    try:
+        claim.require()
+    except LeaseLost as lost:
+        try:
+            require_kept(stores, now())
+        except VersionReclaimed as error:
+            with unguarded():
+                take_back()
+            raise lost from error
+        return
+    try:
+        require_kept(stores, old)
+    except OmniGraphError:
+        take_back()
+        raise
+
+
+def _is_condemned(stores: Stores, note: Note, entry: TableEntry) -> bool:
+    lines = note.condemned(entry.path, entry.branch, entry.version)
+    if not lines:
+        return False
+    try:
+        incarnation = branch_incarnation(stores, entry.branch or MAIN)
+    except BranchNotFound:
+        return True
+    return incarnation in [each.incarnation for each in lines]
+
+
+@dataclass
+class Condemning:
+    """The note in the hands of one cleanup, which goes on under the name `run`."""
+
+    objects: ControlStore
+    run: str
+    note: Note = field(default_factory=Note)
+    _tag: Tag | None = None
+
+    def read(self) -> Note:
+        """Look at the note afresh."""
+        self.note, self._tag = read_note(self.objects)
+        return self.note
+
+    def propose(self, victims: Victims) -> None:
+        """Condemn these versions, as long as nothing turns out to need them."""
+        self._edit(lambda note: replace(note, running={**note.running, self.run: Run(victims)}))
+
+    def confirm(self, victims: Victims) -> None:
+        """Condemn these of the proposed versions for ever; the others are free again."""
+        proposed, mine = self.note.running[self.run], Run(_nonempty(victims), confirmed=True)
+
+        def confirmed(note: Note) -> Note:
+            if note.running.get(self.run) not in (proposed, mine):
+                raise LeaseLost("cleaning up: another cleanup has begun meanwhile. Nothing was deleted; try again.")
+            return replace(note, running={**note.running, self.run: mine})
+
+        self._edit(confirmed)
+
+    def withdraw(self) -> None:
+        """Everything that was proposed is free again; what is confirmed is not."""
+
+        def withdrawn(note: Note) -> Note:
+            mine = note.running.get(self.run)
+            if mine is None or mine.confirmed:
+                return note
+            return replace(note, running={key: each for key, each in note.running.items() if key != self.run})
+
+        self._edit(withdrawn)
+
+    def finish(self, done: Victims, obsolete: Collection[TableLine] = ()) -> None:
+        """These versions are deleted, and what else was confirmed of the same lines; `obsolete` lines are forgotten."""
+
+        def finished(note: Note) -> Note:
+            gone = {**note.gone, **{line: note.final(line) | each for line, each in done.items()}}
+            left = {
+                key: replace(run, lines={line: each for line, each in run.lines.items() if line not in done})
+                for key, run in note.running.items()
+            }
+            return _forgetting(replace(note, gone=gone, running=left), obsolete)
+
+        self._edit(finished)
+
+    def _edit(self, change: Callable[[Note], Note]) -> None:
+        for _ in range(ATTEMPTS):
+            changed = _tidied(change(self.note), self.run)
+            if changed == self.note:
+                return
+            try:
+                self._tag = self._write(changed.encode())
+            except (ObjectExists, ObjectChanged, ObjectNotFound):
+                self.read()
+                continue
+            self.note = changed
+            return
+        raise Contention(f"other cleanups write {RECLAIMED}", attempts=ATTEMPTS)
+
+    def _write(self, data: bytes) -> Tag:
+        if self._tag is None:
+            return self.objects.create(RECLAIMED, data)
+        return self.objects.replace(RECLAIMED, data, self._tag)
+
+
+def _union(parts: Iterable[Mapping[TableLine, VersionRanges]], line: TableLine) -> VersionRanges:
+    found = NONE
+    for part in parts:
+        found |= part.get(line, NONE)
+    return found
+
+
+def _tidied(note: Note, run: str) -> Note:
+    """Without proposals of others, and without what is empty."""
+    running = {
+        key: replace(each, lines=_nonempty(each.lines))
+        for key, each in note.running.items()
+        if each.confirmed or key == run
+    }
+    return Note(_nonempty(note.gone), {key: each for key, each in running.items() if each.lines})
+
+
+def _nonempty(lines: Mapping[TableLine, VersionRanges]) -> Victims:
+    return {line: each for line, each in lines.items() if each}
+
+
+def _forgetting(note: Note, obsolete: Collection[TableLine]) -> Note:
+    def kept(lines: Mapping[TableLine, VersionRanges]) -> Victims:
+        return {line: each for line, each in lines.items() if line not in obsolete}
+
+    return Note(kept(note.gone), {key: replace(run, lines=kept(run.lines)) for key, run in note.running.items()})
+
+
+def _fields(lines: Mapping[TableLine, VersionRanges]) -> list[dict[str, Any]]:
+    return [{**vars(line), "versions": str(each)} for line, each in lines.items()]
+
+
+def _lines(fields: Iterable[Mapping[str, Any]]) -> Victims:
+    found: Victims = defaultdict(VersionRanges)
+    for each in fields:
+        line = TableLine(str(each["path"]), each["branch"], each["incarnation"])
+        found[line] |= VersionRanges.parse(each["versions"])
+    return dict(found)
