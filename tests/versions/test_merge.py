@@ -10,6 +10,7 @@ import pytest
 import omnigraph as og
 from omnigraph import errors
 from omnigraph.store.counting import counting
+from omnigraph.versions.merge.merge import Merge, MergeOptions
 from write.mutation.conftest import Social
 
 if TYPE_CHECKING:
@@ -55,6 +56,16 @@ def test_whichever_side_wins_what_only_one_side_changed_is_kept(forked: Social, 
     forked.do('update Person set { age: 32 } where name = "Alice"')
     forked.graph.merge("feature", resolve=choice)  # type: ignore[arg-type]
     assert (forked.people()["Alice"]["age"], forked.people()["Alice"]["city"]) == (age, "Oslo")
+
+
+def test_a_merge_that_another_one_has_overtaken_makes_no_commit(forked: Social) -> None:
+    forked.do('update Person set { age: 31 } where name = "Alice"', "feature")
+    graph = forked.graph
+    slow = Merge(graph._manifest, graph._schemas, "feature", "main", MergeOptions())
+    graph.merge("feature")
+    before = graph.commits()
+    assert slow.run().kind == "already_up_to_date"
+    assert graph.commits() == before
 
 
 def test_conflicts_can_be_settled_one_by_one(forked: Social) -> None:

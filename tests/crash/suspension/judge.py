@@ -82,13 +82,12 @@ def _differences(case: Case, wanted: Seen, seen: Seen) -> list[str]:
 
 
 def _miscounted(case: Case, wanted: Seen, seen: Seen) -> list[str]:
-    """Upkeep makes as many commits as it needs. Of two merges of a branch, one that waited may note that in its own."""
+    """Upkeep makes as many commits as it needs; every other operation exactly those of the same operations in turn."""
     wrong = []
     for who, name in ((VICTIM, case.operation), (RIVAL, case.rival)):
-        found, least = seen.commits[who], wanted.commits[who]
-        most = max(1, least) if name.startswith("merge") else least
-        if not least <= found <= most and not _is_tidy(who, name):
-            wrong.append(f"{found} commits of the {who} instead of {least}")
+        found, expected = seen.commits[who], wanted.commits[who]
+        if found != expected and not _is_tidy(who, name):
+            wrong.append(f"{found} commits of the {who} instead of {expected}")
     return wrong
 
 

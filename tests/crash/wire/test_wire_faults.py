@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.crash, pytest.mark.s3]
 
 SEED = 20_261
-SAMPLE_SECONDS = 60.0
+# The same cases in every run.
+SAMPLE = 36
 # Of these a sample is drawn; counting the requests of all of them takes a while.
 SAMPLED = ("insert", "load", "merge", "change_schema", "create_branch", "delete_branch", "tag", "optimize", "cleanup")
 
@@ -46,7 +47,7 @@ def test_a_drawn_sample(stage: WireStage) -> None:
     choice = random.Random(SEED)
     each = [choice.sample(cases, len(cases)) for cases in map(stage.cases, SAMPLED)]
     drawn: list[Case] = [case for case in chain.from_iterable(zip_longest(*each)) if case is not None]
-    require_none_wrong(stage.play(drawn, SAMPLE_SECONDS))
+    require_none_wrong(stage.play(drawn[:SAMPLE]))
 
 
 @pytest.mark.slow

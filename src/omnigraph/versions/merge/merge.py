@@ -119,7 +119,8 @@ class Merge:
             schema=self._ours.schema,
         )
         receipt = commit(self._manifest, operation)
-        assert receipt is not None
+        if receipt is None:
+            return Merged("already_up_to_date", self._source, self._target)
         return self._told(kind, receipt.commit)
 
     def preview(self) -> Merged:
@@ -130,13 +131,24 @@ class Merge:
         self._find(View(self._manifest.snapshot(self._target), self._manifest.stores.tables))
         return self._told(kind, None)
 
-    def _prepare(self, view: View) -> WriteSet:
+    def _prepare(self, view: View) -> WriteSet | None:
+        if self._is_merged_into(view):
+            return None
         self._find(view)
         if self._found.conflicts:
             raise MergeConflicts(self._source, self._target, self._found.conflicts, self._found.more)
         if self._across is not None and self._across.write_set is not None:
             return self._across.write_set
         return WriteSet(self._found.writes(view), pointers=self._found.pointers)
+
+    def _is_merged_into(self, view: View) -> bool:
+        """Whether the target has moved since this merge began, and has the source's commit in its history by now."""
+        theirs, head = self._theirs.commit_id, view.snapshot.commit_id
+        if theirs is None or head is None or head == self._ours.commit_id:
+            return False
+        lineage = self._manifest.lineage(self._target)
+        reached = lineage.ancestors(head)
+        return theirs in reached or any(theirs in lineage.parents(each) for each in reached)
 
     def _find(self, view: View) -> None:
         if view.snapshot.schema != self._ours.schema:
