@@ -12,8 +12,9 @@ from lance.fragment import write_fragments
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.manifest.layout import RECLAIMED
+from omnigraph.manifest.layout import MANIFEST, RECLAIMED
 from omnigraph.store.residual import create_branch
+from omnigraph.upkeep.cleanup import CleanedTable, Cleanup
 from omnigraph.world import REAL
 from omnigraph.write.recovery.sidecar import AddedTable, Sidecar
 from omnigraph.write.tickets import Ticket, new_ticket_id
@@ -49,6 +50,16 @@ def test_the_newest_commits_stay_and_the_others_go(tmp_path: Path) -> None:
     assert report.versions_removed > 0
     assert readable(graph) == [False] * 4 + [True] * 3
     assert {each: slugs(graph, each) for each in states} == states
+
+
+def test_a_branch_that_is_deleted_meanwhile_is_no_error(tmp_path: Path) -> None:
+    graph = library(tmp_path, 2)
+    graph.branches.create("short-lived")
+    cleanup = Cleanup(graph._manifest, keep=1, grace=NOW)
+    cleanup._done[MANIFEST] = CleanedTable(MANIFEST)
+    graph.branches.delete("short-lived")
+    cleanup._clean_manifest_of("short-lived")
+    assert cleanup._done[MANIFEST].error is None
 
 
 def test_reading_what_is_gone_says_so_and_what_to_do(tmp_path: Path) -> None:

@@ -268,12 +268,14 @@ class Cleanup:
             self._failed(MANIFEST, error)
 
     def _clean_manifest_of(self, branch: str) -> None:
-        """Branches come and go meanwhile: one that is going needs nothing, and Lance trips over any other that does."""
+        """A branch that is deleted meanwhile needs no cleaning; Lance fails while another one is being deleted."""
         for attempt in reversed(range(ATTEMPTS)):
             try:
                 plan = manifest_plan(self.manifest, branch)
                 self._collect(MANIFEST, plan, list(plan.chosen))
             except (NotFound, BranchNotFound, ObjectNotFound) as error:
+                if not any(each.name == branch for each in self.manifest.branches()):
+                    return
                 if not attempt and not self.manifest.stores.objects.exists(BRANCH_CLAIM):
                     raise
                 log.info("the manifest of branch %r stays as it is, for a while or until the next: %s", branch, error)
