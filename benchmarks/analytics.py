@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 import omnigraph as og
-from omnigraph.spark.session import spark_session, stop_session
+from omnigraph.spark.runtime.session import spark_session, stop_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable

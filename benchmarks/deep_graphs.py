@@ -9,14 +9,14 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from omnigraph.store.location import parse_location
-from omnigraph.store.objects import open_control_store
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.objects.store import open_control_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from omnigraph.store.objects import ControlStore
+    from omnigraph.storage.objects.store import ObjectStore
 
 
 def kept_graph(folder: Path, name: str, build: Callable[[str], None]) -> Path:
@@ -44,5 +44,5 @@ def copy_graph(source: Path, uri: str) -> str:
     return uri
 
 
-def _carry(store: ControlStore, source: Path, file: Path) -> None:
+def _carry(store: ObjectStore, source: Path, file: Path) -> None:
     store.write(file.relative_to(source).as_posix(), file.read_bytes())

@@ -12,17 +12,12 @@ import sys
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING
 
-from omnigraph.language.schema import (
-    catalog_to_ir,
-    check_schema_files,
-    compile_schema,
-    ir_hash,
-    parse_schema,
-    plan_evolution,
-    print_schema,
-    schema_files,
-)
-from omnigraph.language.schema.parse import grammar
+from omnigraph.language.evolution import plan_evolution
+from omnigraph.language.schema.compile import compile_schema
+from omnigraph.language.schema.parse import grammar, parse_schema
+from omnigraph.language.schema.printer import print_schema
+from omnigraph.language.stored.files import check_schema_files, schema_files
+from omnigraph.language.stored.ir import catalog_to_ir, ir_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -169,7 +169,7 @@ def load_ours(data: Path, into: Path, asked: argparse.Namespace) -> dict[str, An
     """Our load, with everything validated."""
     import omnigraph as og
     from omnigraph.spark.load import load_session
-    from omnigraph.spark.session import stop_session
+    from omnigraph.spark.runtime.session import stop_session
 
     graph = og.init(into, schema=SCHEMA)
     began = time.perf_counter()
@@ -188,8 +188,8 @@ def write_lance(data: Path, into: Path, _asked: argparse.Namespace | None) -> di
     """The rows as our load stores them, streamed from the same files into two tables, with nothing checked."""
     import lance
 
+    from omnigraph.values.row_ids import mint_ulids
     from omnigraph.world import REAL
-    from omnigraph.write.load.ulids import mint_ulids
 
     started = time.perf_counter()
     for kind, key in (("Person", "name"), ("Knows", None)):
@@ -212,7 +212,7 @@ def _name(column: str) -> str:
 
 def write_parquet(data: Path, into: Path, asked: argparse.Namespace) -> dict[str, Any]:
     """Spark reads the files and writes them."""
-    from omnigraph.spark.session import spark_session, stop_session
+    from omnigraph.spark.runtime.session import spark_session, stop_session
 
     session = spark_session(master=f"local[{cores()},4]", memory=asked.memory)
     session.range(1).count()
@@ -257,7 +257,7 @@ def merge_ours(data: Path, into: Path, asked: argparse.Namespace) -> dict[str, A
     """100,000 rows, half of them known, into a graph that is there; medians of three, each with other rows."""
     import omnigraph as og
     from omnigraph.spark.load import load_session
-    from omnigraph.spark.session import stop_session
+    from omnigraph.spark.runtime.session import stop_session
 
     graph = og.init(into, schema=SCHEMA)
     session = load_session(master=f"local[{cores()},4]", memory=asked.memory)

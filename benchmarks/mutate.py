@@ -29,14 +29,15 @@ import pyarrow as pa
 from deep_graphs import copy_graph, kept_graph
 
 import omnigraph as og
-from omnigraph.manifest.genesis import Blueprint
+from omnigraph.manifest.create import NewGraph
 from omnigraph.manifest.graph_manifest import GraphManifest, create_manifest
 from omnigraph.manifest.publisher import NewVersion, PublishRequest
-from omnigraph.store.location import parse_location
-from omnigraph.store.staging import Staged, commit_staged, stage_append
-from omnigraph.store.tables import TableStore
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.tables.staging import Staged, commit_staged, stage_append
+from omnigraph.storage.tables.table import TableStore
+from omnigraph.transaction.commit.protocol import Operation, commit
+from omnigraph.transaction.write_set import TableWrite, WriteSet
 from omnigraph.world import REAL
-from omnigraph.write.commit import Operation, TableWrite, WriteSet, commit
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from servers.counting_proxy import CountingProxy
@@ -46,7 +47,7 @@ from store.joined_changes import stage_upsert
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from omnigraph.store.tables import Table
+    from omnigraph.storage.tables.table import Table
 
 TABLES = ("node:A", "node:B", "node:C")
 SCHEMA = pa.schema([pa.field("id", pa.utf8(), nullable=False), pa.field("v", pa.int64())])
@@ -57,7 +58,7 @@ node City { name: String @key }
 edge LivesIn: Person -> City
 """
 ROUNDS = 40
-# Whole cycles of joining small pieces, so that each measurement has its share of them.
+# Whole cycles of joining small fragments, so that each measurement has its share of them.
 DEPTH_ROUNDS = 64
 
 
@@ -281,7 +282,7 @@ def _report(case: Case, depth: int, bare: Timings, whole: Timings) -> None:
 
 
 def _create(uri: str) -> GraphManifest:
-    graph = create_manifest(parse_location(uri), Blueprint(FILES, dict.fromkeys(TABLES, SCHEMA)))
+    graph = create_manifest(parse_location(uri), NewGraph(FILES, dict.fromkeys(TABLES, SCHEMA)))
     seed = Operation(
         "Load",
         lambda view: WriteSet(

@@ -38,15 +38,15 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from deep_graphs import copy_graph, kept_graph
 
-from omnigraph.manifest.genesis import Blueprint
+from omnigraph.counters import Counts, count, counting
+from omnigraph.manifest.create import NewGraph
 from omnigraph.manifest.graph_manifest import GraphManifest, create_manifest
 from omnigraph.manifest.layout import MANIFEST
 from omnigraph.manifest.publisher import NewVersion, PublishRequest
 from omnigraph.manifest.rows import KEY, SCHEMA
-from omnigraph.store.counting import Counts, count, counting
-from omnigraph.store.location import parse_location
-from omnigraph.store.staging import commit_staged, create_table, stage_append
-from omnigraph.store.tables import Table, TableStore
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.tables.staging import commit_staged, create_table, stage_append
+from omnigraph.storage.tables.table import Table, TableStore
 from omnigraph.world import REAL
 from servers.counting_proxy import CountingProxy
 from servers.seaweed import Seaweed
@@ -125,7 +125,7 @@ def build(uri: str, depth: int) -> None:
     files = {"_schema.pg": b"", "_schema.ir.json": b"{}", "__schema_state.json": b"{}"}
     location = parse_location(uri)
     begun = Path(uri, MANIFEST).exists()
-    graph = GraphManifest(location) if begun else create_manifest(location, Blueprint(files, {TYPE: PERSON}))
+    graph = GraphManifest(location) if begun else create_manifest(location, NewGraph(files, {TYPE: PERSON}))
     Publisher(graph).deepen(depth)
 
 

@@ -31,17 +31,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from omnigraph.language.query import bind_params, check_query, parse_queries
-from omnigraph.language.schema import compile_schema
-from omnigraph.language.schema.arrow import table_arrow_schemas
-from omnigraph.language.schema.indexes import table_indexes
+from omnigraph.catalog.arrow import table_arrow_schemas
+from omnigraph.catalog.indexes import table_indexes
+from omnigraph.language.gq.check import check_query
+from omnigraph.language.gq.syntax.parse import parse_queries
+from omnigraph.language.ir.params import bind_params
+from omnigraph.language.schema.compile import compile_schema
 from omnigraph.manifest.layout import table_path
 from omnigraph.manifest.snapshot import Snapshot, TableEntry
-from omnigraph.read.query import PreparedQuery
-from omnigraph.store.indexes import IndexSpec, stage_indexes
-from omnigraph.store.location import parse_location
-from omnigraph.store.staging import commit_staged, create_table
-from omnigraph.store.tables import Table, TableStore
+from omnigraph.query.run import PreparedQuery
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.tables.indexes import IndexSpec, stage_indexes
+from omnigraph.storage.tables.staging import commit_staged, create_table
+from omnigraph.storage.tables.table import Table, TableStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -15,15 +15,15 @@ import sys
 import tempfile
 import time
 
-from omnigraph.spark.class_archive import archive_for, build_now
-from omnigraph.spark.java import find_java
+from omnigraph.spark.runtime.class_archive import archive_for, build_now
+from omnigraph.spark.runtime.java import find_java
 
 PLAIN = """
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.master("local[2]").getOrCreate()
 """
 OURS = """
-from omnigraph.spark.session import spark_session
+from omnigraph.spark.runtime.session import spark_session
 spark = spark_session(master="local[2,4]")
 """
 COUNT = """

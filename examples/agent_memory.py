@@ -19,7 +19,7 @@ import omnigraph as og
 from omnigraph.errors import MergeConflicts
 
 if TYPE_CHECKING:
-    from omnigraph.versions.merge.conflicts import Conflict
+    from omnigraph.errors.commits import Conflict
 
 SCHEMA = """
 node Topic {

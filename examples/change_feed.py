@@ -22,7 +22,7 @@ import omnigraph as og
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from omnigraph.versions.change_rows import Change
+    from omnigraph.history.changes import Change
 
 SCHEMA = """
 node Person { name: String @key  age: I32? }
@@ -53,8 +53,8 @@ class Mirror:
         baseline = self.graph.baseline()
         with self.database:
             self.database.execute("delete from entity")
-            for piece in baseline.records():
-                self._put(map(json.loads, piece.splitlines()))
+            for changed in baseline.records():
+                self._put(map(json.loads, changed.splitlines()))
             self._go_to(baseline.cursor)
         return baseline.cursor
 

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 import omnigraph as og
-from omnigraph.spark.session import spark_session
+from omnigraph.spark.runtime.session import spark_session
 
 SCHEMA = """
 node Account { name: String @key  country: String  rank: F64? }

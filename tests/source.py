@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent / "src" / "omnigraph"
 
 @cache
 def modules() -> dict[str, ast.Module]:
-    """Every module by its path below the package, such as `store/staging.py`."""
+    """Every module by its path below the package, such as `storage/tables/staging.py`."""
     return {
         file.relative_to(ROOT).as_posix(): ast.parse(file.read_text(), str(file)) for file in sorted(ROOT.rglob("*.py"))
     }

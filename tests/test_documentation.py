@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.language.query import parse_queries
-from omnigraph.language.schema import compile_schema
+from omnigraph.language.gq.syntax.parse import parse_queries
+from omnigraph.language.schema.compile import compile_schema
 from omnigraph.world import REAL
 
 ROOT = Path(__file__).parent.parent

@@ -12,7 +12,7 @@ import pytest
 
 import omnigraph.errors
 from omnigraph.errors import Diagnostic, OmniGraphError
-from omnigraph.versions.merge.conflicts import Conflict
+from omnigraph.errors.commits import Conflict
 from source import modules
 
 # A code that programs may have written down. Add to this list; never change or remove an entry.

@@ -1,4 +1,4 @@
-"""The house is built as designed: imports go one way, and only `spark/` needs Spark."""
+"""The packages are layered as designed: imports go one way, and each library is used where it belongs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,23 @@ import omnigraph as og
 from source import ROOT, modules
 
 HEAVY = {"pyspark", "py4j"}
+MAY_USE_LANCE = (
+    "storage/",
+    "manifest/active_fragment.py",
+    "manifest/compaction.py",
+    "query/search/",
+    "tasks/",
+    "load/bulk/units.py",
+    "load/read.py",
+    "history/merge/partitioned/row_rewrite.py",
+    "spark/maintenance.py",
+)
+MAY_USE_DUCKDB = (
+    "kernels/",
+    "query/exec/duckdb.py",
+    "expressions/evaluate.py",
+    "history/merge/partitioned/relations.py",
+)
 BANNED_NAMES = {"utils", "helpers", "common", "manager", "base", "util", "misc"}
 
 
@@ -43,15 +60,27 @@ def packages(node: ast.Import | ast.ImportFrom) -> set[str]:
     return {name.partition(".")[0] for name in names}
 
 
-def test_nothing_outside_spark_imports_pyspark_when_it_is_imported() -> None:
-    strays = [
+def strays(libraries: set[str], allowed: tuple[str, ...]) -> list[str]:
+    """Where a library is imported at run time outside the packages that may."""
+    return [
         f"{file}:{node.lineno}"
         for file, tree in modules().items()
-        if not file.startswith("spark/")
+        if not file.startswith(allowed)
         for node in at_import(tree)
-        if packages(node) & HEAVY
+        if packages(node) & libraries
     ]
-    assert strays == []
+
+
+def test_nothing_outside_spark_imports_pyspark_when_it_is_imported() -> None:
+    assert strays(HEAVY, ("spark/", "pipeline/")) == []
+
+
+def test_lance_is_used_where_tables_are() -> None:
+    assert strays({"lance"}, MAY_USE_LANCE) == []
+
+
+def test_duckdb_is_opened_where_expressions_run() -> None:
+    assert strays({"duckdb"}, MAY_USE_DUCKDB) == []
 
 
 def test_the_rule_sees_imports_in_branches_and_ignores_those_of_functions_and_of_the_type_checker() -> None:
@@ -80,14 +109,14 @@ def test_opening_a_graph_loads_nothing_that_writes(tmp_path: Path) -> None:
     og.init(tmp_path / "graph.omni", schema="node Person { name: String @key }")
     ask = (
         "import sys, omnigraph; omnigraph.open(sys.argv[1], read_only=True); "
-        "print(sorted(name for name in sys.modules if name.startswith('omnigraph.write.')))"
+        "print(sorted(name for name in sys.modules if name.startswith('omnigraph.transaction.')))"
     )
     found = subprocess.run(
         [sys.executable, "-c", ask, str(tmp_path / "graph.omni")], capture_output=True, text=True, check=True
     )
     assert ast.literal_eval(found.stdout) == [
-        "omnigraph.write.recovery",
-        "omnigraph.write.recovery.sidecar",
-        "omnigraph.write.ticket_ids",
-        "omnigraph.write.tickets",
+        "omnigraph.transaction.intents",
+        "omnigraph.transaction.intents.queue",
+        "omnigraph.transaction.intents.sidecar",
+        "omnigraph.transaction.schemas",
     ]

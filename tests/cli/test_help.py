@@ -10,8 +10,8 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
-from omnigraph.cli.contents import CHAPTERS, names
-from omnigraph.cli.help_text import first_sentence, split_examples
+from omnigraph.cli.frame.help import first_sentence, split_examples
+from omnigraph.cli.frame.index import CHAPTERS, names
 from omnigraph.cli.main import app
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from omnigraph.cli.commit_graph import draw
+from omnigraph.cli.render.commit_graph import draw
 from omnigraph.manifest.rows import GraphCommit
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from omnigraph import merging
-from omnigraph.cli.settling import say_conflicts
-from omnigraph.versions.merge.conflicts import Conflict
-from omnigraph.versions.merge.large.budget import MergeBudget
+from omnigraph.cli.frame.resolve_options import say_conflicts
+from omnigraph.errors.commits import Conflict
+from omnigraph.graph import backends
+from omnigraph.history.merge.partitioned.hash_partitions import MergeBudget
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def test_a_large_merge_is_told_like_any_other(run: Run, graph: str, add: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merging, "BUDGET", MergeBudget(bytes=0))
+    monkeypatch.setattr(backends, "BUDGET", MergeBudget(bytes=0))
     add("Ada")
     run("branch", "create", "review", "--uri", graph)
     add("Bo", "--branch", "review")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from omnigraph.cli.read_formats import ReadOutput, TableStyle, render
+from omnigraph.cli.render.rows import ReadOutput, TableStyle, render
 
 PEOPLE = ReadOutput(
     "everybody",

@@ -124,7 +124,7 @@ def test_a_baseline_replaces_its_file_as_a_whole(run: Run, graph: str, add: Run,
 
 
 def test_a_baseline_that_fails_keeps_the_old_file(place: Path) -> None:
-    from omnigraph.cli.whole_file import replace_whole_file
+    from omnigraph.cli.frame.output import replace_whole_file
 
     (place / "copy.jsonl").write_text("old")
 
@@ -138,7 +138,7 @@ def test_a_baseline_that_fails_keeps_the_old_file(place: Path) -> None:
 
 
 def test_two_do_not_write_one_file_at_once(place: Path) -> None:
-    from omnigraph.cli.whole_file import replace_whole_file
+    from omnigraph.cli.frame.output import replace_whole_file
 
     def another_comes() -> Any:
         yield b"mine"

@@ -13,7 +13,7 @@ import pytest
 
 from concurrency import works
 from manifest.graphs import PAPER, blueprint_of, chain, create, manifest_rows, reopen
-from omnigraph.manifest.upkeep import DEFAULT_UPKEEP
+from omnigraph.manifest.compaction import DEFAULT_UPKEEP
 from omnigraph.world import REAL
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """What the writers of this suite do: commit to a real table, then publish it, and begin again when another was first.
 
-This is the least that a safe writer does. The product's own is the commit protocol of `write/`.
+This is the least that a safe writer does. The product's own is the commit protocol of `transaction/`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from lance import LanceOperation
 from manifest.graphs import at, request, version
 from omnigraph.errors import CommitConflict, CommitFailed
 from omnigraph.manifest.graph_manifest import GraphManifest
-from omnigraph.store.staging import commit_staged, stage_append, stage_restore
+from omnigraph.storage.tables.staging import commit_staged, stage_append, stage_restore
 from omnigraph.world import REAL
 
 if TYPE_CHECKING:
     from omnigraph.manifest.snapshot import TableEntry
-    from omnigraph.store.tables import Table
+    from omnigraph.storage.tables.table import Table
 
 # As long as a living writer may take between its commit and its publish.
 GRACE_SECONDS = 1.5

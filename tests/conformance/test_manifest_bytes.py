@@ -9,15 +9,16 @@ from lance import LanceDataset, LanceOperation
 from lance.debug import format_manifest
 
 from conformance.tables import keyed, write
-from omnigraph.store.manifest_bytes import greatest_fragment
-from omnigraph.store.tables import Table
+from omnigraph.storage.lance.metadata import greatest_fragment
+from omnigraph.storage.tables.table import Table
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 def greatest(dataset: LanceDataset) -> int:
-    return greatest_fragment(Table(dataset, path="t", branch=None))
+    table = Table(dataset, path="t", branch=None)
+    return max([greatest_fragment(dataset), *table.fragment_ids()], default=0)
 
 
 def test_the_greatest_number_is_remembered_when_its_fragment_is_gone(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What publishing by replacing the last piece stands on: who conflicts with whom, and what becomes of the rows."""
+"""What publishing by replacing the last fragment stands on: who conflicts with whom, and what becomes of the rows."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import pytest
 from lance import LanceDataset, Transaction
 from lance.commit import CommitConflictError
 
-from conformance.head_row import HEAD, chain, keyed_publish
-from conformance.tail_piece import (
+from conformance.active_fragment import (
     collect_between,
     create,
     newest,
@@ -18,6 +17,7 @@ from conformance.tail_piece import (
     stage_fold,
     stage_old_form,
 )
+from conformance.head_row import HEAD, chain, keyed_publish
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,11 +42,11 @@ def lost(manifest: LanceDataset, staged: Transaction) -> bool:
 # -- what becomes of the rows ------------------------------------------------------------------------------------------
 
 
-def test_a_publish_is_one_file_one_version_and_one_piece_longer_by_its_rows(manifest: LanceDataset) -> None:
+def test_a_publish_is_one_file_one_version_and_one_fragment_longer_by_its_rows(manifest: LanceDataset) -> None:
     for number in range(1, 5):
         manifest = publish(manifest, f"c{number}")
-        pieces = manifest.get_fragments()
-        assert [each.metadata.physical_rows for each in pieces] == [2, 2 * number + 1]
+        fragments = manifest.get_fragments()
+        assert [each.metadata.physical_rows for each in fragments] == [2, 2 * number + 1]
     assert chain(manifest) == ["c4", "c3", "c2", "c1", "genesis"]
     manifest.validate()
 
@@ -87,7 +87,7 @@ def test_of_two_publishes_from_one_version_one_is_told_to_retry(manifest: LanceD
 
 
 def test_the_lock_alone_makes_two_publishes_conflict(manifest: LanceDataset) -> None:
-    """Nobody has ever seen a piece of that number, and still it is compared."""
+    """Nobody has ever seen a fragment of that number, and still it is compared."""
     one, two = stage(manifest, "one"), stage(manifest, "two")
     for each in (one, two):
         each.operation.removed_fragment_ids = each.operation.removed_fragment_ids[1:]
@@ -95,12 +95,12 @@ def test_the_lock_alone_makes_two_publishes_conflict(manifest: LanceDataset) -> 
     assert lost(manifest, two)
 
 
-def test_publishes_conflict_also_when_the_tail_is_the_very_first_piece(tmp_path: Path) -> None:
+def test_publishes_conflict_also_when_the_tail_is_the_very_first_fragment(tmp_path: Path) -> None:
     from conformance import head_row
 
     manifest = head_row.create(str(tmp_path / "m"))
-    (piece,) = manifest.get_fragments()
-    assert piece.fragment_id == 0
+    (fragment,) = manifest.get_fragments()
+    assert fragment.fragment_id == 0
     one, two = (head_row.stage_publish(manifest, "one"), head_row.stage_publish(manifest, "two"))
     for each in (one, two):
         each.operation.updated_fragments, each.operation.removed_fragment_ids = [], [0]
@@ -140,7 +140,7 @@ def test_a_publish_and_a_keyed_one_never_both_land(manifest: LanceDataset) -> No
 
 
 def test_a_publish_and_one_in_the_old_form_never_both_land(manifest: LanceDataset) -> None:
-    """An earlier release beside a later one: both replace the piece with the head row."""
+    """An earlier release beside a later one: both replace the fragment with the head row."""
     new, old = stage(manifest, "new"), stage_old_form(manifest, "old")
     after = land(manifest, old)
     assert lost(manifest, new)
@@ -170,12 +170,12 @@ def test_a_publish_that_slept_while_others_collected_meets_the_newest_in_the_loc
 
 
 def test_without_the_lock_it_would_fork_the_history(manifest: LanceDataset) -> None:
-    """What the lock is for. Should this fail one day, Lance minds that a piece to be removed is gone already."""
+    """What the lock is for. Should this fail one day, Lance minds that a fragment to be removed is gone already."""
     early, staged, _ = held_up(manifest, lock=False)
     assert land(early, staged).count_rows(f"object_id = '{HEAD}'") == 2
 
 
-def test_a_fold_that_slept_finds_its_pieces_gone(manifest: LanceDataset) -> None:
+def test_a_fold_that_slept_finds_its_fragments_gone(manifest: LanceDataset) -> None:
     early = publish(manifest, "c1")
     fold, late = stage_fold(early), early
     for number in range(6):

@@ -6,8 +6,8 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from omnigraph.store.location import parse_location
-from omnigraph.store.objects import open_control_store
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.objects.store import open_control_store
 
 _THREADS = 8
 

@@ -9,7 +9,7 @@ import omnigraph as og
 from crash.graph_copies import replace_graph
 from crash.schema_changes import Seen, seen
 from crash.workloads import unsettled
-from omnigraph.language.schema.arrow import table_arrow_schemas
+from omnigraph.catalog.arrow import table_arrow_schemas
 from omnigraph.manifest.schema_files import STAGING
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ BOUNDED = [
     ("first_write_to_a_branch",),
     ("delete", "create_branch"),
     ("merge",),
-    ("merge_in_pieces",),
+    ("merge_in_partitions",),
     ("revert", "tag"),
     ("insert_in_three_tables", "merge_from_main"),
     ("insert", "catch_up"),
@@ -60,8 +60,8 @@ def test_every_operation_and_every_pair_killed_at_every_step(scene: Scene, zygot
 
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
-def test_a_merge_in_pieces_after_every_operation_killed_at_every_step(scene: Scene, zygote: Zygote) -> None:
-    sweep_all(scene, zygote, [(first, "merge_in_pieces") for first in OPERATIONS])
+def test_a_merge_in_partitions_after_every_operation_killed_at_every_step(scene: Scene, zygote: Zygote) -> None:
+    sweep_all(scene, zygote, [(first, "merge_in_partitions") for first in OPERATIONS])
 
 
 @pytest.mark.slow

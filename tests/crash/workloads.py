@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import omnigraph as og
 from crash.zygote_process import report
-from omnigraph import merging
 from omnigraph.errors import OmniGraphError
 from omnigraph.failpoints import InjectedFaultError
+from omnigraph.graph import backends
+from omnigraph.history.merge.partitioned.hash_partitions import MergeBudget
 from omnigraph.manifest.layout import physical_branch
-from omnigraph.store.compaction import FoldPolicy
-from omnigraph.versions.merge.large.budget import MergeBudget
-from omnigraph.write.recovery.sidecar import PREFIX
+from omnigraph.storage.tables.compaction import CompactionPolicy
+from omnigraph.transaction.intents.sidecar import PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -90,13 +90,13 @@ def merge(graph: og.Graph, number: int) -> None:
     graph.merge("side")
 
 
-def merge_in_pieces(graph: og.Graph, number: int) -> None:
-    """A merge that is too large for memory, as every merge is then; each part of it is a piece."""
-    held, merging.BUDGET = merging.BUDGET, MergeBudget(bytes=0)
+def merge_in_partitions(graph: og.Graph, number: int) -> None:
+    """A merge that is too large for memory, as every merge is then; each part of it is a fragment."""
+    held, backends.BUDGET = backends.BUDGET, MergeBudget(bytes=0)
     try:
         graph.merge("side", engine="local")
     finally:
-        merging.BUDGET = held
+        backends.BUDGET = held
 
 
 def merge_from_main(graph: og.Graph, number: int) -> None:
@@ -132,8 +132,8 @@ OPERATIONS: dict[str, Callable[[og.Graph, int], None]] = {
 
 
 def insert_and_fold(graph: og.Graph, number: int) -> None:
-    """A write that joins the small pieces of its table within its commit."""
-    graph._manifest.fold = FoldPolicy(pieces=2)
+    """A write that joins the small fragments of its table within its commit."""
+    graph._manifest.fold = CompactionPolicy(fragments=2)
     graph.mutate("query q($n: String) { insert Person { name: $n } }", {"n": f"fold-{number}"})
 
 
@@ -163,7 +163,7 @@ UPKEEP: dict[str, Callable[[og.Graph, int], None]] = {
     each.__name__: each for each in (insert_and_fold, optimize, optimize_a_branch, cleanup, repair)
 }
 # The same for a reader as `merge`, by another way.
-LARGE: dict[str, Callable[[og.Graph, int], None]] = {"merge_in_pieces": merge_in_pieces}
+LARGE: dict[str, Callable[[og.Graph, int], None]] = {"merge_in_partitions": merge_in_partitions}
 # More than this is tried in a folder of its own, `test_schema_changes.py`.
 SCHEMA_CHANGES: dict[str, Callable[[og.Graph, int], None]] = {"change_schema": change_schema}
 EVERY = {**OPERATIONS, **UPKEEP, **LARGE, **SCHEMA_CHANGES}

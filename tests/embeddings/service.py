@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.embeddings.mock import mock_vector
+from omnigraph.embeddings.providers import mock_vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,10 +13,10 @@ import pytest
 
 import omnigraph as og
 from omnigraph.embeddings import Embeddings, Mock
-from omnigraph.embeddings.columns import EmbeddingStep
-from omnigraph.embeddings.mock import mock_vector
+from omnigraph.embeddings.embedder import EmbeddingStep
+from omnigraph.embeddings.providers import mock_vector
 from omnigraph.errors import EmbeddingFailed, InvalidInput, ValueViolation
-from omnigraph.language.schema import compile_schema
+from omnigraph.language.schema.compile import compile_schema
 
 if TYPE_CHECKING:
     from pathlib import Path

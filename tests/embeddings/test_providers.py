@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from embeddings.service import Service, serving
+from omnigraph.catalog.catalog import Property, PropertyType
 from omnigraph.embeddings import Calling, Embeddings, Gemini, Mock, OpenAICompatible, Patience, from_environment
-from omnigraph.embeddings.mock import mock_vector
+from omnigraph.embeddings.providers import mock_vector
 from omnigraph.errors import EmbeddingFailed, InvalidInput
-from omnigraph.language.schema.catalog import Property, PropertyType
 from omnigraph.world import World
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import FrozenInstanceError, dataclass, field, fields, is_datacl
 
 import pytest
 
-from omnigraph.language.record import record
+from omnigraph.lazy import record
 
 
 @record

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from omnigraph.language.query.parse import grammar_file as queries
+from omnigraph.language.core.parse_tables import decoded, encoded
+from omnigraph.language.gq.syntax.parse import grammar_file as queries
 from omnigraph.language.schema.parse import grammar_file as schemas
-from omnigraph.language.tables import decoded, encoded
 
 if TYPE_CHECKING:
-    from omnigraph.language.tables import Grammar
+    from omnigraph.language.core.parse_tables import Grammar
 
 BOTH = [pytest.param(queries(), id="queries"), pytest.param(schemas(), id="schemas")]
 TEXTS = {
-    "omnigraph.language.query": "query q($n: I64?) { match { $p: Person { age: $n } $p knows $f } return { $f.name } }",
+    "omnigraph.language.gq.syntax": (
+        "query q($n: I64?) { match { $p: Person { age: $n } $p knows $f } return { $f.name } }"
+    ),
     "omnigraph.language.schema": "node Person { name: String @key\n face: Vector(3)? }\nedge Knows: Person -> Person",
 }
 
@@ -25,7 +27,7 @@ TEXTS = {
 @pytest.mark.parametrize("grammar", BOTH)
 def test_the_kept_tables_are_of_this_grammar(grammar: Grammar) -> None:
     kept = json.loads(files(grammar.package).joinpath("grammar.json").read_text())
-    assert kept["digest"] == grammar.digest(grammar.source()), "run `python -m omnigraph.language.tables`"
+    assert kept["digest"] == grammar.digest(grammar.source()), "run `python -m omnigraph.language.build_tables`"
 
 
 @pytest.mark.parametrize("grammar", BOTH)

@@ -1,4 +1,4 @@
-"""Publishing as releases before the tail did it: the rows as a piece of their own, the lone head row in its place."""
+"""Publishing as earlier releases did: the rows as a fragment of their own, the lone head row in its place."""
 
 from __future__ import annotations
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from omnigraph.manifest.genesis import Blueprint
+from omnigraph.manifest.compaction import ManifestPolicy
+from omnigraph.manifest.create import NewGraph
 from omnigraph.manifest.graph_manifest import GraphManifest, create_manifest
 from omnigraph.manifest.layout import MAIN, MANIFEST, physical_branch, table_path
 from omnigraph.manifest.publisher import NewVersion, PublishRequest
-from omnigraph.manifest.upkeep import UpkeepPolicy
-from omnigraph.store.location import parse_location
+from omnigraph.storage.objects.location import parse_location
 from omnigraph.world import REAL, World
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import lance
 
     from omnigraph.manifest.publisher import Published
-    from omnigraph.store.location import Location
+    from omnigraph.storage.objects.location import Location
 
 AUTHOR, PAPER, WROTE = "node:Author", "node:Paper", "edge:Wrote"
 AUTHORS, PAPERS, WRITINGS = "nodes/01d32b35baa3b676", "nodes/da89d00e1b71df59", "edges/66e8ac1738104576"
@@ -44,27 +44,27 @@ FILES = {
     "_schema.ir.json": b"{}",
     "__schema_state.json": b"{}",
 }
-BLUEPRINT = Blueprint(FILES, SCHEMAS)
+BLUEPRINT = NewGraph(FILES, SCHEMAS)
 # Tidies so often that a short test sees it: every few publishes, keeping hardly any old version.
-EAGER = UpkeepPolicy(small_fragments=3, rows_per_fragment=24, versions=6, keep_versions=3, settled_seconds=0)
-NEVER = UpkeepPolicy(small_fragments=10**9, tail_rows=10**9)
+EAGER = ManifestPolicy(small_fragments=3, rows_per_fragment=24, versions=6, keep_versions=3, settled_seconds=0)
+NEVER = ManifestPolicy(small_fragments=10**9, tail_rows=10**9)
 
 _numbers = itertools.count()
 
 
-def blueprint_of(tables: int) -> Blueprint:
+def blueprint_of(tables: int) -> NewGraph:
     """A schema with this many node types, `T0`, `T1`, ..."""
-    return Blueprint(FILES, {f"node:T{number}": SCHEMAS[PAPER] for number in range(tables)})
+    return NewGraph(FILES, {f"node:T{number}": SCHEMAS[PAPER] for number in range(tables)})
 
 
-def create(uri: str, blueprint: Blueprint = BLUEPRINT, world: World = REAL) -> GraphManifest:
+def create(uri: str, blueprint: NewGraph = BLUEPRINT, world: World = REAL) -> GraphManifest:
     """A new graph, open."""
     return create_manifest(parse_location(uri), blueprint, world)
 
 
-def reopen(uri: str, *, read_only: bool = False, upkeep: UpkeepPolicy | None = None) -> GraphManifest:
+def reopen(uri: str, *, read_only: bool = False, upkeep: ManifestPolicy | None = None) -> GraphManifest:
     """The graph at a URI, with nothing warm."""
-    return GraphManifest(parse_location(uri), read_only=read_only, upkeep=upkeep or UpkeepPolicy())
+    return GraphManifest(parse_location(uri), read_only=read_only, upkeep=upkeep or ManifestPolicy())
 
 
 def at(uri: str) -> Location:

@@ -18,9 +18,8 @@ from lance.dataset import AutoCleanupConfig
 from lance.fragment import write_fragments
 
 from manifest.graphs import AUTHOR, FILES, PAPER, SCHEMAS, WROTE
-from omnigraph.manifest.layout import lance_manifest_file, table_path
+from omnigraph.manifest.layout import STAMP_KEY, lance_manifest_file, table_path
 from omnigraph.manifest.rows import SCHEMA
-from omnigraph.manifest.stamp import STAMP_KEY
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -22,8 +22,7 @@ from omnigraph.errors import (
     StorePermissionDenied,
     StoreUnavailable,
 )
-from omnigraph.manifest.layout import INIT_CLAIM
-from omnigraph.manifest.stamp import STAMP_KEY
+from omnigraph.manifest.layout import INIT_CLAIM, STAMP_KEY
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,7 +21,7 @@ from omnigraph.errors import BranchExists, BranchInUse, BranchNotFound, Contenti
 from omnigraph.manifest import branches
 from omnigraph.manifest.graph_manifest import open_stores
 from omnigraph.manifest.layout import BRANCH_CLAIM, MAIN
-from omnigraph.store.lease import LEASE, Claim, Owner
+from omnigraph.storage.objects.lease import LEASE, LeaseRecord, Owner
 from omnigraph.world import REAL
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ def test_a_failure_half_way_blocks_nobody_and_is_cleared_by_the_next(
 
 def claim_by_hand(uri: str, *, host: str, seconds: float, unfinished: str | None = None) -> None:
     owner = Owner("01J0000000000000000000TEST", host, "1:0")
-    claim = Claim(owner, REAL.now_us() + int(seconds * 1_000_000), "creating a branch", unfinished, seconds)
+    claim = LeaseRecord(owner, REAL.now_us() + int(seconds * 1_000_000), "creating a branch", unfinished, seconds)
     open_stores(at(uri)).objects.create(BRANCH_CLAIM, claim.encode())
 
 

@@ -24,17 +24,10 @@ from manifest.graphs import (
     request,
     version,
 )
-from omnigraph.errors import (
-    BranchExists,
-    BranchInUse,
-    BranchNotFound,
-    BranchReplaced,
-    CommitRejected,
-    NotFound,
-)
+from omnigraph.errors import BranchExists, BranchInUse, BranchNotFound, BranchReplaced, CommitRejected, NotFound
 from omnigraph.manifest.branches import fork_table
 from omnigraph.manifest.layout import MAIN, MANIFEST
-from omnigraph.store.staging import commit_staged, stage_append
+from omnigraph.storage.tables.staging import commit_staged, stage_append
 
 if TYPE_CHECKING:
     from pathlib import Path

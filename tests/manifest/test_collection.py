@@ -15,17 +15,16 @@ import pytest
 from manifest import works
 from manifest.graphs import AUTHOR, EAGER, NEVER, PAPER, chain, create, dataset_of, publish_next, reopen
 from omnigraph import failpoints
+from omnigraph.counters import counting
 from omnigraph.errors import StoreError
 from omnigraph.failpoints import InjectedFaultError
 from omnigraph.manifest.branches import claim_branches
-from omnigraph.manifest.collection import Retention, collect_versions, list_versions
+from omnigraph.manifest.compaction import DEFAULT_UPKEEP, ManifestPolicy, collect, compact
 from omnigraph.manifest.graph_manifest import GraphManifest
 from omnigraph.manifest.layout import MANIFEST, branch_tree, physical_branch
-from omnigraph.manifest.named_files import names_in
-from omnigraph.manifest.references import ReferredVersions
-from omnigraph.manifest.upkeep import DEFAULT_UPKEEP, UpkeepPolicy, collect, compact
-from omnigraph.store.counting import counting
-from omnigraph.store.location import parse_location
+from omnigraph.manifest.version_gc import VersionRetention, collect_versions, list_versions
+from omnigraph.manifest.version_refs import ReferredVersions, names_in
+from omnigraph.storage.objects.location import parse_location
 from omnigraph.world import REAL
 from seeded_world import SeededWorld
 from servers.counting_proxy import CountingProxy
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-KEEP_THREE = Retention(versions=3, settled_seconds=0, orphan_seconds=600)
+KEEP_THREE = VersionRetention(versions=3, settled_seconds=0, orphan_seconds=600)
 DAY = 86_400
 
 
@@ -48,7 +47,7 @@ def graph(uri: str) -> GraphManifest:
     return reopen(uri, upkeep=NEVER)
 
 
-def collect_now(graph: GraphManifest, branch: str = "main", retention: Retention = KEEP_THREE) -> int:
+def collect_now(graph: GraphManifest, branch: str = "main", retention: VersionRetention = KEEP_THREE) -> int:
     line = graph.line(branch)
     with line.lock:
         return collect_versions(line, list_versions(line), retention, REAL)
@@ -122,7 +121,7 @@ class Life:
             self.witness.look(self.graph)
 
     def compact(self, branch: str) -> None:
-        compact(self.graph.line(branch), UpkeepPolicy(small_fragments=3, rows_per_fragment=24))
+        compact(self.graph.line(branch), ManifestPolicy(small_fragments=3, rows_per_fragment=24))
 
     def collect(self, branch: str) -> None:
         collect_now(self.graph, branch)
@@ -217,7 +216,7 @@ def test_three_stay_however_few_are_asked_for(graph: GraphManifest, uri: str) ->
 def test_versions_younger_than_a_commit_may_take_stay_however_many_they_are(graph: GraphManifest, uri: str) -> None:
     for _ in range(10):
         publish_next(graph)
-    settled = Retention(versions=3, settled_seconds=10, orphan_seconds=600)
+    settled = VersionRetention(versions=3, settled_seconds=10, orphan_seconds=600)
     before = versions_of(graph)
     assert collect_now(graph, retention=settled) == 0
     for version in before[:5]:
@@ -361,7 +360,7 @@ def test_on_s3_a_collection_is_eight_requests_however_many_versions_go(s3_server
 def test_a_collection_is_tried_again_only_when_there_is_room_for_it(uri: str) -> None:
     create(uri)
     graph = reopen(uri, upkeep=NEVER)
-    policy = UpkeepPolicy(versions=10, keep_versions=4, settled_seconds=0)
+    policy = ManifestPolicy(versions=10, keep_versions=4, settled_seconds=0)
     for _ in range(14):
         publish_next(graph)
     line = graph.line()

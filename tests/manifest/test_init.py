@@ -33,7 +33,7 @@ from omnigraph.errors import (
 )
 from omnigraph.manifest.graph_manifest import open_stores
 from omnigraph.manifest.layout import INIT_CLAIM
-from omnigraph.store.lease import Claim, Owner
+from omnigraph.storage.objects.lease import LeaseRecord, Owner
 from omnigraph.world import REAL
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def test_other_files_beside_a_graph_do_no_harm(graph_uri: str) -> None:
 
 def claim_by_hand(uri: str, *, host: str, seconds: float) -> None:
     owner = Owner("01J0000000000000000000TEST", host, "1:0")
-    claim = Claim(owner, REAL.now_us() + int(seconds * 1_000_000), "init", seconds=seconds)
+    claim = LeaseRecord(owner, REAL.now_us() + int(seconds * 1_000_000), "init", seconds=seconds)
     open_stores(at(uri)).objects.create(INIT_CLAIM, claim.encode())
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from manifest.graphs import AUTHOR, EAGER, PAPER, chain, create, publish_next, reopen, request, version
 from omnigraph.manifest.graph_manifest import GraphManifest
-from omnigraph.manifest.stopwatch import Stopwatch
-from omnigraph.store.location import parse_location
+from omnigraph.manifest.publisher import Stopwatch
+from omnigraph.storage.objects.location import parse_location
 from omnigraph.world import REAL, World
 from seeded_world import SeededWorld
 from servers.counting_proxy import CountingProxy, _Handler

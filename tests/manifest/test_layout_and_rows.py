@@ -26,13 +26,8 @@ from manifest.graphs import (
     version,
 )
 from omnigraph.errors import CommitRejected, ExpectedVersionMismatch, InvalidInput
-from omnigraph.manifest.layout import (
-    branch_reference_file,
-    fnv1a64,
-    lance_manifest_file,
-    table_path,
-)
-from omnigraph.store.tables import Pin
+from omnigraph.manifest.layout import branch_reference_file, fnv1a64, lance_manifest_file, table_path
+from omnigraph.storage.tables.table import Pin
 
 if TYPE_CHECKING:
     from omnigraph.manifest.graph_manifest import GraphManifest

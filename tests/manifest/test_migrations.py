@@ -26,18 +26,13 @@ from manifest.graphs import (
 )
 from manifest.old_graphs import RUNS, OldGraph, build, init
 from omnigraph import failpoints
-from omnigraph.errors import (
-    CommitConflict,
-    ManifestCorrupt,
-    MigrationFailed,
-    OmniGraphError,
-)
-from omnigraph.manifest import migrations
-from omnigraph.manifest.line import ManifestLine
-from omnigraph.manifest.migrations import STEPS, bring_up_to_date, check_steps, step_2_to_3
+from omnigraph.errors import CommitConflict, ManifestCorrupt, MigrationFailed, OmniGraphError
+from omnigraph.manifest import upgrade, upgrade_v2
+from omnigraph.manifest.branch_manifest import BranchManifest
+from omnigraph.manifest.layout import STAMP_KEY, read_stamp
 from omnigraph.manifest.rows import SCHEMA
-from omnigraph.manifest.stamp import STAMP_KEY, read_stamp
-from omnigraph.store.residual import set_schema_metadata
+from omnigraph.manifest.upgrade import STEPS, bring_up_to_date, check_steps
+from omnigraph.storage.tables.immediate import set_schema_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -357,7 +352,7 @@ def test_a_missing_or_left_over_step_fails(steps: dict[int, object]) -> None:
 
 
 def test_a_raised_floor_that_forgets_to_delete_its_step_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(migrations, "MINIMUM", 2)
+    monkeypatch.setattr(upgrade, "MINIMUM", 2)
     with pytest.raises(AssertionError):
         check_steps(STEPS)
     check_steps({2: STEPS[2], 3: STEPS[3]})
@@ -375,10 +370,10 @@ def test_a_step_that_finds_another_migrator_further_on_never_stamps_past_work_th
 ) -> None:
     """The other has stamped v3 while our own step to v3 lost: lineage must still be carried over before the 4."""
     old = build(tmp_path / "g", 2)
-    line = ManifestLine(reopen(str(old.root), read_only=True).stores, "main")
+    line = BranchManifest(reopen(str(old.root), read_only=True).stores, "main")
 
-    def overtaken(mine: ManifestLine) -> None:
-        step_2_to_3.apply(mine)
+    def overtaken(mine: BranchManifest) -> None:
+        upgrade_v2.apply(mine)
         if read_stamp(mine.table) == 2:
             set_schema_metadata(mine.table, {STAMP_KEY: "3"})
             raise CommitConflict("another was first")
@@ -390,7 +385,7 @@ def test_a_step_that_finds_another_migrator_further_on_never_stamps_past_work_th
 
 def test_a_line_that_was_read_before_others_migrated_published_and_collected_catches_up(tmp_path: Path) -> None:
     old = build(tmp_path / "g", 3)
-    behind = ManifestLine(reopen(str(old.root), read_only=True).stores, "main")
+    behind = BranchManifest(reopen(str(old.root), read_only=True).stores, "main")
     busy = reopen(str(old.root), upkeep=EAGER)
     for _ in range(20):
         publish_next(busy)

@@ -35,8 +35,8 @@ from omnigraph.errors import (
     StoreError,
 )
 from omnigraph.manifest import publisher
+from omnigraph.manifest.compaction import tidy
 from omnigraph.manifest.publisher import RETRY_BUDGET, NewVersion
-from omnigraph.manifest.upkeep import tidy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

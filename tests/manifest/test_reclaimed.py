@@ -21,17 +21,17 @@ from omnigraph.errors import (
     VersionReclaimed,
 )
 from omnigraph.manifest.layout import RECLAIMED
-from omnigraph.manifest.reclaimed import ATTEMPTS, Condemning, Note, Run, TableLine, read_note, require_kept
+from omnigraph.manifest.reclaimed import ATTEMPTS, Condemning, ReclaimedVersions, Run, TableRef, read_note, require_kept
 from omnigraph.manifest.snapshot import TableEntry
 from omnigraph.manifest.version_ranges import NONE, VersionRanges
-from omnigraph.store.location import parse_location
-from omnigraph.store.object_tag import Tag
-from omnigraph.store.objects import ControlStore
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.objects.model import ObjectVersion
+from omnigraph.storage.objects.store import ObjectStore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LINE = TableLine("nodes/a")
+LINE = TableRef("nodes/a")
 VERSION = 5
 ENTRY = TableEntry("node:A", LINE.path, VERSION, None, 0)
 Steps = Iterator[None]
@@ -44,44 +44,44 @@ class Memory:
     def __init__(self) -> None:
         self.objects: dict[str, tuple[bytes, int]] = {}
 
-    def read(self, path: str) -> tuple[bytes, Tag]:
+    def read(self, path: str) -> tuple[bytes, ObjectVersion]:
         if path not in self.objects:
             raise ObjectNotFound(path)
         data, number = self.objects[path]
-        return data, Tag(str(number))
+        return data, ObjectVersion(str(number))
 
-    def create(self, path: str, data: bytes) -> Tag:
+    def create(self, path: str, data: bytes) -> ObjectVersion:
         if path in self.objects:
             raise ObjectExists(path)
         self.objects[path] = data, 0
-        return Tag("0")
+        return ObjectVersion("0")
 
-    def replace(self, path: str, data: bytes, unchanged: Tag) -> Tag:
+    def replace(self, path: str, data: bytes, unchanged: ObjectVersion) -> ObjectVersion:
         number = self.objects[path][1]
         if unchanged.e_tag != str(number):
             raise ObjectChanged(path)
         self.objects[path] = data, number + 1
-        return Tag(str(number + 1))
+        return ObjectVersion(str(number + 1))
 
 
 @dataclass(frozen=True)
 class Place:
     """A graph as far as the note is concerned: its control objects."""
 
-    objects: ControlStore
+    objects: ObjectStore
 
 
 @dataclass
 class World:
     """One old version of one table: who needs it, whether it is there, and who was promised it."""
 
-    stores: Any = field(default_factory=lambda: Place(ControlStore(parse_location("/nowhere"), Memory())))  # type: ignore[arg-type]
+    stores: Any = field(default_factory=lambda: Place(ObjectStore(parse_location("/nowhere"), Memory())))  # type: ignore[arg-type]
     needed_by: set[str] = field(default_factory=set)
     promised: set[str] = field(default_factory=set)
     is_there: bool = True
 
     def cleanup(self, run: str) -> Steps:
-        """What `upkeep/cleanup.py` does, cut where another process may do something."""
+        """What `maintenance/cleanup.py` does, cut where another process may do something."""
         note = Condemning(self.stores.objects, run)
         final = note.read().final(LINE)
         yield
@@ -186,15 +186,15 @@ def test_any_order_of_three_cleanups_and_two_newcomers(order: list[int]) -> None
 def test_a_graph_without_the_note_has_nothing_condemned() -> None:
     world = World()
     require_kept(world.stores, [ENTRY])
-    assert read_note(world.stores.objects) == (Note(), None)
+    assert read_note(world.stores.objects) == (ReclaimedVersions(), None)
 
 
 def test_asking_for_nothing_reads_nothing() -> None:
     class Unreadable(Memory):
-        def read(self, path: str) -> tuple[bytes, Tag]:
+        def read(self, path: str) -> tuple[bytes, ObjectVersion]:
             raise AssertionError(path)
 
-    stores: Any = Place(ControlStore(parse_location("/nowhere"), Unreadable()))  # type: ignore[arg-type]
+    stores: Any = Place(ObjectStore(parse_location("/nowhere"), Unreadable()))  # type: ignore[arg-type]
     require_kept(stores, [])
 
 
@@ -209,10 +209,10 @@ def test_a_note_that_cannot_be_read_is_an_error_and_not_an_empty_one(data: bytes
 
 
 def test_the_note_survives_being_written_and_read() -> None:
-    fork = TableLine("nodes/a", "side", '{"version_mapping": [[8, "x"]]}')
+    fork = TableRef("nodes/a", "side", '{"version_mapping": [[8, "x"]]}')
     run = Run({fork: VersionRanges.of([3])}, confirmed=True)
-    note = Note({LINE: VersionRanges.of(range(1, 58)), fork: VersionRanges.of([1, 2])}, {"r": run})
-    assert Note.decode(note.encode()) == note
+    note = ReclaimedVersions({LINE: VersionRanges.of(range(1, 58)), fork: VersionRanges.of([1, 2])}, {"r": run})
+    assert ReclaimedVersions.decode(note.encode()) == note
     assert b'"versions": "1-57"' in note.encode()
 
 
@@ -232,7 +232,9 @@ def test_a_confirmation_whose_answer_was_lost_is_not_taken_for_a_defeat() -> Non
     note = Condemning(world.stores.objects, "a")
     note.propose({LINE: VersionRanges.of([1])})
     note.confirm({LINE: VersionRanges.of([1])})
-    again = Condemning(world.stores.objects, "a", Note({}, {"a": Run({LINE: VersionRanges.of([1])})}), Tag("0"))
+    again = Condemning(
+        world.stores.objects, "a", ReclaimedVersions({}, {"a": Run({LINE: VersionRanges.of([1])})}), ObjectVersion("0")
+    )
     again.confirm({LINE: VersionRanges.of([1])})
     again.withdraw()
     assert read_note(world.stores.objects)[0].running["a"].confirmed
@@ -240,10 +242,10 @@ def test_a_confirmation_whose_answer_was_lost_is_not_taken_for_a_defeat() -> Non
 
 def test_somebody_who_always_loses_gives_up() -> None:
     class Busy(Memory):
-        def create(self, path: str, data: bytes) -> Tag:
+        def create(self, path: str, data: bytes) -> ObjectVersion:
             raise ObjectExists(f"{path} and its {len(data)} bytes")
 
-    note = Condemning(ControlStore(parse_location("/nowhere"), Busy()), "a")  # type: ignore[arg-type]
+    note = Condemning(ObjectStore(parse_location("/nowhere"), Busy()), "a")  # type: ignore[arg-type]
     with pytest.raises(Contention) as found:
         note.propose({LINE: VersionRanges.of([1])})
     assert found.value.attempts == ATTEMPTS

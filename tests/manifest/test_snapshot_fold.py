@@ -30,7 +30,7 @@ from manifest.old_graphs import forget_creation
 from omnigraph.errors import ManifestCorrupt, NotFound
 from omnigraph.manifest.layout import MAIN, MANIFEST, physical_branch
 from omnigraph.manifest.rows import SCHEMA
-from omnigraph.store.staging import commit_staged, stage_append
+from omnigraph.storage.tables.staging import commit_staged, stage_append
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,4 +1,4 @@
-"""The last piece of the manifest: each publish replaces it by a longer one, also beside earlier releases."""
+"""The last fragment of the manifest: each publish replaces it by a longer one, also beside earlier releases."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from manifest.graphs import (
     request,
     version,
 )
+from omnigraph.counters import counting
+from omnigraph.manifest import active_fragment as tails
 from omnigraph.manifest import publisher
-from omnigraph.manifest import tail as tails
 from omnigraph.manifest.layout import MANIFEST
-from omnigraph.store.counting import counting
-from omnigraph.store.residual import set_config
+from omnigraph.storage.tables.immediate import set_config
 
 if TYPE_CHECKING:
     from omnigraph.manifest.graph_manifest import GraphManifest
-    from omnigraph.store.staging import Committed, Staged
+    from omnigraph.storage.tables.staging import Committed, Staged
 
 
 def sizes(graph: GraphManifest, branch: str = "main") -> list[int]:
-    """How many rows each piece has, removed ones too."""
+    """How many rows each fragment has, removed ones too."""
     return [each.metadata.physical_rows for each in dataset_of(graph, branch).get_fragments()]
 
 
@@ -203,7 +203,9 @@ def test_a_publish_that_an_earlier_release_has_overtaken_is_tried_again(graph: G
     assert len(chain(reopen(graph.stores.uri))) == 4
 
 
-def test_an_earlier_release_that_lays_pieces_down_beside_a_tail_loses_nothing(graph: GraphManifest, uri: str) -> None:
+def test_an_earlier_release_that_lays_fragments_down_beside_a_tail_loses_nothing(
+    graph: GraphManifest, uri: str
+) -> None:
     """It joins everything but the lone head row, the old tail with it."""
     states: dict[str, int] = {}
     for _ in range(4):

@@ -21,9 +21,9 @@ from manifest.graphs import (
     request,
     version,
 )
+from omnigraph.counters import Counts, counting
+from omnigraph.manifest.compaction import DEFAULT_UPKEEP, ManifestPolicy, collect, compact
 from omnigraph.manifest.layout import MANIFEST
-from omnigraph.manifest.upkeep import DEFAULT_UPKEEP, UpkeepPolicy, collect, compact
-from omnigraph.store.counting import Counts, counting
 
 if TYPE_CHECKING:
     from omnigraph.manifest.graph_manifest import GraphManifest
@@ -133,7 +133,7 @@ def test_fragments_and_version_files_stay_small_over_500_publishes(graph: GraphM
 
 
 def test_old_versions_go_when_there_are_many_and_the_newest_stay(graph: GraphManifest, uri: str) -> None:
-    policy = UpkeepPolicy(4, rows_per_fragment=40, versions=20, keep_versions=8, settled_seconds=0)
+    policy = ManifestPolicy(4, rows_per_fragment=40, versions=20, keep_versions=8, settled_seconds=0)
     busy = reopen(uri, upkeep=policy)
     most = 0
     for number in range(2, 80):
@@ -254,14 +254,14 @@ def test_tidying_that_fails_does_not_fail_the_publish_that_succeeded(
     graph: GraphManifest, uri: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from omnigraph.errors import StoreError
-    from omnigraph.manifest import upkeep
+    from omnigraph.manifest import compaction
 
     busy = reopen(uri, upkeep=EAGER)
 
     def refuse(*arguments: object) -> object:
         raise StoreError("the disk is full")
 
-    monkeypatch.setattr(upkeep, "commit_staged", refuse)
+    monkeypatch.setattr(compaction, "commit_staged", refuse)
     for number in range(2, 8):
         publish(busy, number)
     assert len(chain(graph)) == 7

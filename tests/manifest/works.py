@@ -10,7 +10,7 @@ from omnigraph import failpoints
 from omnigraph.errors import Contention
 from omnigraph.manifest.graph_manifest import GraphManifest, create_manifest
 from omnigraph.manifest.layout import MAIN
-from omnigraph.store import probe
+from omnigraph.storage.tables import probe
 from omnigraph.world import REAL
 
 if TYPE_CHECKING:

@@ -7,16 +7,16 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from model.state import TABLES, Plan
-from omnigraph.write.recovery.classify import Decision, Observation, classify, decide
-from omnigraph.write.recovery.sidecar import PlannedCommit, PlannedSchema, PointedTable, Sidecar, TablePin
-from omnigraph.write.tickets import Turn, compete, may_recover, turn
+from omnigraph.transaction.intents.queue import QueueDecision, compete, may_recover, turn
+from omnigraph.transaction.intents.sidecar import FastForwardedTable, PlannedCommit, PlannedSchema, Sidecar, TablePin
+from omnigraph.transaction.recovery.classify import Decision, Observation, classify, decide
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from omnigraph.write.recovery.sidecar import Phase, WriterKind
+    from omnigraph.transaction.intents.sidecar import Phase, WriterKind
 
-__all__ = ["Decision", "Queued", "Seen", "Turn", "decision", "disturbs_nobody", "rivals", "whose_turn"]
+__all__ = ["Decision", "QueueDecision", "Queued", "Seen", "decision", "disturbs_nobody", "rivals", "whose_turn"]
 
 # A sidecar as the queue sees it: its plan, its ticket and its phase.
 Queued = tuple[Plan, int, "Phase"]
@@ -36,7 +36,7 @@ def rivals(plans: Sequence[Plan]) -> tuple[frozenset[int], ...]:
 
 
 @cache
-def whose_turn(ticket: int, phase: Phase, others: tuple[tuple[int, Phase], ...]) -> Turn:
+def whose_turn(ticket: int, phase: Phase, others: tuple[tuple[int, Phase], ...]) -> QueueDecision:
     """What a ticket does next, given the living rivals of one listing."""
     return turn(_queued(ticket, phase), [_queued(*each) for each in others])
 
@@ -87,7 +87,9 @@ def _sidecar(plan: Plan, ticket: int, expected: tuple[int, ...], *, confirmed: b
         _KINDS.get(plan.kind, "Mutation"),
         tables=pins,
         reads=() if plan.kind == "point" else tuple(f"node:{TABLES[table]}" for table in plan.reads),
-        pointed=tuple(PointedTable(f"node:{TABLES[table]}", 1, 1, 0) for table in plan.reads if plan.kind == "point"),
+        pointed=tuple(
+            FastForwardedTable(f"node:{TABLES[table]}", 1, 1, 0) for table in plan.reads if plan.kind == "point"
+        ),
         commit=PlannedCommit(f"commit {ticket}", 0),
         schema=PlannedSchema("before", "after", confirmed=confirmed) if plan.kind == "schema" else None,
     )

@@ -7,15 +7,15 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.language.query import expressions as ex
-from omnigraph.language.query.types import EntityType
+from omnigraph.language.ir import expressions as ex
+from omnigraph.language.ir.types import EntityType
 
 if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Iterator
 
-    from omnigraph.language.query.checked import CheckedQuery, Pattern, ShortestPath, Traversal
-    from omnigraph.language.schema.catalog import Catalog
+    from omnigraph.catalog.catalog import Catalog
+    from omnigraph.language.ir.query import CheckedQuery, Pattern, ShortestPath, Traversal
 
 Row = dict[str, Any]
 

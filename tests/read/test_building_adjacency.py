@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.read.cache import ReadCache, cache_of
-from omnigraph.read.execute.id_places import id_places
-from omnigraph.read.traversal.edge_ends import Ends, in_order
+from omnigraph.cache import ReadCache, cache_of
+from omnigraph.kernels.id_lookup import id_places
+from omnigraph.query.csr.build import Ends, in_order
 from read.conftest import SOCIAL, edge, person
 from read.graphs import make_graph
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import omnigraph as og
-from omnigraph.read.cache import ReadCache
-from omnigraph.read.execute.table_rows import TableRows
-from omnigraph.read.traversal.edge_ends import Ends
-from omnigraph.read.traversal.edge_tables import EdgeTables
-from omnigraph.store.row_moves import NEW, RowMoves, Stretch
+from omnigraph.cache import ReadCache
+from omnigraph.query.columns.table_columns import TableRows
+from omnigraph.query.csr.build import Ends
+from omnigraph.query.csr.edge_adjacency import EdgeTables
+from omnigraph.storage.tables.version_diff import NEW, RowRemap, RowRun
 from read.conftest import SOCIAL, edge, person
 from read.graphs import make_graph
 
@@ -218,7 +218,7 @@ def test_an_edge_whose_node_comes_later_is_found(tmp_path: Path, traversal: str)
     assert gone.rows(ask, traversal=traversal) == [("late",), ("p3",)]
 
 
-def _moves(graph: og.Graph, key: str, change: str) -> RowMoves | None:
+def _moves(graph: og.Graph, key: str, change: str) -> RowRemap | None:
     reader = Reader(graph)
     before = reader.rows(graph.snapshot(), key).state
     graph.mutate(f"query q() {{ {change} }}")
@@ -228,7 +228,7 @@ def _moves(graph: og.Graph, key: str, change: str) -> RowMoves | None:
 def test_an_insert_adds_rows(graph: og.Graph) -> None:
     moves = _moves(graph, "node:Person", 'insert Person { name: "new" }')
     assert moves is not None
-    assert moves.stretches == (Stretch(0, PEOPLE), Stretch(NEW, 1))
+    assert moves.stretches == (RowRun(0, PEOPLE), RowRun(NEW, 1))
     assert moves.only_adds
     assert not moves.is_same
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from omnigraph.errors import QueryError
-from omnigraph.language.query import bind_params
+from omnigraph.language.ir.params import bind_params
 from read.generated import SCHEMA, Writer, graph
 from read.graphs import NOW, Graph, make_graph
 from read.oracle import Oracle, shown
@@ -17,7 +17,7 @@ from read.oracle import Oracle, shown
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from omnigraph.language.query.checked import CheckedQuery
+    from omnigraph.language.ir.query import CheckedQuery
 
 PARAMS: dict[str, Any] = {"n": 20, "t": "a", "l": ["a", "c"], "k": 2}
 QUERIES_PER_GRAPH = 12

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 from omnigraph.errors import InvalidInput, UniqueViolation
-from omnigraph.read import export as export_module
-from omnigraph.read.export import export_records
-from omnigraph.read.export_tables import export_tables
-from omnigraph.write.changes import TableChanges
-from omnigraph.write.load.load import prepare_load
+from omnigraph.export import records as export_module
+from omnigraph.export.records import export_records
+from omnigraph.export.tables import export_tables
+from omnigraph.load.operation import prepare_load
+from omnigraph.transaction.write_set import TableChanges
 from seeded_world import SeededWorld
 from write.load.loading import load
 from write.small_graph import SmallGraph
@@ -23,7 +23,7 @@ from write.small_graph import SmallGraph
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from omnigraph.language.schema.catalog import EdgeType, NodeType, PropertyType
+    from omnigraph.catalog.catalog import EdgeType, NodeType, PropertyType
 
 EVERYTHING = """
 node All {

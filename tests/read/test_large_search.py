@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from omnigraph.read.execute.table_rows import SMALL_TABLE
-from omnigraph.read.query import PreparedQuery
+from omnigraph.query.columns.table_columns import SMALL_TABLE
+from omnigraph.query.run import PreparedQuery
 from read.graphs import make_graph
 
 if TYPE_CHECKING:

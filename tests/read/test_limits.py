@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from omnigraph.cache import ReadCache
+from omnigraph.counters import counting
 from omnigraph.errors import InvalidInput, QueryCancelled, QueryTimedOut, QueryTooLarge
-from omnigraph.read.cache import ReadCache
-from omnigraph.read.options import ReadOptions
-from omnigraph.read.query import PreparedQuery
-from omnigraph.store.counting import counting
+from omnigraph.query.exec.limits import ReadOptions
+from omnigraph.query.run import PreparedQuery
 from read.conftest import SOCIAL, edge, person
 from read.graphs import make_graph
 
@@ -49,7 +49,7 @@ def test_a_query_within_its_time_gives_its_answer(crowd: Graph) -> None:
     assert crowd.rows("match { $p: Person } return { count($p) as n }", timeout=60.0) == [(300,)]
 
 
-def test_more_matches_than_are_held_at_once_go_through_in_pieces(crowd: Graph, tmp_path: Path) -> None:
+def test_more_matches_than_are_held_at_once_go_through_in_batches(crowd: Graph, tmp_path: Path) -> None:
     text = (
         "match { $a knows $b $b knows $c } return { $a.name, count($c) as n, sum($b.age) as s }"
         " order { n desc, $a.name } limit 3"

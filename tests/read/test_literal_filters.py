@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from omnigraph.language.query import bind_params
-from omnigraph.read.plan.operators import Keep, Scan
-from omnigraph.read.query import PreparedQuery
+from omnigraph.language.ir.params import bind_params
+from omnigraph.query.plan.operators import FilterRows, Scan
+from omnigraph.query.run import PreparedQuery
 from read.conftest import edge
 from read.graphs import make_graph
 
@@ -139,4 +139,4 @@ def test_a_simple_condition_is_pushed_into_the_scan_and_not_evaluated_again(tmp_
     assert isinstance(scan, Scan)
     assert scan.conditions.pushed is not None
     assert not scan.conditions.rest
-    assert not any(isinstance(step, Keep) for step in plan.steps)
+    assert not any(isinstance(step, FilterRows) for step in plan.steps)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from omnigraph.read.result import Result
+from omnigraph.query.result.result import Result
 from read.graphs import make_graph
 
 if TYPE_CHECKING:

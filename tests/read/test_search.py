@@ -233,7 +233,7 @@ def test_rrf_keeps_every_row_of_a_ranked_node_once(cited: Graph) -> None:
     assert len(rows) == len(set(rows)) == 4
 
 
-def test_the_order_of_many_nearest_is_kept_across_pieces(tmp_path: Path) -> None:
+def test_the_order_of_many_nearest_is_kept_across_batches(tmp_path: Path) -> None:
     random = np.random.default_rng(7)
     numbers = random.permutation(10_000)
     made = [doc(f"d{n:05d}", "t", "b", [float(n), 0.0, 0.0, 0.0]) for n in numbers]

@@ -1,4 +1,4 @@
-"""Results that are handed over in pieces: the same rows as at once, in bounded memory, inside the same limits."""
+"""Results that are handed over in batches: the same rows as at once, in bounded memory, inside the same limits."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from omnigraph.catalog.arrow import table_arrow_schemas
 from omnigraph.errors import InvalidInput, QueryCancelled, QueryTimedOut
-from omnigraph.language.schema.arrow import table_arrow_schemas
-from omnigraph.read.execute.match import WINDOWED
-from omnigraph.store.staging import stage_append
+from omnigraph.query.exec.matcher import WINDOWED
+from omnigraph.storage.tables.staging import stage_append
 from read.conftest import SOCIAL, edge, person
 from read.graphs import Graph, make_graph
 
@@ -70,7 +70,7 @@ def test_a_stream_has_the_rows_and_the_types_of_the_whole_result(crowd: Graph, t
             assert sorted(map(repr, streamed)) == sorted(map(repr, (tuple(row.values()) for row in whole.to_pylist())))
 
 
-def test_one_match_that_stands_for_many_rows_is_repeated_in_pieces(tmp_path: Path) -> None:
+def test_one_match_that_stands_for_many_rows_is_repeated_in_batches(tmp_path: Path) -> None:
     people = [person(f"p{number}", number) for number in range(500)]
     knows = [edge("p0", f"p{number}") for number in range(1, 500)]
     graph = make_graph(tmp_path, SOCIAL, {"Person": people, "Knows": knows})
@@ -118,7 +118,7 @@ def _without_order(graph: Graph, rows: dict[str, Any]) -> pa.Schema:
     return pa.schema([arrow.field(name) for name in rows])
 
 
-def test_a_large_table_is_read_in_pieces_and_never_held(large: Graph) -> None:
+def test_a_large_table_is_read_in_batches_and_never_held(large: Graph) -> None:
     text = "match { $t: Thing $t.size >= 1000 } return { $t.label, $t.size * 2 as twice, $t }"
     prepared = large.prepared(text)
     reader = prepared.stream()

@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 import omnigraph as og
-from omnigraph.language.query import check_query, parse_queries
-from omnigraph.language.query.checked import CheckedQuery
-from omnigraph.language.schema import compile_schema
-from omnigraph.language.schema.arrow import table_arrow_schemas
-from omnigraph.manifest.genesis import Blueprint
+from omnigraph.cache import cache_of
+from omnigraph.catalog.arrow import table_arrow_schemas
+from omnigraph.counters import counting
+from omnigraph.language.gq.check import check_query
+from omnigraph.language.gq.syntax.parse import parse_queries
+from omnigraph.language.ir.query import CheckedQuery
+from omnigraph.language.schema.compile import compile_schema
+from omnigraph.manifest.create import NewGraph
 from omnigraph.manifest.graph_manifest import create_manifest
-from omnigraph.read.cache import cache_of
-from omnigraph.read.query import PreparedQuery
-from omnigraph.store.counting import counting
-from omnigraph.store.location import parse_location
-from omnigraph.store.staging import stage_append
-from omnigraph.write.commit import Operation, TableWrite, WriteSet, commit
+from omnigraph.query.run import PreparedQuery
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.tables.staging import stage_append
+from omnigraph.transaction.commit.protocol import Operation, commit
+from omnigraph.transaction.write_set import TableWrite, WriteSet
 from read.conftest import PEOPLE, SOCIAL, edge
 from read.graphs import rows_of
 
@@ -59,7 +61,7 @@ def ask(graph: GraphManifest, snapshot: Snapshot) -> list[tuple[object, ...]]:
 
 @pytest.fixture
 def graph(graph_uri: str) -> GraphManifest:
-    made = create_manifest(parse_location(graph_uri), Blueprint({}, ARROW))
+    made = create_manifest(parse_location(graph_uri), NewGraph({}, ARROW))
     people = [{"id": each["name"], **each} for each in PEOPLE]
     write(made, Person=people, Knows=[{"id": "k1", **edge("Alice", "Bob")}])
     return made

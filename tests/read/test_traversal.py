@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.errors import HopCapReached
-from omnigraph.language.query.checked import HOP_CAP
+from omnigraph.language.ir.query import HOP_CAP
 from read.conftest import SOCIAL, edge, person
 from read.graphs import Graph, make_graph
 

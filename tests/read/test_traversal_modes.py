@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from omnigraph.read.cache import cache_of
-from omnigraph.read.options import ReadOptions
-from omnigraph.read.traversal.choose import Walk, choose_mode, index_covers
-from omnigraph.store.counting import counting
+from omnigraph.cache import cache_of
+from omnigraph.counters import counting
+from omnigraph.query.csr.access_path import TraversalEstimate, choose_mode, index_covers
+from omnigraph.query.exec.limits import ReadOptions
 from read.conftest import SOCIAL, edge, person
 from read.graphs import make_graph
 
@@ -20,36 +20,38 @@ if TYPE_CHECKING:
     from read.graphs import Graph
 
 
-def chosen(walk: Walk, *, is_built: bool = False, covered: bool = True, options: ReadOptions | None = None) -> str:
+def chosen(
+    walk: TraversalEstimate, *, is_built: bool = False, covered: bool = True, options: ReadOptions | None = None
+) -> str:
     return choose_mode(walk, options or ReadOptions(), is_built=is_built, is_covered=lambda: covered)
 
 
 def test_few_starts_are_looked_up_and_many_are_not() -> None:
-    assert chosen(Walk(frontier=1, hops=1, edges=1_000_000, nodes=10_000)) == "indexed"
-    assert chosen(Walk(frontier=1_025, hops=1, edges=10**9, nodes=10**9)) == "csr"
-    assert chosen(Walk(frontier=1, hops=7, edges=10**9, nodes=10**9)) == "csr"
-    assert chosen(Walk(frontier=1_000, hops=3, edges=1_000, nodes=100)) == "csr"
+    assert chosen(TraversalEstimate(frontier=1, hops=1, edges=1_000_000, nodes=10_000)) == "indexed"
+    assert chosen(TraversalEstimate(frontier=1_025, hops=1, edges=10**9, nodes=10**9)) == "csr"
+    assert chosen(TraversalEstimate(frontier=1, hops=7, edges=10**9, nodes=10**9)) == "csr"
+    assert chosen(TraversalEstimate(frontier=1_000, hops=3, edges=1_000, nodes=100)) == "csr"
 
 
 def test_what_is_built_already_costs_nothing() -> None:
-    assert chosen(Walk(frontier=1, hops=1, edges=10**9, nodes=10**6), is_built=True) == "csr"
+    assert chosen(TraversalEstimate(frontier=1, hops=1, edges=10**9, nodes=10**6), is_built=True) == "csr"
 
 
 def test_without_an_index_every_hop_reads_every_edge() -> None:
-    assert chosen(Walk(frontier=1, hops=1, edges=10**6, nodes=10**5), covered=False) == "indexed"
-    assert chosen(Walk(frontier=1, hops=2, edges=10**6, nodes=10**5), covered=False) == "csr"
+    assert chosen(TraversalEstimate(frontier=1, hops=1, edges=10**6, nodes=10**5), covered=False) == "indexed"
+    assert chosen(TraversalEstimate(frontier=1, hops=2, edges=10**6, nodes=10**5), covered=False) == "csr"
 
 
 def test_what_can_be_carried_over_from_another_version_costs_little() -> None:
-    walk = Walk(frontier=500, hops=1, edges=10**6, nodes=2_000)
+    walk = TraversalEstimate(frontier=500, hops=1, edges=10**6, nodes=2_000)
     assert chosen(walk) == "indexed"
     assert choose_mode(walk, ReadOptions(), is_built=False, is_covered=lambda: True, can_carry=lambda: True) == "csr"
 
 
 def test_the_choice_can_be_overridden() -> None:
-    many = Walk(frontier=10**6, hops=1, edges=10, nodes=10)
+    many = TraversalEstimate(frontier=10**6, hops=1, edges=10, nodes=10)
     assert chosen(many, options=ReadOptions(traversal="indexed")) == "indexed"
-    assert chosen(Walk(1, 1, 10**9, 10**6), options=ReadOptions(indexed_frontier=0)) == "csr"
+    assert chosen(TraversalEstimate(1, 1, 10**9, 10**6), options=ReadOptions(indexed_frontier=0)) == "csr"
 
 
 def test_an_index_covers_until_rows_are_added(social: Graph) -> None:

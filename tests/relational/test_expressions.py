@@ -10,7 +10,10 @@ import duckdb
 import pytest
 from sqlglot import exp
 
-from omnigraph.language.query.expressions import (
+from omnigraph.catalog.catalog import PropertyType
+from omnigraph.expressions.dialects import each_alone, weighted
+from omnigraph.expressions.sql import SqlBuilder, literal, sql_type
+from omnigraph.language.ir.expressions import (
     Aggregate,
     AllOf,
     AnyOf,
@@ -25,10 +28,7 @@ from omnigraph.language.query.expressions import (
     ParameterValue,
     RowValue,
 )
-from omnigraph.language.query.types import BOOL, DATETIME, F64, I64, STRING, nullable
-from omnigraph.language.schema.catalog import PropertyType
-from omnigraph.relational.aggregates import each_alone, weighted
-from omnigraph.relational.expressions import SqlBuilder, literal, sql_type
+from omnigraph.language.ir.types import BOOL, DATETIME, F64, I64, STRING, nullable
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 F32 = PropertyType("F32")

@@ -13,13 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from omnigraph.errors import InvalidInput
-from omnigraph.relational.row_filter import matching
-from omnigraph.store.filters import All, AnyOf, Compare, HasItem, IsNull, Not, OneOf, Text
-from omnigraph.store.staging import create_table
-from omnigraph.store.tables import Table
+from omnigraph.storage.filters.arrow_eval import matching
+from omnigraph.storage.filters.model import And, Compare, HasItem, IsNull, Not, OneOf, Or, TextPredicate
+from omnigraph.storage.tables.staging import create_table
+from omnigraph.storage.tables.table import Table
 
 if TYPE_CHECKING:
-    from omnigraph.store.filters import Filter
+    from omnigraph.storage.filters.model import Filter
 
 NAN, INF = math.nan, math.inf
 NEGATIVE_NAN = struct.unpack("<d", struct.pack("<Q", 0xFFF8000000000000))[0]
@@ -97,7 +97,7 @@ def _leaf() -> st.SearchStrategy[Filter]:
     one_of = names.flatmap(
         lambda name: st.builds(OneOf, st.just(name), st.lists(_maybe(LITERALS[name]), max_size=6).map(tuple))
     )
-    text = st.builds(Text, st.just("text"), st.sampled_from(["starts_with", "contains"]), TEXTS)
+    text = st.builds(TextPredicate, st.just("text"), st.sampled_from(["starts_with", "contains"]), TEXTS)
     item = st.sampled_from(sorted(ITEMS)).flatmap(lambda name: st.builds(HasItem, st.just(name), _maybe(ITEMS[name])))
     null = st.builds(IsNull, st.sampled_from([*SAMPLES, *LISTS]))
     return st.one_of(compare, one_of, text, item, null)
@@ -111,8 +111,8 @@ FILTERS = st.recursive(
     _leaf(),
     lambda inner: st.one_of(
         st.builds(Not, inner),
-        st.builds(All, st.lists(inner, max_size=3).map(tuple)),
-        st.builds(AnyOf, st.lists(inner, max_size=3).map(tuple)),
+        st.builds(And, st.lists(inner, max_size=3).map(tuple)),
+        st.builds(Or, st.lists(inner, max_size=3).map(tuple)),
     ),
     max_leaves=5,
 )
@@ -135,7 +135,7 @@ def test_a_filter_selects_the_same_rows_in_memory_and_in_lance(
         Compare("text", "=", 1),
         Compare("i32", "=", "1"),
         Compare("flag", "=", 1),
-        Text("i32", "contains", "a"),
+        TextPredicate("i32", "contains", "a"),
         HasItem("text", "a"),
     ],
     ids=repr,

@@ -15,8 +15,8 @@ import urllib.request
 from pathlib import Path
 
 from omnigraph.errors import StoreError
-from omnigraph.store.location import parse_location
-from omnigraph.store.objects import open_control_store
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.objects.store import open_control_store
 from omnigraph.world import World
 
 PORTS = (

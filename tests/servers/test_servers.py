@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.store.location import parse_location
-from omnigraph.store.objects import open_control_store
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.objects.store import open_control_store
 from servers.counting_proxy import CountingProxy
 from servers.seaweed import Seaweed, remove_sockets, weed
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pyspark
 
-from omnigraph.spark.java import find_java
+from omnigraph.spark.runtime.java import find_java
 from omnigraph.world import REAL
 from servers.seaweed import free_ports
 from spark.test_load_cluster import executors_of

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from omnigraph.language.schema.arrow import BLOB, BLOB_METADATA
-from omnigraph.manifest.genesis import Blueprint
+from omnigraph.catalog.arrow import BLOB, BLOB_METADATA
+from omnigraph.manifest.create import NewGraph
 from omnigraph.manifest.graph_manifest import GraphManifest, create_manifest
 from omnigraph.manifest.publisher import NewVersion, PublishRequest
-from omnigraph.store.location import parse_location
-from omnigraph.store.staging import commit_staged, create_table, stage_append, stage_fragments
-from omnigraph.store.tables import Table, TableStore
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.tables.staging import commit_staged, create_table, stage_append, stage_fragments
+from omnigraph.storage.tables.table import Table, TableStore
 from omnigraph.world import REAL
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def graph_with(uri: str, tables: dict[str, pa.Table]) -> GraphManifest:
     """A graph of these tables, each filled by one commit."""
     files = {"_schema.pg": b"", "_schema.ir.json": b"{}", "__schema_state.json": b"{}"}
     schemas = {key: rows.schema for key, rows in tables.items()}
-    graph = create_manifest(parse_location(uri), Blueprint(files, schemas))
+    graph = create_manifest(parse_location(uri), NewGraph(files, schemas))
     for key, rows in tables.items():
         append(graph, key, rows)
     return graph

@@ -10,13 +10,18 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import InvalidInput, NotFound, SchemaChanged, ValueViolation
-from omnigraph.spark.analytics import array_rounds
+from omnigraph.spark.analytics import array_algorithms
 from omnigraph.spark.analytics.arrays import Arrays
-from omnigraph.spark.analytics.groups import connected_components, label_propagation
-from omnigraph.spark.analytics.paths import shortest_paths, triangle_count
-from omnigraph.spark.analytics.ranking import degrees, page_rank
+from omnigraph.spark.analytics.frame_algorithms import (
+    connected_components,
+    degrees,
+    label_propagation,
+    page_rank,
+    shortest_paths,
+    triangle_count,
+)
 from omnigraph.spark.analytics.topology import Ground, Topology
-from omnigraph.store.location import parse_location
+from omnigraph.storage.objects.location import parse_location
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -179,9 +184,11 @@ def test_small_graphs_as_arrays_give_the_same_to_the_last_bit(
     here = ground(graph, spark)
     arrays = Arrays(here, tuple(here.edge_types(["Follows"])))
     settings: Any = {"damping": 0.85, "tolerance": 0, "max_iterations": 3}
-    assert by_id(array_rounds.page_rank(arrays, **settings), "rank") == by_id(page_rank(topology, **settings), "rank")
-    assert by_id(array_rounds.connected_components(arrays), "component") == components(reference())
-    found = by_id(array_rounds.label_propagation(arrays, max_iterations=2), "community")
+    assert by_id(array_algorithms.page_rank(arrays, **settings), "rank") == by_id(
+        page_rank(topology, **settings), "rank"
+    )
+    assert by_id(array_algorithms.connected_components(arrays), "component") == components(reference())
+    found = by_id(array_algorithms.label_propagation(arrays, max_iterations=2), "community")
     assert found == propagated(nx.Graph(reference()), 2)
 
 
@@ -197,7 +204,7 @@ def test_larger_graphs_of_several_types_are_the_same_as_arrays(tmp_path: Path, s
     for blocks in (1, 7):
         arrays = Arrays(here, tuple(here.edge_types(names)))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("omnigraph.spark.analytics.blocks.EDGES_PER_BLOCK", len(follows) // blocks)
+            patch.setattr("omnigraph.spark.analytics.edge_blocks.EDGES_PER_BLOCK", len(follows) // blocks)
             assert agree(arrays, here.topology(names))
     off = graph.analytics.on(spark)
     expected = off.page_rank(names).orderBy("type", "id").collect()
@@ -209,10 +216,10 @@ def test_larger_graphs_of_several_types_are_the_same_as_arrays(tmp_path: Path, s
 def agree(arrays: Arrays, topology: Topology) -> bool:
     settings: Any = {"damping": 0.85, "tolerance": 1e-4, "max_iterations": 30}
     pairs = [
-        (array_rounds.page_rank(arrays, **settings), page_rank(topology, **settings)),
-        (array_rounds.connected_components(arrays), connected_components(topology)),
+        (array_algorithms.page_rank(arrays, **settings), page_rank(topology, **settings)),
+        (array_algorithms.connected_components(arrays), connected_components(topology)),
         (
-            array_rounds.label_propagation(arrays, max_iterations=4),
+            array_algorithms.label_propagation(arrays, max_iterations=4),
             label_propagation(topology, max_iterations=4),
         ),
     ]

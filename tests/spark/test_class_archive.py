@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.spark.class_archive import archive_for, build_now, claim
-from omnigraph.spark.java import Java, find_java
+from omnigraph.spark.runtime.class_archive import archive_for, build_now, claim
+from omnigraph.spark.runtime.java import Java, find_java
 from omnigraph.world import REAL, World
 
 HERE = Java(Path("/java"), Path("/java"), "21.0.1")

@@ -19,7 +19,7 @@ __all__ = ["server"]
 PROGRAM = """
 import sys
 import omnigraph as og
-from omnigraph.spark.session import spark_session, stop_session
+from omnigraph.spark.runtime.session import spark_session, stop_session
 
 folder, master = sys.argv[1], sys.argv[2] or None
 spark = spark_session(master=master, memory="1g", options={"spark.sql.shuffle.partitions": "2"})

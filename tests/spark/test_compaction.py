@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from omnigraph.spark.compaction import execute_on_spark
-from omnigraph.store.compaction import stage_compaction
-from omnigraph.store.staging import commit_staged
-from omnigraph.upkeep.optimize import Optimize
+from omnigraph.maintenance.optimize import Optimize
+from omnigraph.spark.maintenance import execute_on_spark
+from omnigraph.storage.tables.compaction import stage_compaction
+from omnigraph.storage.tables.staging import commit_staged
 from upkeep.library import answers, library, plain, slugs, table
 
 if TYPE_CHECKING:

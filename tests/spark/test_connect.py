@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyspark
 import pytest
 
-from omnigraph.spark.java import find_java
+from omnigraph.spark.runtime.java import find_java
 from omnigraph.world import REAL
 from servers.seaweed import free_ports
 from spark.tables import graph_with
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 PROGRAM = """
 import sys
-from omnigraph.spark.datasource import read_type
-from omnigraph.spark.progress import watch
-from omnigraph.spark.session import spark_session
-from omnigraph.spark.source_files import find_files
-from omnigraph.spark.splits import number_lines, plan_splits
+from omnigraph.pipeline.datasource.source import read_type
+from omnigraph.spark.runtime.progress import watch
+from omnigraph.spark.runtime.session import spark_session
+from omnigraph.load.bulk.splits import find_files, number_lines, plan_splits
+from omnigraph.spark.runner import SparkRunner
 
 folder = sys.argv[1]
 spark = spark_session()
@@ -35,7 +35,8 @@ told = []
 with watch(spark, "reading", told.append):
     print(read_type(spark, folder + "/graph.omni", "Knows").count())
 print(spark.read.format("omnigraph").option("type", "Knows").load(folder + "/graph.omni").where("id = 'e2'").count())
-print([split.first_line for split in number_lines(spark, plan_splits(find_files(folder + "/lines"), split_bytes=4))])
+splits = plan_splits(find_files(folder + "/lines"), split_bytes=4)
+print([split.first_line for split in number_lines(SparkRunner(spark), splits)])
 print(spark_session().session_id == spark.session_id, bool(told))
 """
 

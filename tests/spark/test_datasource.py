@@ -10,10 +10,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
 from omnigraph.errors import NotFound
-from omnigraph.spark.datasource import read_type
-from omnigraph.spark.table_scan import resolve_scan, tasks_of
-from omnigraph.store.filters import AnyOf, Compare, equal
-from omnigraph.store.location import parse_location
+from omnigraph.pipeline.datasource.source import read_type
+from omnigraph.storage.filters.model import Compare, Or, equal
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.tasks.table_scan import resolve_scan, tasks_of
 from spark.tables import EVERY_TYPE, append, every_type, graph_with
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def test_only_the_columns_asked_for_are_read(spark: SparkSession, uri: str) -> N
 
 @pytest.mark.spark
 def test_the_helper_reads_with_any_condition_and_columns(spark: SparkSession, uri: str) -> None:
-    where = AnyOf((equal("id", "a"), Compare("u64", ">", 2**63)))
+    where = Or((equal("id", "a"), Compare("u64", ">", 2**63)))
     frame = read_type(spark, uri, "Thing", columns=["id", "u64"], where=where)
     assert sorted(tuple(row) for row in frame.collect()) == [("a", None), ("e", Decimal(2**64 - 1))]
     assert read_type(spark, uri, "Thing", rows_per_task=1).agg(f.count("*")).first() == (8,)

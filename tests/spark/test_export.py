@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import omnigraph as og
 from omnigraph.cli.main import app
 from omnigraph.errors import InvalidInput
-from omnigraph.read.export import export_records
+from omnigraph.export.records import export_records
 from omnigraph.spark.export import export_files
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ edge Has: Thing -> Thing { w: F32? }
 
 @pytest.fixture
 def graph(tmp_path: Path) -> og.Graph:
-    """Two pieces per type, one with a row removed, and values that formats like to lose."""
+    """Two fragments per type, one with a row removed, and values that formats like to lose."""
     graph = og.init(tmp_path / "graph.omni", schema=SCHEMA)
     whole = {"n": 2**64 - 1, "at": "2024-05-01T10:00:00.001Z", "day": "1815-12-10", "tags": ["a", ""], "v": [0.5, -1.0]}
     first: list[Any] = [{"name": 'a,"b', **whole, "data": "base64:AAH/"}, {"name": "gone"}, {"name": "ä\n"}]

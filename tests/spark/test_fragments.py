@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from omnigraph.errors import InvalidInput
-from omnigraph.spark.session import spark_session, stop_session
+from omnigraph.spark.runtime.session import spark_session, stop_session
 from omnigraph.spark.types import spark_schema
 from omnigraph.world import REAL, World
 from spark.tables import landed, new_table
@@ -95,9 +95,9 @@ def test_a_frame_without_rows_gives_no_fragments(spark: SparkSession, tmp_path: 
 @pytest.mark.spark
 @pytest.mark.s3
 def test_executors_write_to_a_bucket(spark: SparkSession, s3_uri: str) -> None:
-    from omnigraph.store.location import parse_location
-    from omnigraph.store.staging import create_table
-    from omnigraph.store.tables import TableStore
+    from omnigraph.storage.objects.location import parse_location
+    from omnigraph.storage.tables.staging import create_table
+    from omnigraph.storage.tables.table import TableStore
 
     location = parse_location(s3_uri)
     create_table(location.child("table"), PEOPLE, None, dict(location.storage_options or {}))

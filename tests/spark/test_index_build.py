@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
-from omnigraph.spark.index_build import build_on_spark
-from omnigraph.upkeep.indices import IndexBuild
-from omnigraph.upkeep.optimize import Optimize
+from omnigraph.maintenance.indexes import IndexBuild
+from omnigraph.maintenance.optimize import Optimize
+from omnigraph.spark.maintenance import build_on_spark
 from upkeep.library import answers, doc, library, plain, put, table
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from omnigraph.errors import SparkUnavailable
-from omnigraph.spark.java import cache_directory, find_java
+from omnigraph.spark.runtime.java import cache_directory, find_java
 from omnigraph.world import World
 
 if TYPE_CHECKING:

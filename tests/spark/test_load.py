@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.errors import CommitConflict, InvalidInput, KeyConflict
+from omnigraph.load.plan import LOCAL_BYTES
 from omnigraph.spark.load import load_frames
-from omnigraph.write.load.sources import LOCAL_BYTES
 from spark.loading import make_graph, row_ids, rows_of, small_tasks
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def test_a_load_that_lost_a_race_is_validated_against_what_won(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The input is read once: a second writer comes in between, and the load is prepared again."""
-    from omnigraph.spark.bulk.operation import BulkLoad
+    from omnigraph.load.bulk.operation import BulkLoad
 
     graph = make_graph(tmp_path / "g")
     file = write_lines(tmp_path / "d.jsonl", records(range(5)))

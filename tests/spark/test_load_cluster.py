@@ -26,7 +26,7 @@ BEGIN = """
 import sys, time
 from pathlib import Path
 import omnigraph as og
-from omnigraph.spark.session import spark_session, stop_session
+from omnigraph.spark.runtime.session import spark_session, stop_session
 
 place, master = Path(sys.argv[1]), sys.argv[2]
 spark = spark_session(master=master, memory="1g", options={"spark.sql.shuffle.partitions": "2"})

@@ -12,7 +12,7 @@ import pytest
 import omnigraph as og
 from embeddings.service import Service, serving
 from omnigraph.embeddings import Embeddings, Mock, OpenAICompatible, Patience
-from omnigraph.embeddings.mock import mock_vector
+from omnigraph.embeddings.providers import mock_vector
 from omnigraph.errors import EmbeddingFailed, InvalidInput, OmniGraphError
 from omnigraph.world import REAL
 from spark.loading import outcome_of, rows_of
@@ -126,8 +126,8 @@ import sys
 from pathlib import Path
 import omnigraph as og
 from omnigraph.embeddings import Embeddings, OpenAICompatible
-from omnigraph.spark.session import spark_session, stop_session
-from omnigraph.spark import jvm
+from omnigraph.spark.runtime.session import spark_session, stop_session
+from omnigraph.spark.runtime import jvm
 
 place, url = Path(sys.argv[1]), sys.argv[2]
 log = place / "log4j2.properties"

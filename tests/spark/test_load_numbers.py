@@ -8,12 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from omnigraph.kernels.hashing import among, joined, numbers_of, sieve_of, tuple_numbers
 from omnigraph.language.schema.compile import compile_schema
-from omnigraph.spark.bulk.numbers import ledger
-from omnigraph.spark.bulk.numbers.drawing import IDS, Drawn, draw, draws_of
-from omnigraph.spark.bulk.numbers.hashing import joined, numbers_of, tuple_numbers
-from omnigraph.spark.bulk.numbers.ledger import Ledger
-from omnigraph.spark.bulk.numbers.sieve import among, sieve_of
+from omnigraph.tasks import hash_runs
+from omnigraph.tasks.hash_runs import IDS, HashColumns, HashRunWriter, draw, draws_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +27,7 @@ def some_numbers(count: int, seed: int = 1) -> np.ndarray[tuple[int], np.dtype[n
 
 @pytest.mark.parametrize("parts", [1, 2, 64, 256, 1_024])
 def test_the_parts_of_a_file_are_all_its_numbers_in_order(tmp_path: Path, parts: int) -> None:
-    numbers, notes = some_numbers(1_000), Ledger(str(tmp_path))
+    numbers, notes = some_numbers(1_000), HashRunWriter(str(tmp_path))
     assert list(notes.note(IDS, numbers)) == []
     (noted,) = notes.finish()
 
@@ -41,8 +39,8 @@ def test_the_parts_of_a_file_are_all_its_numbers_in_order(tmp_path: Path, parts:
 
 
 def test_pairs_stay_together_and_go_by_their_first(tmp_path: Path) -> None:
-    pairs, notes = np.column_stack([some_numbers(500), some_numbers(500, 2)]), Ledger(str(tmp_path))
-    list(notes.note(Drawn(("a",), "id"), pairs))
+    pairs, notes = np.column_stack([some_numbers(500), some_numbers(500, 2)]), HashRunWriter(str(tmp_path))
+    list(notes.note(HashColumns(("a",), "id"), pairs))
     (noted,) = notes.finish()
 
     read = np.concatenate([noted.of_part(part, 512) for part in range(512)])
@@ -52,9 +50,9 @@ def test_pairs_stay_together_and_go_by_their_first(tmp_path: Path) -> None:
 
 
 def test_a_ledger_holds_only_so_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger, "_HELD", 100)
-    numbers, notes = some_numbers(1_000), Ledger(str(tmp_path))
-    files = [noted for piece in np.split(numbers, 20) for noted in notes.note(IDS, piece)]
+    monkeypatch.setattr(hash_runs, "_HELD", 100)
+    numbers, notes = some_numbers(1_000), HashRunWriter(str(tmp_path))
+    files = [noted for fragment in np.split(numbers, 20) for noted in notes.note(IDS, fragment)]
     assert len(files) == 10
     assert list(notes.finish()) == []
     np.testing.assert_array_equal(np.sort(np.concatenate([each.numbers() for each in files])), np.sort(numbers))
@@ -70,7 +68,7 @@ def test_a_sieve_lets_through_what_it_was_made_of(few: int) -> None:
 
 def test_numbers_are_those_of_the_values_and_tuples_with_a_null_have_none() -> None:
     rows = pa.table({"id": ["x", "y", "z"], "a": ["1", None, "3"], "b": [-0.0, 2.0, 0.0]})
-    pair, single = Drawn(("a", "b"), "id"), Drawn(("b",))
+    pair, single = HashColumns(("a", "b"), "id"), HashColumns(("b",))
 
     drawn = dict(draw(rows, [pair, single]))
 
@@ -90,8 +88,8 @@ def test_what_is_drawn_follows_the_rules_of_the_type() -> None:
     edge Owns: City -> City @card(1..2)
     """
     catalog = compile_schema(schema)
-    assert draws_of(catalog, "node:City", "append") == (IDS, Drawn(("mayor",), "id"))
-    ends = (IDS, Drawn(("src",)), Drawn(("dst",)))
+    assert draws_of(catalog, "node:City", "append") == (IDS, HashColumns(("mayor",), "id"))
+    ends = (IDS, HashColumns(("src",)), HashColumns(("dst",)))
     assert draws_of(catalog, "edge:Near", "merge") == draws_of(catalog, "edge:Owns", "overwrite") == ends
-    assert draws_of(catalog, "edge:Owns", "append") == (*ends, Drawn(("src",), "id"))
-    assert draws_of(catalog, "edge:Owns", "merge") == (*ends, Drawn(("src",), "id"), Drawn(("id",), "src"))
+    assert draws_of(catalog, "edge:Owns", "append") == (*ends, HashColumns(("src",), "id"))
+    assert draws_of(catalog, "edge:Owns", "merge") == (*ends, HashColumns(("src",), "id"), HashColumns(("id",), "src"))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from omnigraph.spark.bulk.numbers.ledger import SETTING, shared_directory
+from omnigraph.spark.runner import SHARED_DIRECTORY, SparkRunner
 from omnigraph.world import REAL
 from spark.loading import make_graph, outcome_of, row_ids, rows_of, small_tasks
 from spark.test_load_equality import _BASE, _INPUTS, same_outcome
@@ -39,12 +39,12 @@ _FAULTS: dict[str, tuple[str, dict[str, Any]]] = {
 
 @contextmanager
 def directory_set(spark: SparkSession, value: str) -> Iterator[None]:
-    spark.conf.set(SETTING, value)
+    spark.conf.set(f"spark.omnigraph.{SHARED_DIRECTORY}", value)
     try:
         with small_tasks(spark, split_bytes=400, rows_per_file=5):
             yield
     finally:
-        spark.conf.unset(SETTING)
+        spark.conf.unset(f"spark.omnigraph.{SHARED_DIRECTORY}")
 
 
 def outcome(place: Path, rows: list[Any], mode: str, spark: SparkSession, directory: str) -> Outcome:
@@ -111,7 +111,7 @@ def test_both_ways_load_the_same_rows_and_what_was_written_is_not_read_again(
 
 
 def test_a_local_session_shares_a_directory_of_its_own(spark: SparkSession) -> None:
-    with shared_directory(spark) as directory:
+    with SparkRunner(spark).shared_directory() as directory:
         assert directory is not None
         assert directory.startswith(spark.sparkContext.getConf().get("spark.local.dir", ""))
 

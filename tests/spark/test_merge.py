@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import omnigraph as og
-from omnigraph import errors, merging
-from omnigraph.versions.merge.large.budget import MergeBudget
+from omnigraph import errors
+from omnigraph.graph import backends
+from omnigraph.history.merge.partitioned.hash_partitions import MergeBudget
 from versions.drawn_merges import Drawn, outcome, told
-from versions.test_merge_in_pieces import people, row_ids
+from versions.test_partitioned_merge import people, row_ids
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -137,7 +138,7 @@ def test_half_a_million_changed_rows_by_both_engines(spark: SparkSession, tmp_pa
 def test_auto_takes_a_session_that_is_there_for_large_merges_only(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(merging, "BUDGET", MergeBudget(bytes=100_000))
+    monkeypatch.setattr(backends, "BUDGET", MergeBudget(bytes=100_000))
     graph = parted(tmp_path)
     graph.branches.create("small")
     graph.mutate('query q() { update Person set { age: 9 } where name = "p000009" }', branch="small")

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import omnigraph as og
 from omnigraph.cli.main import app
 from omnigraph.errors import InvalidInput, OrphanEdge, PipelineError
-from omnigraph.spark.pipeline.pipeline import Pipeline
+from omnigraph.pipeline.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -274,8 +274,8 @@ def test_files_in_a_bucket_are_read_without_a_client_in_spark(
 ) -> None:
     import obstore
 
-    from omnigraph.store.location import parse_location
-    from omnigraph.store.remote_objects import open_remote_objects
+    from omnigraph.storage.objects.location import parse_location
+    from omnigraph.storage.objects.remote import open_remote_objects
     from omnigraph.world import REAL
 
     place = s3_uri.removesuffix("graph.omni") + "in"

@@ -8,8 +8,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import InvalidInput, PipelineError
-from omnigraph.spark.pipeline.pipeline import Pipeline
-from omnigraph.spark.pipeline.shape import End, Text
+from omnigraph.pipeline.file import End, YamlText
+from omnigraph.pipeline.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,7 +65,9 @@ def test_a_whole_file_is_understood() -> None:
     assert [each.table_key for each in file.mappings] == ["node:Person", "node:City", "node:City", "edge:LivesIn"]
     edge = file.mappings[-1]
     assert (
-        edge.from_ == End(Text("name", edge.from_.expression.span)) if edge.from_ and edge.from_.expression else False
+        edge.from_ == End(YamlText("name", edge.from_.expression.span))
+        if edge.from_ and edge.from_.expression
+        else False
     )
     assert edge.to is not None
     assert [(name.value, value.value) for name, value in edge.to.lookup] == [("name", "city")]

@@ -13,8 +13,8 @@ from pyarrow import orc
 
 import omnigraph as og
 from omnigraph.errors import PipelineError
-from omnigraph.spark.pipeline.pipeline import Pipeline
-from omnigraph.spark.pipeline.refusals import refusal
+from omnigraph.pipeline.pipeline import Pipeline
+from omnigraph.pipeline.sources import refusal
 from spark.loading import rows_of
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from omnigraph.spark.progress import Progress, progress_bar, watch
+from omnigraph.spark.runtime.progress import Progress, progress_bar, watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

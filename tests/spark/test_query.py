@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import omnigraph as og
-from omnigraph.language.query import bind_params
-from omnigraph.read.query import PreparedQuery
+from omnigraph.language.ir.params import bind_params
+from omnigraph.query.run import PreparedQuery
 from omnigraph.spark.query.run import run_on_spark
 from read.generated import SCHEMA, graph
 from read.graphs import NOW, make_graph

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from omnigraph.errors import InvalidInput
-from omnigraph.spark.session import spark_session
+from omnigraph.spark.runtime.session import spark_session
 from omnigraph.world import REAL
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ import sys, warnings
 import lance, pyarrow as pa
 from pyspark.errors import AnalysisException
 lance.write_dataset(pa.table({"a": [1, 2]}), sys.argv[1] + "/table").count_rows()
-from omnigraph.spark import session as sessions
+from omnigraph.spark.runtime import session as sessions
 spark = sessions.spark_session(master="local[2,4]", memory="1g", tmp_dir=sys.argv[1])
 frame = spark.range(10).mapInArrow(lambda batches: batches, "id long")
 assert frame.count() == 10
@@ -88,7 +88,7 @@ def test_a_session_that_cannot_start_says_why_and_leaves_no_process(tmp_path: Pa
     program = """
 import sys
 from omnigraph.errors import SparkUnavailable
-from omnigraph.spark import session as sessions
+from omnigraph.spark.runtime import session as sessions
 for settings in ({"master": "nonsense"}, {"java_options": ["-XX:NoSuchOption"], "memory": "1x"}):
     try:
         sessions.spark_session(**settings)

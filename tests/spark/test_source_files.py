@@ -6,9 +6,9 @@ import obstore
 import pytest
 
 from omnigraph.errors import InvalidInput, ObjectNotFound, StoreError
-from omnigraph.spark.source_files import SourceFile, find_files, read_range, resolved_options
-from omnigraph.store.location import parse_location
-from omnigraph.store.remote_objects import open_remote_objects
+from omnigraph.load.bulk.splits import SourceFile, find_files, read_range, resolved_options
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.objects.remote import open_remote_objects
 from omnigraph.world import REAL
 
 if TYPE_CHECKING:

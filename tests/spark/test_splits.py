@@ -10,9 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.errors import InvalidInput
-from omnigraph.spark import splits
-from omnigraph.spark.source_files import SourceFile, find_files
-from omnigraph.spark.splits import count_lines, number_lines, number_splits, plan_splits, read_blocks
+from omnigraph.load.bulk import splits
+from omnigraph.load.bulk.splits import (
+    SourceFile,
+    count_lines,
+    find_files,
+    number_lines,
+    number_splits,
+    plan_splits,
+    read_blocks,
+)
+from omnigraph.spark.runner import SparkRunner
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from omnigraph.spark.splits import Split
+    from omnigraph.load.bulk.splits import Split
 
 
 @settings(max_examples=300, deadline=None)
@@ -112,7 +120,7 @@ def test_lines_are_counted_on_the_executors(spark: SparkSession, tmp_path: Path)
     text = b"".join(b'{"n": %d}\n' % number for number in range(20_000))
     (tmp_path / "a.jsonl").write_bytes(text)
     (tmp_path / "b.jsonl").write_bytes(b"one\ntwo\n")
-    numbered = number_lines(spark, plan_splits(find_files(tmp_path), split_bytes=50_000))
+    numbered = number_lines(SparkRunner(spark), plan_splits(find_files(tmp_path), split_bytes=50_000))
     assert len(numbered) > 4
     found = [(number, line) for split in numbered for number, line in lines_of(split) if b"12345" in line]
     assert found == [(12_346, b'{"n": 12345}')]

@@ -25,7 +25,7 @@ BEGIN = """
 import sys, time
 from pathlib import Path
 import omnigraph as og
-from omnigraph.spark.session import spark_session, stop_session
+from omnigraph.spark.runtime.session import spark_session, stop_session
 
 place, master = Path(sys.argv[1]), sys.argv[2]
 wanted = {"spark.sql.shuffle.partitions": "2", "spark.executor.cores": "1", "spark.executor.memory": "512m"}

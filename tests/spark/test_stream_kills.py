@@ -24,7 +24,7 @@ BEGIN = """
 import json, os, signal, sys
 from pathlib import Path
 import omnigraph as og
-from omnigraph.spark.session import spark_session, stop_session
+from omnigraph.spark.runtime.session import spark_session, stop_session
 
 place, kill_at, driver = Path(sys.argv[1]), int(sys.argv[2]), os.getpid()
 spark = spark_session(master="local[2,4]", memory="512m", options={"spark.sql.shuffle.partitions": "2"},
@@ -49,8 +49,8 @@ run(rows.writeStream.foreachBatch(each))
 """
 # The end of a batch runs in a process of its own: killing the driver there is killing it before the checkpoint.
 DATA_SOURCE = """
-from omnigraph.spark.datasource import OmniGraphSource
-from omnigraph.spark.writer import TypeStreamWriter
+from omnigraph.pipeline.datasource.source import OmniGraphSource
+from omnigraph.pipeline.datasource.writer import TypeStreamWriter
 
 class Deadly(TypeStreamWriter):
     def commit(self, messages, batchId):

@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from omnigraph.errors import InvalidInput, ObjectNotFound, OmniGraphError, SchemaChanged
-from omnigraph.spark.tasks import errors_of_tasks
+from omnigraph.spark.runner import errors_of_tasks
 
 
 @pytest.mark.parametrize(

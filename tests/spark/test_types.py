@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from omnigraph.catalog.arrow import is_blob, stored_schema
 from omnigraph.errors import InvalidInput
-from omnigraph.spark.table_scan import TableScan, read_scan
-from omnigraph.spark.tasks import one_task_each
-from omnigraph.spark.types import carried, from_spark, is_blob, spark_schema, stored_schema, to_spark
-from omnigraph.store.location import parse_location
+from omnigraph.spark.runner import one_task_each
+from omnigraph.spark.types import carried, from_spark, spark_schema, to_spark
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.tasks.table_scan import TableScan, read_scan
 from spark.tables import EVERY_TYPE, every_type, landed, new_table
 from spark.written_frames import write_fragments_distributed
 

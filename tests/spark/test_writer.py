@@ -12,9 +12,9 @@ from pyspark.errors import PySparkException
 
 import omnigraph as og
 from omnigraph.errors import SchemaChanged
-from omnigraph.spark.graph_door import GraphDoor
-from omnigraph.spark.streaming.sink import stream_into
-from omnigraph.spark.writer import Target
+from omnigraph.pipeline.datasource.graph_reference import GraphReference
+from omnigraph.pipeline.datasource.sink import stream_into
+from omnigraph.pipeline.datasource.writer import WriteTarget
 from omnigraph.world import REAL
 from spark.loading import row_ids
 
@@ -90,7 +90,7 @@ def test_many_rows_are_merged_by_the_process_that_commits(graph: og.Graph, spark
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_type_that_changed_since_the_write_was_planned_is_refused(graph: og.Graph, tmp_path: Path) -> None:
-    target = Target(GraphDoor(graph.uri), "Person", "append", "main", None, "k")
+    target = WriteTarget(GraphReference(graph.uri), "Person", "append", "main", None, "k")
     prepared = [target.prepared(["name", "age"]) for _ in range(2)]
     told = [
         each.write(iter([pa.record_batch({"name": [name], "age": [1]})]))
@@ -108,7 +108,7 @@ def test_a_type_that_changed_since_the_write_was_planned_is_refused(graph: og.Gr
 @pytest.mark.spark
 @pytest.mark.slow
 def test_what_a_killed_writer_left_is_collected_when_it_is_old(graph: og.Graph) -> None:
-    prepared = Target(GraphDoor(graph.uri), "Person", "append", "main", None, "k").prepared(["name"])
+    prepared = WriteTarget(GraphReference(graph.uri), "Person", "append", "main", None, "k").prepared(["name"])
     before = files(graph)
     prepared.write(iter([pa.record_batch({"name": ["lost"]})]))
     (left,) = files(graph) - before

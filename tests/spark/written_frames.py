@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from lance import FragmentMetadata
 
-from omnigraph.spark.fragments import Mode, task_number, write_rows
-from omnigraph.spark.tasks import errors_of_tasks
-from omnigraph.spark.types import from_spark, spark_schema, stored_schema
-from omnigraph.store.tables import ROWS_PER_FILE
+from omnigraph.catalog.arrow import stored_schema
+from omnigraph.spark.runner import errors_of_tasks
+from omnigraph.spark.types import from_spark, spark_schema
+from omnigraph.storage.tables.table import ROWS_PER_FILE
+from omnigraph.tasks.fragments import Mode, task_number, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

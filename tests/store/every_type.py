@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import lance
 import pyarrow as pa
 
-from omnigraph.store.location import parse_location
-from omnigraph.store.staging import create_table
-from omnigraph.store.tables import Table, TableStore
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.tables.staging import create_table
+from omnigraph.storage.tables.table import Table, TableStore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

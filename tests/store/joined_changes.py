@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from omnigraph.store.filters import one_of, render
-from omnigraph.store.lance_errors import lance_errors
-from omnigraph.store.staging import Staged, refuse_removed_ids, refuse_repeated_ids
-from omnigraph.store.tables import ID
+from omnigraph.kernels.arrays import ID
+from omnigraph.storage.filters.model import one_of, render
+from omnigraph.storage.lance.errors import lance_errors
+from omnigraph.storage.tables.staging import Staged, refuse_removed_ids, refuse_repeated_ids
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import lance
 
-    from omnigraph.store.staging import Change
-    from omnigraph.store.tables import Table
+    from omnigraph.storage.tables.staging import Change
+    from omnigraph.storage.tables.table import Table
 
 
 def stage_upsert(table: Table, rows: pa.Table) -> Staged:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from omnigraph.errors import OmniGraphError
-from omnigraph.store.lease import Lease, try_acquire
-from omnigraph.store.location import parse_location
-from omnigraph.store.objects import open_control_store
-from omnigraph.store.staging import create_table
+from omnigraph.storage.objects.lease import Lease, try_acquire
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.objects.store import open_control_store
+from omnigraph.storage.tables.staging import create_table
 from omnigraph.world import REAL
 from store.every_type import SMALL, open_store, options, small
 

@@ -10,7 +10,7 @@ import math
 import struct
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.store.filters import All, AnyOf, Compare, Filter, HasItem, IsNull, Not, OneOf, Text
+from omnigraph.storage.filters.model import And, Compare, Filter, HasItem, IsNull, Not, OneOf, Or, TextPredicate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,16 +30,16 @@ def holds(row: Row, row_filter: Filter, kinds: Kinds) -> bool | None:
             return any_of(compare(row[column], "=", each, kinds[column]) for each in values)
         case IsNull(column):
             return row[column] is None
-        case Text(column, how, needle):
+        case TextPredicate(column, how, needle):
             return _text(row[column], how, needle)
         case HasItem(column, value):
             return _has_item(row[column], value, kinds[column])
         case Not(operand):
             inner = holds(row, operand, kinds)
             return None if inner is None else not inner
-        case All(operands):
+        case And(operands):
             return all_of(holds(row, each, kinds) for each in operands)
-        case AnyOf(operands):
+        case Or(operands):
             return any_of(holds(row, each, kinds) for each in operands)
 
 

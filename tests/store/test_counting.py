@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from omnigraph.counters import Counts, count, counting
 from omnigraph.errors import NotFound
-from omnigraph.store.counting import Counts, count, counting
-from omnigraph.store.filters import equal
-from omnigraph.store.location import parse_location
-from omnigraph.store.objects import open_control_store
-from omnigraph.store.residual import create_branch, delete_branch, set_config
-from omnigraph.store.staging import commit_staged, find_transaction, stage_append, stage_delete
-from omnigraph.store.tables import Pin
+from omnigraph.storage.filters.model import equal
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.objects.store import open_control_store
+from omnigraph.storage.tables.immediate import create_branch, delete_branch, set_config
+from omnigraph.storage.tables.staging import commit_staged, find_transaction, stage_append, stage_delete
+from omnigraph.storage.tables.table import Pin
 from store.every_type import PATH, made, open_store, small
 from store.joined_changes import stage_upsert
 

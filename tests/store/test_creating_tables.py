@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from omnigraph.errors import ObjectExists
-from omnigraph.store.staging import commit_staged, create_table, stage_append
+from omnigraph.storage.tables.staging import commit_staged, create_table, stage_append
 from store.every_type import PATH, SCHEMA, SMALL, contents, fresh, ids, made, open_store, options, rows, small, told
 from store.racers import RACERS, create
 
@@ -33,11 +33,11 @@ def test_a_new_table_is_what_the_format_says(graph_uri: str, content: pa.Table |
     assert len(table.fragment_ids()) == (0 if content is None else 1)
 
 
-def test_each_of_several_tables_becomes_a_piece_of_its_own(tmp_path: Path) -> None:
+def test_each_of_several_tables_becomes_a_fragment_of_its_own(tmp_path: Path) -> None:
     store = open_store(str(tmp_path))
     create_table(store.uri(PATH), SMALL, [small("a", "b"), small("c")], None)
-    pieces = store.open_newest(PATH).dataset.get_fragments()
-    assert [each.to_table(["id"]).column("id").to_pylist() for each in pieces] == [["a", "b"], ["c"]]
+    fragments = store.open_newest(PATH).dataset.get_fragments()
+    assert [each.to_table(["id"]).column("id").to_pylist() for each in fragments] == [["a", "b"], ["c"]]
 
 
 def test_a_table_that_is_there_is_not_created_again(graph_uri: str) -> None:

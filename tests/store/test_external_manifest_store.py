@@ -12,10 +12,10 @@ import lance
 import pyarrow as pa
 import pytest
 
-from omnigraph.store.lance_errors import Trouble, classify
-from omnigraph.store.location import Location, parse_location
-from omnigraph.store.objects import open_control_store
-from omnigraph.store.probe import probe_store, require_safe
+from omnigraph.storage.lance.errors import Trouble, classify
+from omnigraph.storage.objects.location import Location, parse_location
+from omnigraph.storage.objects.store import open_control_store
+from omnigraph.storage.tables.probe import probe_store, require_safe
 from servers.moto_aws import MotoAws
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ ROWS = pa.table({"id": ["a"]})
 
 APPEND = """
 import sys, lance, pyarrow as pa
-from omnigraph.store.lance_errors import Trouble, classify
-from omnigraph.store.location import parse_location
+from omnigraph.storage.lance.errors import Trouble, classify
+from omnigraph.storage.objects.location import parse_location
 location = parse_location(sys.argv[1])
 for number in range(int(sys.argv[2])):
     lance.write_dataset(

@@ -14,23 +14,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from omnigraph.errors import InvalidInput
-from omnigraph.store.filters import (
+from omnigraph.storage.filters.model import (
     DEEPEST,
-    All,
-    AnyOf,
+    And,
     Compare,
     Filter,
     HasItem,
     IsNull,
     Not,
     OneOf,
-    Text,
+    Or,
+    TextPredicate,
     equal,
     one_of,
     render,
 )
-from omnigraph.store.indexes import IndexSpec, stage_indexes
-from omnigraph.store.staging import commit_staged, stage_delete
+from omnigraph.storage.tables.indexes import IndexSpec, stage_indexes
+from omnigraph.storage.tables.staging import commit_staged, stage_delete
 from store.every_type import date64, made, open_store
 from store.row_logic import Kinds, Row, holds, in_width
 
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from omnigraph.store.literals import Operator
-    from omnigraph.store.tables import Table
+    from omnigraph.storage.filters.literals import Operator
+    from omnigraph.storage.tables.table import Table
 
 OPERATORS: tuple[Operator, ...] = ("=", "!=", "<", "<=", ">", ">=")
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -191,7 +191,7 @@ def test_items_of_lists_of_every_type(name: str, table: Table, rows: list[Row]) 
 
 def test_text_is_searched_literally(table: Table, indexed: Table, rows: list[Row]) -> None:
     for needle in [*HOSTILE, "a", "b", "\n"]:
-        for asked in (Text("text", "starts_with", needle), Text("text", "contains", needle)):
+        for asked in (TextPredicate("text", "starts_with", needle), TextPredicate("text", "contains", needle)):
             for each in (asked, Not(asked)):
                 assert found(table, each) == matching(rows, each), each
                 assert found(indexed, each) == matching(rows, each), each
@@ -207,7 +207,7 @@ def leaves() -> st.SearchStrategy[Filter]:
             st.builds(IsNull, st.sampled_from([name, f"{name}s"])),
         )
 
-    texts = st.builds(Text, st.just("text"), st.sampled_from(["starts_with", "contains"]), _anything("text"))
+    texts = st.builds(TextPredicate, st.just("text"), st.sampled_from(["starts_with", "contains"]), _anything("text"))
     return st.sampled_from(list(TYPES)).flatmap(of_column) | texts
 
 
@@ -227,8 +227,8 @@ def filters() -> st.SearchStrategy[Filter]:
         leaves(),
         lambda inner: st.one_of(
             st.builds(Not, inner),
-            st.builds(lambda each: All(tuple(each)), st.lists(inner, max_size=4)),
-            st.builds(lambda each: AnyOf(tuple(each)), st.lists(inner, max_size=4)),
+            st.builds(lambda each: And(tuple(each)), st.lists(inner, max_size=4)),
+            st.builds(lambda each: Or(tuple(each)), st.lists(inner, max_size=4)),
         ),
         max_leaves=12,
     )
@@ -275,7 +275,7 @@ def test_any_filter_over_any_rows_means_what_it_says(
 
 
 def test_a_filter_removes_the_rows_that_it_finds(rows: list[Row], tmp_path: Path) -> None:
-    asked = AnyOf(
+    asked = Or(
         (
             Compare("moment", "<", dt.datetime(1700, 1, 1, tzinfo=dt.UTC)),
             Compare("i64", "=", -(2**63)),
@@ -288,7 +288,7 @@ def test_a_filter_removes_the_rows_that_it_finds(rows: list[Row], tmp_path: Path
     assert staged is not None
     assert staged.deleted == len(matching(rows, asked)) > 3
     left = commit_staged(staged).table
-    assert found(left, All(())) == sorted({each["id"] for each in rows} - set(matching(rows, asked)))
+    assert found(left, And(())) == sorted({each["id"] for each in rows} - set(matching(rows, asked)))
 
 
 # -- hostile and wrong input -------------------------------------------------------------------------------------------
@@ -321,9 +321,9 @@ def test_a_value_of_another_type_is_refused_with_both_named(table: Table, column
         equal("nobody", 1),
         IsNull("nobody"),
         HasItem("text", "a"),
-        Text("i64", "contains", "1"),
+        TextPredicate("i64", "contains", "1"),
         equal("text", "lone \ud800"),
-        Text("text", "contains", "\udfff"),
+        TextPredicate("text", "contains", "\udfff"),
         Compare("text", "or 1=1 --", "x"),  # type: ignore[arg-type]
         equal("text` = 'x' or true --", "x"),
         equal("", "x"),
@@ -366,7 +366,7 @@ def test_hostile_column_names_are_only_names(tmp_path: Path) -> None:
     named = made(open_store(str(tmp_path)), content)
     for number, name in enumerate(NAMES, 1):
         assert found(named, equal(name, number)) == ["b"]
-        assert found(named, All((equal(name, 0), Not(IsNull(name))))) == ["a"]
+        assert found(named, And((equal(name, 0), Not(IsNull(name))))) == ["a"]
 
 
 def test_columns_that_every_table_has_can_be_asked_for(table: Table) -> None:
@@ -383,7 +383,7 @@ def test_very_long_lists_are_answered(table: Table) -> None:
 
 def nested(leaf: Filter, depth: int) -> Filter:
     for level in range(depth):
-        kind = All if level % 2 else AnyOf
+        kind = And if level % 2 else Or
         leaf = kind((leaf, equal("id", str(level))))
     return leaf
 
@@ -394,7 +394,7 @@ def test_deep_filters_are_answered_quickly_or_refused(table: Table) -> None:
         many = Not(many)
     assert found(table, many) == ["000"]
     for _ in range(100):
-        many = All((many, All((equal("id", "000"),))))
+        many = And((many, And((equal("id", "000"),))))
     assert found(table, many) == ["000"]
     assert table.count_rows(nested(equal("id", "000"), DEEPEST)) >= 0
     for depth in (DEEPEST + 1, 5_000):
@@ -403,7 +403,7 @@ def test_deep_filters_are_answered_quickly_or_refused(table: Table) -> None:
 
 
 def test_wide_filters_are_answered(table: Table) -> None:
-    wide = AnyOf(tuple(equal("id", f"{number:03}") for number in range(2_000)))
+    wide = Or(tuple(equal("id", f"{number:03}") for number in range(2_000)))
     assert table.count_rows(wide) == table.count_rows()
 
 
@@ -412,7 +412,7 @@ def ids_of(rows: Iterable[Row]) -> list[str]:
 
 
 def test_no_condition_is_true_and_no_alternative_is_false(table: Table, rows: list[Row]) -> None:
-    assert found(table, All(())) == ids_of(rows)
-    assert found(table, AnyOf(())) == []
-    assert found(table, Not(AnyOf(()))) == ids_of(rows)
+    assert found(table, And(())) == ids_of(rows)
+    assert found(table, Or(())) == []
+    assert found(table, Not(Or(()))) == ids_of(rows)
     assert found(table, OneOf("i32", ())) == []

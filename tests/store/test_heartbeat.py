@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import threading
 
-from omnigraph.store.heartbeat import HEARTBEAT, Heartbeat
+from omnigraph.storage.objects.heartbeat import HEARTBEAT, Heartbeat
 from omnigraph.world import REAL
 
 SECONDS = 0.4

@@ -1,28 +1,31 @@
-"""Indexes and compaction, staged: the same rows, found the same way, quicker or in fewer pieces."""
+"""Indexes and compaction, staged: the same rows, found the same way, quicker or in fewer fragments."""
 
 from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from lance import LanceOperation, Transaction
 
 from omnigraph.errors import InvalidInput, ObjectExists
-from omnigraph.store.compaction import stage_compaction
-from omnigraph.store.filters import equal
-from omnigraph.store.indexes import IndexSpec, index_names, stage_indexes, vector_partitions
-from omnigraph.store.residual import create_branch
-from omnigraph.store.staging import commit_staged, stage_append, stage_overwrite
+from omnigraph.storage.filters.model import equal
+from omnigraph.storage.tables.compaction import stage_compaction
+from omnigraph.storage.tables.immediate import create_branch
+from omnigraph.storage.tables.indexes import IndexSpec, index_names, stage_coverage, stage_indexes, vector_partitions
+from omnigraph.storage.tables.staging import commit_staged, stage_append, stage_overwrite
 from store.every_type import PATH, VECTOR, contents, fresh, made, open_store, raw, rows
 from store.joined_changes import stage_delete_ids, stage_upsert
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from omnigraph.store.tables import Table, TableStore
+    from omnigraph.storage.tables.staging import Staged
+    from omnigraph.storage.tables.table import Table, TableStore
 
 FIELDS: list[pa.Field[Any]] = [
     pa.field("id", pa.utf8(), nullable=False),
@@ -50,6 +53,27 @@ def documents(first: int, last: int) -> pa.Table:
         },
         schema=SCHEMA,
     )
+
+
+def of_another_release(staged: Staged) -> Staged:
+    """The same index as a release of Lance describes it that knew rows by their ids."""
+    older = [replace(each, index_version=0) for each in staged.transaction.operation.new_indices]
+    return replace(staged, transaction=Transaction(staged.read_version, LanceOperation.CreateIndex(older, [])))
+
+
+def test_an_index_of_another_release_is_built_anew_where_it_cannot_be_extended(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    table = made(store, documents(0, 10))
+    spec = IndexSpec("id", "btree", "id_idx")
+    table = commit_staged(of_another_release(stage_indexes(table, [spec]))).table
+    table = commit_staged(stage_append(table, documents(10, 20))).table
+    staged, names = stage_coverage(table, [spec])
+    assert staged is not None
+    assert names == ("id_idx",)
+    table = commit_staged(staged).table
+    covered = [set(each.fragment_ids) for index in table.dataset.describe_indices() for each in index.segments]
+    assert covered == [set(table.fragment_ids())]
+    assert table.read(["id"], equal("id", "doc15")).num_rows == 1
 
 
 def found_by_text(table: Table, words: str) -> list[str]:
@@ -156,7 +180,7 @@ def test_every_type_survives_a_compaction(graph_uri: str) -> None:
     assert contents(commit_staged(staged).table) == contents(table)
 
 
-def test_a_compaction_can_be_limited_to_some_pieces(tmp_path: Path) -> None:
+def test_a_compaction_can_be_limited_to_some_fragments(tmp_path: Path) -> None:
     table = made(open_store(str(tmp_path)), documents(0, 5))
     for first in (5, 10, 15, 20):
         table = commit_staged(stage_append(table, documents(first, first + 5))).table
@@ -171,7 +195,7 @@ def contents_of_ids(table: Table) -> list[str]:
     return sorted(map(str, table.read(["id"]).column("id").to_pylist()))
 
 
-def test_one_piece_gains_nothing_from_compaction(tmp_path: Path) -> None:
+def test_one_fragment_gains_nothing_from_compaction(tmp_path: Path) -> None:
     store = open_store(str(tmp_path))
     table = made(store, documents(0, 5))
     assert stage_compaction(table, rows_per_file=1_000) is None

@@ -21,7 +21,7 @@ from omnigraph.errors import (
     StorePermissionDenied,
     StoreUnavailable,
 )
-from omnigraph.store.lance_errors import Trouble, classify, lance_errors, translate
+from omnigraph.storage.lance.errors import Trouble, classify, lance_errors, translate
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from omnigraph.errors import Contention, LeaseLost
-from omnigraph.store.lease import Claim, Lease, Owner, acquire, patience, read_claim, try_acquire
-from omnigraph.store.location import parse_location
-from omnigraph.store.objects import ControlStore, open_control_store
+from omnigraph.storage.objects.lease import Lease, LeaseRecord, Owner, acquire, patience, read_claim, try_acquire
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.objects.store import ObjectStore, open_control_store
 from omnigraph.world import REAL, World
 from store.racers import RACERS, spawn_python, take_lease
 
 if TYPE_CHECKING:
-    from omnigraph.store.object_tag import Tag
+    from omnigraph.storage.objects.model import ObjectVersion
     from store.racers import Racers
 
 PATH = "claim.json"
@@ -44,28 +44,28 @@ class Elsewhere(World):
 
 
 @pytest.fixture
-def objects(graph_uri: str) -> ControlStore:
+def objects(graph_uri: str) -> ObjectStore:
     return open_control_store(parse_location(graph_uri))
 
 
-def outlast(objects: ControlStore) -> None:
+def outlast(objects: ObjectStore) -> None:
     """Wait until nobody waits for a lease of half a second any more; buckets stamp with whole seconds."""
     REAL.sleep(0.8 if objects.location.is_local else 2.8)
 
 
-def take(objects: ControlStore, world: World, seconds: float = 60) -> Lease:
+def take(objects: ObjectStore, world: World, seconds: float = 60) -> Lease:
     outcome = try_acquire(objects, PATH, purpose=f"work of {world.host()}", seconds=seconds, world=world)
     assert isinstance(outcome, Lease)
     return outcome
 
 
-def refused(objects: ControlStore, world: World) -> Claim:
+def refused(objects: ObjectStore, world: World) -> LeaseRecord:
     outcome = try_acquire(objects, PATH, purpose="mine", seconds=60, world=world)
-    assert isinstance(outcome, Claim)
+    assert isinstance(outcome, LeaseRecord)
     return outcome
 
 
-def test_a_lease_is_held_by_one_and_free_when_given_back(objects: ControlStore) -> None:
+def test_a_lease_is_held_by_one_and_free_when_given_back(objects: ObjectStore) -> None:
     with take(objects, REAL) as lease:
         assert lease.is_mine()
         assert lease.inherited is None
@@ -77,7 +77,7 @@ def test_a_lease_is_held_by_one_and_free_when_given_back(objects: ControlStore) 
     take(objects, Elsewhere()).release()
 
 
-def test_waiting_for_a_lease_ends_in_contention_that_names_the_holder(objects: ControlStore) -> None:
+def test_waiting_for_a_lease_ends_in_contention_that_names_the_holder(objects: ObjectStore) -> None:
     here = Elsewhere(name="here")
     take(objects, Elsewhere(name="there"))
     with pytest.raises(Contention, match="there") as caught:
@@ -86,7 +86,7 @@ def test_waiting_for_a_lease_ends_in_contention_that_names_the_holder(objects: C
     assert caught.value.attempts > 1
 
 
-def test_waiting_for_a_lease_ends_when_it_is_given_back(objects: ControlStore) -> None:
+def test_waiting_for_a_lease_ends_when_it_is_given_back(objects: ObjectStore) -> None:
     first = take(objects, Elsewhere(name="there"))
 
     class GivesBack(Elsewhere):
@@ -98,7 +98,7 @@ def test_waiting_for_a_lease_ends_when_it_is_given_back(objects: ControlStore) -
     assert lease.is_mine()
 
 
-def test_a_lease_of_another_machine_is_respected_until_it_has_surely_run_out(objects: ControlStore) -> None:
+def test_a_lease_of_another_machine_is_respected_until_it_has_surely_run_out(objects: ObjectStore) -> None:
     held = take(objects, Elsewhere(name="there"), seconds=0.5)
     assert refused(objects, Elsewhere(name="here")).owner == held.claim.owner
     outlast(objects)
@@ -108,7 +108,7 @@ def test_a_lease_of_another_machine_is_respected_until_it_has_surely_run_out(obj
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
-def test_clocks_that_differ_by_an_hour_cost_nobody_a_lease(objects: ControlStore, hours: int) -> None:
+def test_clocks_that_differ_by_an_hour_cost_nobody_a_lease(objects: ObjectStore, hours: int) -> None:
     held = take(objects, Elsewhere(name="there", clock=[REAL.now_us() + hours * 3_600 * SECOND]))
     assert refused(objects, Elsewhere(name="here")).owner == held.claim.owner
     assert (
@@ -116,7 +116,7 @@ def test_clocks_that_differ_by_an_hour_cost_nobody_a_lease(objects: ControlStore
     )
 
 
-def test_renewing_a_lease_makes_it_young_again(objects: ControlStore) -> None:
+def test_renewing_a_lease_makes_it_young_again(objects: ObjectStore) -> None:
     held = take(objects, Elsewhere(name="there"), seconds=0.5)
     for _ in range(3):
         REAL.sleep(0.3)
@@ -124,7 +124,7 @@ def test_renewing_a_lease_makes_it_young_again(objects: ControlStore) -> None:
         assert refused(objects, Elsewhere(name="here")).owner == held.claim.owner
 
 
-def test_an_owner_knows_that_its_lease_may_be_over_before_others_take_it(objects: ControlStore) -> None:
+def test_an_owner_knows_that_its_lease_may_be_over_before_others_take_it(objects: ObjectStore) -> None:
     there = Elsewhere(name="there")
     held = take(objects, there, seconds=8)
     there.clock[0] += 7 * SECOND
@@ -138,7 +138,7 @@ def test_an_owner_knows_that_its_lease_may_be_over_before_others_take_it(objects
     assert patience(8) > 8
 
 
-def test_no_durable_step_is_taken_under_a_lease_that_is_lost(objects: ControlStore) -> None:
+def test_no_durable_step_is_taken_under_a_lease_that_is_lost(objects: ObjectStore) -> None:
     there = Elsewhere(name="there")
 
     def sleep_and_go_on() -> None:
@@ -153,37 +153,37 @@ def test_no_durable_step_is_taken_under_a_lease_that_is_lost(objects: ControlSto
     assert not objects.exists("late")
 
 
-def test_a_dead_owner_on_this_machine_is_noticed_at_once(objects: ControlStore) -> None:
-    dead = Claim(Owner("dead", REAL.host(), "999999999:1"), REAL.now_us() + 3600 * SECOND, "work")
+def test_a_dead_owner_on_this_machine_is_noticed_at_once(objects: ObjectStore) -> None:
+    dead = LeaseRecord(Owner("dead", REAL.host(), "999999999:1"), REAL.now_us() + 3600 * SECOND, "work")
     objects.create(PATH, dead.encode())
     assert take(objects, REAL).inherited == dead
 
 
-def test_the_same_process_number_elsewhere_or_later_is_another_process(objects: ControlStore) -> None:
+def test_the_same_process_number_elsewhere_or_later_is_another_process(objects: ObjectStore) -> None:
     now = REAL.now_us()
     later = Owner("x", REAL.host(), f"{REAL.process().partition(':')[0]}:1")
-    assert Claim(later, now + 60 * SECOND, "work").is_free(REAL)
+    assert LeaseRecord(later, now + 60 * SECOND, "work").is_free(REAL)
     foreign = Owner("x", "another machine", later.process)
-    assert not Claim(foreign, now + 60 * SECOND, "work").is_free(REAL)
-    assert not Claim(Owner.of(REAL), now + 60 * SECOND, "work").is_free(REAL)
+    assert not LeaseRecord(foreign, now + 60 * SECOND, "work").is_free(REAL)
+    assert not LeaseRecord(Owner.of(REAL), now + 60 * SECOND, "work").is_free(REAL)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"owner": 3}', b'{"owner": {"id": "x"}}', b"\xff"])
-def test_a_claim_that_nobody_can_read_can_be_taken_over(objects: ControlStore, content: bytes) -> None:
+def test_a_claim_that_nobody_can_read_can_be_taken_over(objects: ObjectStore, content: bytes) -> None:
     objects.create(PATH, content)
     assert take(objects, REAL).is_mine()
 
 
-def test_a_claim_says_everything_in_plain_json(objects: ControlStore) -> None:
+def test_a_claim_says_everything_in_plain_json(objects: ObjectStore) -> None:
     lease = take(objects, REAL)
     lease.mark_unfinished("branch x")
     told = json.loads(objects.read(PATH))
     assert told["owner"] == {"id": lease.claim.owner.id, "host": REAL.host(), "process": REAL.process()}
     assert (told["attempt_id"], told["unfinished"], told["version"]) == (lease.claim.owner.id, "branch x", 1)
-    assert Claim.decode(objects.read(PATH)) == lease.claim
+    assert LeaseRecord.decode(objects.read(PATH)) == lease.claim
 
 
-def test_work_that_fails_half_way_hands_on_what_is_unfinished(objects: ControlStore) -> None:
+def test_work_that_fails_half_way_hands_on_what_is_unfinished(objects: ObjectStore) -> None:
     def fail_half_way() -> None:
         with take(objects, REAL) as lease:
             lease.mark_unfinished("branch x")
@@ -200,13 +200,13 @@ def test_work_that_fails_half_way_hands_on_what_is_unfinished(objects: ControlSt
     assert read_claim(objects, PATH) is None
 
 
-def test_work_that_fails_before_it_began_leaves_nothing(objects: ControlStore) -> None:
+def test_work_that_fails_before_it_began_leaves_nothing(objects: ObjectStore) -> None:
     with pytest.raises(ZeroDivisionError), take(objects, REAL):
         _ = 1 / 0
     assert read_claim(objects, PATH) is None
 
 
-def overtaken(objects: ControlStore) -> tuple[Lease, Lease]:
+def overtaken(objects: ObjectStore) -> tuple[Lease, Lease]:
     """A lease that ran out, and the one that took it over."""
     there = Elsewhere(name="there")
     slow = take(objects, there, seconds=0.4)
@@ -215,7 +215,7 @@ def overtaken(objects: ControlStore) -> tuple[Lease, Lease]:
     return slow, take(objects, Elsewhere(name="here"))
 
 
-def test_an_owner_that_was_overtaken_cannot_mark_give_back_or_let_go(objects: ControlStore) -> None:
+def test_an_owner_that_was_overtaken_cannot_mark_give_back_or_let_go(objects: ObjectStore) -> None:
     slow, successor = overtaken(objects)
     before = objects.read(PATH)
     with pytest.raises(LeaseLost):
@@ -230,7 +230,7 @@ def test_an_owner_that_was_overtaken_cannot_mark_give_back_or_let_go(objects: Co
 class TakesOverMeanwhile:
     """A store on which another owner takes the claim over right before it is given back."""
 
-    def __init__(self, objects: ControlStore, successor: World) -> None:
+    def __init__(self, objects: ObjectStore, successor: World) -> None:
         self._objects = objects
         self._successor = successor
         self.taken: Lease | None = None
@@ -238,12 +238,12 @@ class TakesOverMeanwhile:
     def __getattr__(self, name: str) -> object:
         return getattr(self._objects, name)
 
-    def replace(self, path: str, data: bytes, unchanged: Tag) -> Tag:
+    def replace(self, path: str, data: bytes, unchanged: ObjectVersion) -> ObjectVersion:
         self.taken = self.taken or take(self._objects, self._successor)
         return self._objects.replace(path, data, unchanged)
 
 
-def test_giving_back_a_lease_that_has_run_out_never_deletes_its_successor(objects: ControlStore) -> None:
+def test_giving_back_a_lease_that_has_run_out_never_deletes_its_successor(objects: ObjectStore) -> None:
     there = Elsewhere(name="there")
     slow = take(objects, there, seconds=0.4)
     begun = there.monotonic()
@@ -256,7 +256,7 @@ def test_giving_back_a_lease_that_has_run_out_never_deletes_its_successor(object
     assert racing.taken.is_mine()
 
 
-def test_a_lease_that_ran_out_unnoticed_is_free_for_all_after_it_is_given_back(objects: ControlStore) -> None:
+def test_a_lease_that_ran_out_unnoticed_is_free_for_all_after_it_is_given_back(objects: ObjectStore) -> None:
     there = Elsewhere(name="there")
     with take(objects, there, seconds=1):
         there.clock[0] += 2 * SECOND
@@ -272,9 +272,9 @@ def test_of_six_processes_one_gets_a_free_lease(graph_uri: str, racers: Racers, 
 
 @pytest.mark.parametrize("turn", range(2))
 def test_of_six_processes_one_takes_over_from_a_dead_one(
-    graph_uri: str, objects: ControlStore, racers: Racers, turn: int
+    graph_uri: str, objects: ObjectStore, racers: Racers, turn: int
 ) -> None:
-    dead = Claim(Owner("dead", "a machine that is gone", "1:1"), 0, "work", unfinished="branch x")
+    dead = LeaseRecord(Owner("dead", "a machine that is gone", "1:1"), 0, "work", unfinished="branch x")
     objects.create(PATH, dead.encode())
     outcomes = racers.all(take_lease, graph_uri)
     assert outcomes.count("won") == 1
@@ -284,9 +284,9 @@ def test_of_six_processes_one_takes_over_from_a_dead_one(
 
 
 HOLD = """
-from omnigraph.store.lease import try_acquire
-from omnigraph.store.location import parse_location
-from omnigraph.store.objects import open_control_store
+from omnigraph.storage.objects.lease import try_acquire
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.objects.store import open_control_store
 from omnigraph.world import REAL
 objects = open_control_store(parse_location({uri!r}))
 lease = try_acquire(objects, "claim.json", purpose="the child's work", seconds=3600, world=REAL)
@@ -296,7 +296,7 @@ sys.stdin.read()
 """
 
 
-def test_a_killed_holder_on_this_machine_is_replaced_at_once(graph_uri: str, objects: ControlStore) -> None:
+def test_a_killed_holder_on_this_machine_is_replaced_at_once(graph_uri: str, objects: ObjectStore) -> None:
     with spawn_python(HOLD.format(uri=graph_uri)) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "held\n"

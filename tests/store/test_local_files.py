@@ -23,9 +23,9 @@ from omnigraph.errors import (
     StoreUnavailable,
     StoreUnsafe,
 )
-from omnigraph.store import local_files
-from omnigraph.store.location import parse_location
-from omnigraph.store.objects import ControlStore, open_control_store
+from omnigraph.storage.objects import local
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.objects.store import ObjectStore, open_control_store
 from omnigraph.world import World
 
 if TYPE_CHECKING:
@@ -48,11 +48,11 @@ class StoppedClock(World):
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> ControlStore:
+def disk(tmp_path: Path) -> ObjectStore:
     return open_control_store(parse_location(tmp_path / "graph.omni"))
 
 
-def test_the_same_bytes_written_again_are_another_state(disk: ControlStore) -> None:
+def test_the_same_bytes_written_again_are_another_state(disk: ObjectStore) -> None:
     tag = disk.write("lease", b"mine")
     for _ in range(50):
         disk.write("lease", b"his")
@@ -67,14 +67,14 @@ def test_the_same_bytes_are_another_state_even_while_the_clock_stands_still(tmp_
     assert len(set(seen)) == len(seen)
 
 
-def test_an_object_deleted_and_created_again_with_the_same_bytes_is_another_state(disk: ControlStore) -> None:
+def test_an_object_deleted_and_created_again_with_the_same_bytes_is_another_state(disk: ObjectStore) -> None:
     tag = disk.create("lease", b"mine")
     for _ in range(50):
         disk.delete("lease")
         assert disk.create("lease", b"mine") != tag
 
 
-def test_a_lock_held_by_a_killed_process_is_free(disk: ControlStore) -> None:
+def test_a_lock_held_by_a_killed_process_is_free(disk: ObjectStore) -> None:
     disk.write("a", b"")
     holder = subprocess.Popen([sys.executable, "-c", HOLD, disk.location.uri], stdout=subprocess.PIPE)
     assert holder.stdout is not None
@@ -90,9 +90,9 @@ def test_a_lock_held_by_a_killed_process_is_free(disk: ControlStore) -> None:
 
 
 def test_a_lock_that_is_never_released_is_an_error_that_names_it(
-    disk: ControlStore, monkeypatch: pytest.MonkeyPatch
+    disk: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_files, "LOCK_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(local, "LOCK_PATIENCE_SECONDS", 0.1)
     disk.write("a", b"before")
     lock = os.open(disk.location.uri, os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_EX)
@@ -103,7 +103,7 @@ def test_a_lock_that_is_never_released_is_an_error_that_names_it(
     disk.write("a", b"after")
 
 
-def test_where_directories_cannot_be_locked_a_file_is(disk: ControlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_directories_cannot_be_locked_a_file_is(disk: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on network file systems, where a lock needs a descriptor that can write."""
     flock = fcntl.flock
 
@@ -115,11 +115,11 @@ def test_where_directories_cannot_be_locked_a_file_is(disk: ControlStore, monkey
     monkeypatch.setattr(fcntl, "flock", only_files)
     tag = disk.create("a", b"1")
     disk.replace("a", b"2", tag)
-    assert Path(disk.location.uri, local_files.LOCK_NAME).exists()
+    assert Path(disk.location.uri, local.LOCK_NAME).exists()
     assert disk.list_names() == ["a"]
 
 
-def test_what_a_killed_writer_left_is_removed_and_nothing_of_a_living_one(disk: ControlStore) -> None:
+def test_what_a_killed_writer_left_is_removed_and_nothing_of_a_living_one(disk: ObjectStore) -> None:
     disk.create("__recovery/a.json", b"1")
     here = disk._objects._host  # type: ignore[attr-defined]
     dead = subprocess.Popen([sys.executable, "-c", ""])
@@ -136,7 +136,7 @@ def test_what_a_killed_writer_left_is_removed_and_nothing_of_a_living_one(disk: 
     assert left == {"a.json", names["living"], names["elsewhere"]}
 
 
-def test_unfinished_writes_are_not_objects(disk: ControlStore) -> None:
+def test_unfinished_writes_are_not_objects(disk: ObjectStore) -> None:
     disk.write("a/b", b"")
     disk.delete("a/b")
     Path(disk.location.uri, "a", "b#123").write_bytes(b"half")
@@ -146,7 +146,7 @@ def test_unfinished_writes_are_not_objects(disk: ControlStore) -> None:
     assert not Path(disk.location.uri, "a").exists()
 
 
-def test_a_finished_write_leaves_no_temporary_file(disk: ControlStore) -> None:
+def test_a_finished_write_leaves_no_temporary_file(disk: ObjectStore) -> None:
     tag = disk.create("a", b"1")
     disk.replace("a", b"2", tag)
     with pytest.raises(ObjectExists):
@@ -156,7 +156,7 @@ def test_a_finished_write_leaves_no_temporary_file(disk: ControlStore) -> None:
     assert sorted(each.name for each in Path(disk.location.uri).iterdir()) == ["a"]
 
 
-def test_looking_at_an_absent_graph_makes_nothing(disk: ControlStore) -> None:
+def test_looking_at_an_absent_graph_makes_nothing(disk: ObjectStore) -> None:
     assert not disk.exists("a")
     assert disk.list() == []
     disk.delete("a")
@@ -189,7 +189,7 @@ def test_a_forbidden_directory_is_an_error_and_not_an_absence(tmp_path: Path) ->
     assert store.read("a/b") == b""
 
 
-def test_a_file_system_without_hard_links_is_unsafe(disk: ControlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_hard_links_is_unsafe(disk: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EPERM, "Operation not permitted")
 

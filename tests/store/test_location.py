@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.errors import InvalidUri
-from omnigraph.store.location import parse_location
-from omnigraph.store.objects import open_control_store
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.objects.store import open_control_store
 from omnigraph.world import World
 
 if TYPE_CHECKING:

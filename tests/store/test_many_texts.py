@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.store.many_texts import MANY, all_differ, are_among
-from omnigraph.write.same_value import is_among
+from omnigraph.kernels.equality import is_among
+from omnigraph.kernels.hashing import MANY, all_differ, are_among
 
 TEXTS = st.lists(st.text(max_size=3), max_size=40)
 

@@ -10,51 +10,51 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from omnigraph.counters import counting
 from omnigraph.errors import InvalidInput, ObjectChanged, ObjectExists, ObjectNotFound
-from omnigraph.store.counting import counting
-from omnigraph.store.location import parse_location
-from omnigraph.store.objects import ControlStore, open_control_store
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.objects.store import ObjectStore, open_control_store
 
 
 @pytest.fixture
-def store(graph_uri: str) -> ControlStore:
+def store(graph_uri: str) -> ObjectStore:
     return open_control_store(parse_location(graph_uri))
 
 
-def test_what_is_written_is_read_back(store: ControlStore) -> None:
+def test_what_is_written_is_read_back(store: ObjectStore) -> None:
     store.write("a/b.json", b"one")
     assert store.read("a/b.json") == b"one"
     store.write("a/b.json", b"two")
     assert store.read("a/b.json") == b"two"
 
 
-def test_empty_and_large_objects_are_objects(store: ControlStore) -> None:
+def test_empty_and_large_objects_are_objects(store: ObjectStore) -> None:
     store.write("empty", b"")
     store.create("large", b"x" * 6_000_000)
     assert store.read("empty") == b""
     assert len(store.read("large")) == 6_000_000
 
 
-def test_reading_what_is_not_there_names_it(store: ControlStore) -> None:
+def test_reading_what_is_not_there_names_it(store: ObjectStore) -> None:
     with pytest.raises(ObjectNotFound, match=r"graph\.omni/a/b"):
         store.read("a/b")
 
 
-def test_a_second_create_is_refused_and_changes_nothing(store: ControlStore) -> None:
+def test_a_second_create_is_refused_and_changes_nothing(store: ObjectStore) -> None:
     store.create("claim", b"first")
     with pytest.raises(ObjectExists, match="claim"):
         store.create("claim", b"second")
     assert store.read("claim") == b"first"
 
 
-def test_a_name_is_free_again_after_its_deletion(store: ControlStore) -> None:
+def test_a_name_is_free_again_after_its_deletion(store: ObjectStore) -> None:
     store.create("claim", b"first")
     store.delete("claim")
     store.create("claim", b"second")
     assert store.read("claim") == b"second"
 
 
-def test_a_replacement_needs_the_present_state(store: ControlStore) -> None:
+def test_a_replacement_needs_the_present_state(store: ObjectStore) -> None:
     written = store.write("lease", b"one")
     data, read = store.read_versioned("lease")
     assert (data, read) == (b"one", written)
@@ -65,7 +65,7 @@ def test_a_replacement_needs_the_present_state(store: ControlStore) -> None:
     assert store.read("lease") == b"four"
 
 
-def test_a_deleted_object_cannot_be_replaced(store: ControlStore) -> None:
+def test_a_deleted_object_cannot_be_replaced(store: ObjectStore) -> None:
     tag = store.create("lease", b"one")
     store.delete("lease")
     with pytest.raises(ObjectChanged):
@@ -73,12 +73,12 @@ def test_a_deleted_object_cannot_be_replaced(store: ControlStore) -> None:
     assert not store.exists("lease")
 
 
-def test_deleting_what_is_not_there_is_fine(store: ControlStore) -> None:
+def test_deleting_what_is_not_there_is_fine(store: ObjectStore) -> None:
     store.delete("a/b")
     store.delete_prefix("a")
 
 
-def test_a_listing_is_recursive_sorted_and_counts_whole_segments(store: ControlStore) -> None:
+def test_a_listing_is_recursive_sorted_and_counts_whole_segments(store: ObjectStore) -> None:
     for path in ("b", "a/z", "a/c/d", "ab/x"):
         store.write(path, b"1234")
     assert store.list_names() == ["a/c/d", "a/z", "ab/x", "b"]
@@ -88,7 +88,7 @@ def test_a_listing_is_recursive_sorted_and_counts_whole_segments(store: ControlS
     assert all(each.modified_us > 1_700_000_000_000_000 for each in store.list())
 
 
-def test_a_prefix_is_deleted_with_everything_below_it(store: ControlStore) -> None:
+def test_a_prefix_is_deleted_with_everything_below_it(store: ObjectStore) -> None:
     for path in ("a/z", "a/c/d", "ab/x"):
         store.write(path, b"")
     store.delete_prefix("a")
@@ -96,7 +96,7 @@ def test_a_prefix_is_deleted_with_everything_below_it(store: ControlStore) -> No
     assert not store.exists("a")
 
 
-def test_many_objects_are_deleted_at_once_and_those_that_are_not_there_are_fine(store: ControlStore) -> None:
+def test_many_objects_are_deleted_at_once_and_those_that_are_not_there_are_fine(store: ObjectStore) -> None:
     for path in ("a/z", "a/c%2Fd.json", "a/c/d", "ab/x"):
         store.write(path, b"")
     store.delete_all([])
@@ -106,12 +106,12 @@ def test_many_objects_are_deleted_at_once_and_those_that_are_not_there_are_fine(
     assert counts.object_deletes == 1
 
 
-def test_a_listing_tells_the_tag_of_each_object(store: ControlStore) -> None:
+def test_a_listing_tells_the_tag_of_each_object(store: ObjectStore) -> None:
     tags = {path: store.write(path, path.encode()) for path in ("a", "b")}
     assert {each.path: each.e_tag for each in store.list()} == {path: tag.e_tag for path, tag in tags.items()}
 
 
-def test_an_object_or_a_prefix_with_something_below_it_exists(store: ControlStore) -> None:
+def test_an_object_or_a_prefix_with_something_below_it_exists(store: ObjectStore) -> None:
     assert not store.exists("a")
     store.write("a/b/c", b"")
     assert [store.exists(path) for path in ("a", "a/b", "a/b/c", "a/b/c/d", "a/bb", "c")] == [
@@ -120,7 +120,7 @@ def test_an_object_or_a_prefix_with_something_below_it_exists(store: ControlStor
     ]
 
 
-def test_of_many_simultaneous_creators_one_wins(store: ControlStore) -> None:
+def test_of_many_simultaneous_creators_one_wins(store: ObjectStore) -> None:
     with ThreadPoolExecutor(4) as pool:
         won = list(pool.map(lambda writer: _succeeds(store, writer), range(4)))
     assert sorted(won) == [False, False, False, True]
@@ -128,12 +128,12 @@ def test_of_many_simultaneous_creators_one_wins(store: ControlStore) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "/a", "a/", "a//b", "../a", "a/./b", "name#12"])
-def test_a_name_that_would_mean_different_things_on_different_stores_is_refused(store: ControlStore, path: str) -> None:
+def test_a_name_that_would_mean_different_things_on_different_stores_is_refused(store: ObjectStore, path: str) -> None:
     with pytest.raises(InvalidInput):
         store.write(path, b"")
 
 
-def test_every_operation_is_counted(store: ControlStore) -> None:
+def test_every_operation_is_counted(store: ObjectStore) -> None:
     with counting() as counts:
         tag = store.create("a", b"")
         store.replace("a", b"x", tag)
@@ -144,7 +144,7 @@ def test_every_operation_is_counted(store: ControlStore) -> None:
     assert counts.requests[0] == "object_writes a"
 
 
-def _succeeds(store: ControlStore, writer: int) -> bool:
+def _succeeds(store: ObjectStore, writer: int) -> bool:
     try:
         store.create("claim", str(writer).encode())
     except ObjectExists:
@@ -157,8 +157,8 @@ def _succeeds(store: ControlStore, writer: int) -> bool:
 ADD_UP = """
 import sys
 from omnigraph.errors import ObjectChanged
-from omnigraph.store.location import parse_location
-from omnigraph.store.objects import open_control_store
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.objects.store import open_control_store
 store = open_control_store(parse_location(sys.argv[1]))
 print("ready", flush=True)
 sys.stdin.readline()
@@ -174,8 +174,8 @@ while done < int(sys.argv[2]):
 
 KEEP_WRITING = """
 import itertools, json, sys
-from omnigraph.store.location import parse_location
-from omnigraph.store.objects import open_control_store
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.objects.store import open_control_store
 store = open_control_store(parse_location(sys.argv[1]))
 print("ready", flush=True)
 for number in itertools.count():

@@ -10,18 +10,17 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.errors import InvalidInput
-from omnigraph.store.filters import equal, one_of
-from omnigraph.store.location import parse_location
-from omnigraph.store.placed_changes import FEW_ROWS, stage_placed
-from omnigraph.store.replaced_rows import KEPT_IDS_SPAN
-from omnigraph.store.staging import commit_staged
-from omnigraph.store.tables import TableStore
+from omnigraph.storage.filters.model import equal, one_of
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.tables.row_rewrite import FEW_ROWS, KEPT_IDS_SPAN, stage_placed
+from omnigraph.storage.tables.staging import commit_staged
+from omnigraph.storage.tables.table import TableStore
 from store.joined_changes import stage_change
 
 if TYPE_CHECKING:
-    from omnigraph.store.places import Places
-    from omnigraph.store.staging import Staged
-    from omnigraph.store.tables import Table
+    from omnigraph.storage.tables.row_rewrite import RowLocations
+    from omnigraph.storage.tables.staging import Staged
+    from omnigraph.storage.tables.table import Table
 
 ROW_FACTS = ["id", "v", "_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
 
@@ -30,14 +29,16 @@ def _rows(**values: int) -> pa.Table:
     return pa.table({"id": pa.array(values, pa.string()), "v": pa.array(values.values(), pa.int64())})
 
 
-def _stage_placed(table: Table, puts: pa.Table | None, deletes: list[str], places: Places | None = None) -> Staged:
+def _stage_placed(
+    table: Table, puts: pa.Table | None, deletes: list[str], places: RowLocations | None = None
+) -> Staged:
     tables = TableStore(parse_location(Path(table.dataset.uri).parent))
     return stage_placed(table, puts, deletes, tables=tables, places=places)
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    """Thirty rows in three pieces, with indexes."""
+    """Thirty rows in three changed_tables, with indexes."""
     made = lance.write_dataset(
         _rows(**{f"r{each:02d}": each for each in range(30)}), tmp_path / "t", enable_stable_row_ids=True,
         data_storage_version="2.2", max_rows_per_file=10,
@@ -84,7 +85,7 @@ def test_rows_that_lie_far_apart_get_new_ids_and_rows_close_together_keep_theirs
 
 
 def test_many_rows_are_replaced_added_and_removed_as_few_are(tmp_path: Path) -> None:
-    """Their places are found by reading all ids; whole pieces that go leave no list of removed rows."""
+    """Their places are found by reading all ids; whole changed_tables that go leave no list of removed rows."""
     rows, gone = FEW_ROWS * 2, [f"r{each:06d}" for each in range(0, 500, 2)]
     everybody = pa.table({"id": [f"r{each:06d}" for each in range(rows)], "v": pa.array([0] * rows, pa.int64())})
     lance.write_dataset(

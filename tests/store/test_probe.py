@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from omnigraph.errors import StorePermissionDenied, StoreUnavailable, StoreUnsafe
-from omnigraph.store.location import Location, parse_location
-from omnigraph.store.objects import open_control_store
-from omnigraph.store.probe import ensure_safe, probe_store, require_safe
+from omnigraph.storage.objects.location import Location, parse_location
+from omnigraph.storage.objects.store import open_control_store
+from omnigraph.storage.tables.probe import ensure_safe, probe_store, require_safe
 from omnigraph.world import World
 from servers.careless_s3 import CarelessS3, Fault
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from omnigraph.counters import counting
 from omnigraph.errors import InvalidUri, ObjectChanged, ObjectExists, StorePermissionDenied, StoreUnavailable
-from omnigraph.store.counting import counting
-from omnigraph.store.location import parse_location
-from omnigraph.store.objects import ControlStore, open_control_store
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.objects.store import ObjectStore, open_control_store
 from omnigraph.world import World
 from servers.careless_s3 import CarelessS3, Fault
 from servers.counting_proxy import CountingProxy, _Handler
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def careless_store(server: CarelessS3, **options: str) -> ControlStore:
+def careless_store(server: CarelessS3, **options: str) -> ObjectStore:
     world = World(environ=server.environment)
     return open_control_store(parse_location("s3://bucket/g", world, options), world)
 

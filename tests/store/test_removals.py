@@ -1,4 +1,4 @@
-"""The rows that pieces have lost: what Lance wrote is read, what is written Lance reads, and nothing is read twice."""
+"""Deletion vectors: those that Lance wrote are read, those written here Lance reads, and none is read twice."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from lance import LanceOperation, Transaction
 
-from omnigraph.store.counting import counting
-from omnigraph.store.location import parse_location
-from omnigraph.store.removals import Removals
-from omnigraph.store.staging import Staged, commit_staged
-from omnigraph.store.tables import Table, TableStore
+from omnigraph.counters import counting
+from omnigraph.storage.lance.deletion_vectors import DeletionVectors
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.tables.staging import Staged, commit_staged
+from omnigraph.storage.tables.table import Table, TableStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,7 @@ ROWS = 20_000
 
 @pytest.fixture
 def tables(tmp_path: Path) -> TableStore:
-    """A table of two pieces of 10,000 rows, which are numbered."""
+    """A table of two fragments of 10,000 rows, which are numbered."""
     lance.write_dataset(
         pa.table({"n": pa.array(range(ROWS), pa.int64())}), tmp_path / "t", enable_stable_row_ids=True,
         data_storage_version="2.2", max_rows_per_file=10_000,
@@ -34,12 +34,12 @@ def tables(tmp_path: Path) -> TableStore:
     return TableStore(parse_location(tmp_path))
 
 
-def _pieces(table: Table) -> list[FragmentMetadata]:
+def _fragments(table: Table) -> list[FragmentMetadata]:
     return [each.metadata for each in table.dataset.get_fragments()]
 
 
 def _removed(tables: TableStore, table: Table) -> list[int]:
-    lists = tables.removals.of([(table, each) for each in _pieces(table)])
+    lists = tables.removals.of([(table, each) for each in _fragments(table)])
     return [10_000 * at + int(each) for at, some in enumerate(lists) for each in some]
 
 
@@ -52,7 +52,7 @@ def test_lists_of_lance_are_read_once(tables: TableStore, predicate: str, kind: 
         main.create_branch(branch)
     table = tables.open_newest("t", branch)
     gone = sorted(set(range(ROWS)) - set(table.read(["n"]).column("n").to_pylist()))
-    assert {each.deletion_file.file_type for each in _pieces(table)} == {kind}
+    assert {each.deletion_file.file_type for each in _fragments(table)} == {kind}
     with counting() as counts:
         assert _removed(tables, table) == gone
         assert (counts.object_reads, counts.table_scans) == (2, 0)
@@ -66,9 +66,9 @@ def test_lists_are_written_as_lance_reads_them(tables: TableStore, branch: str |
         tables.open_newest("t").dataset.create_branch(branch)
     table, gone = tables.open_newest("t", branch), set[int]()
     for step in (np.array([3, 77, 9_999]), np.arange(100, 6_000), np.array([0])):
-        pieces = _pieces(table)
+        fragments = _fragments(table)
         with counting() as counts:
-            changed = tables.removals.add(table, [(pieces[1], step.astype(np.uint32))])
+            changed = tables.removals.add(table, [(fragments[1], step.astype(np.uint32))])
         assert (counts.object_reads, counts.object_writes) == (0, 1)
         operation = LanceOperation.Delete([each for each in changed if each is not None], [], "true")
         table = commit_staged(Staged(table, "delete", Transaction(table.version, operation))).table
@@ -80,17 +80,17 @@ def test_lists_are_written_as_lance_reads_them(tables: TableStore, branch: str |
 
 def test_what_was_asked_for_long_ago_is_forgotten(tables: TableStore) -> None:
     tables.open_newest("t").dataset.delete("n % 1000 = 3")
-    table, few = tables.open_newest("t"), Removals(tables.objects, kept_bytes=40)
-    first, second = _pieces(table)
+    table, few = tables.open_newest("t"), DeletionVectors(tables.objects, kept_bytes=40)
+    first, second = _fragments(table)
     with counting() as counts:
-        for piece in (first, first, second, second, first):
-            assert few.of([(table, piece)])[0].tolist() == list(range(3, 10_000, 1_000))
+        for fragment in (first, first, second, second, first):
+            assert few.of([(table, fragment)])[0].tolist() == list(range(3, 10_000, 1_000))
     assert counts.object_reads == 3
 
 
-def test_a_piece_of_which_nothing_is_left_has_no_list(tables: TableStore) -> None:
+def test_a_fragment_of_which_nothing_is_left_has_no_list(tables: TableStore) -> None:
     table = tables.open_newest("t")
-    whole = (_pieces(table)[0], np.arange(10_000, dtype=np.uint32))
+    whole = (_fragments(table)[0], np.arange(10_000, dtype=np.uint32))
     with counting() as counts:
         assert tables.removals.add(table, [whole]) == [None]
     assert counts.object_writes == 0
@@ -99,8 +99,8 @@ def test_a_piece_of_which_nothing_is_left_has_no_list(tables: TableStore) -> Non
 def test_a_row_that_is_not_there_is_not_removed_again(tables: TableStore) -> None:
     tables.open_newest("t").dataset.delete("n = 5")
     table = tables.open_newest("t")
-    with pytest.raises(AssertionError, match="rows are removed that the piece has"):
-        tables.removals.add(table, [(_pieces(table)[0], np.array([5], np.uint32))])
+    with pytest.raises(AssertionError, match="rows are removed that the fragment has"):
+        tables.removals.add(table, [(_fragments(table)[0], np.array([5], np.uint32))])
 
 
 def test_a_list_that_lies_elsewhere_is_told_by_the_rows_that_are_left(tables: TableStore) -> None:

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.store import row_moves as module
-from omnigraph.store.arrow_columns import one_array
-from omnigraph.store.location import parse_location
-from omnigraph.store.row_moves import GONE, NEW, RowMoves, Stretch, row_moves, same_column
-from omnigraph.store.tables import Pin, Table, TableStore
+from omnigraph.kernels.arrays import one_array
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.tables import version_diff as module
+from omnigraph.storage.tables.table import Pin, Table, TableStore
+from omnigraph.storage.tables.version_diff import GONE, NEW, RowRemap, RowRun, row_moves, same_column
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Three pieces of twenty rows, and then a version for each of several things that can happen to them."""
+    """Three fragments of twenty rows, and then a version for each of several things that can happen to them."""
     lance.write_dataset(_rows(range(60)), tmp_path / "t", data_storage_version="2.2", max_rows_per_file=20)
     _at(tmp_path).delete("v in (3, 4, 25)")
     _at(tmp_path).insert(_rows(range(60, 67)))
@@ -52,7 +52,7 @@ def test_every_state_is_made_from_every_earlier_one(place: Path) -> None:
     for one, other in itertools.combinations(states, 2):
         moves = row_moves(store, one, other)
         assert moves is not None
-        new = other.read(["v", "w"], fragments=moves.pieces)
+        new = other.read(["v", "w"], fragments=moves.fragments)
         for name in ("v", "w"):
             known, wanted = (one_array(each.read([name]).column(name)) for each in (one, other))
             assert moves.carry(known, one_array(new.column(name))).equals(wanted)
@@ -67,7 +67,7 @@ def test_every_state_is_made_from_every_earlier_one(place: Path) -> None:
         )
 
 
-def test_no_state_with_more_rows_of_a_piece_is_made_from_a_later_one(place: Path) -> None:
+def test_no_state_with_more_rows_of_a_fragment_is_made_from_a_later_one(place: Path) -> None:
     store, (first, second, third, *_) = _states(place)
     assert row_moves(store, second, first) is None
     assert row_moves(store, third, first) is None
@@ -107,22 +107,22 @@ def test_a_column_that_was_dropped_and_added_again_is_another_one(place: Path) -
 @pytest.mark.parametrize(
     ("stretches", "earlier", "adds", "same"),
     [
-        ([Stretch(0, 5)], 5, True, True),
-        ([Stretch(0, 5), Stretch(NEW, 1)], 5, True, False),
-        ([Stretch(NEW, 1), Stretch(0, 5)], 5, False, False),
-        ([Stretch(0, 4)], 5, False, False),
-        ([Stretch(1, 4)], 5, False, False),
-        ([Stretch(NEW, 2)], 0, True, False),
+        ([RowRun(0, 5)], 5, True, True),
+        ([RowRun(0, 5), RowRun(NEW, 1)], 5, True, False),
+        ([RowRun(NEW, 1), RowRun(0, 5)], 5, False, False),
+        ([RowRun(0, 4)], 5, False, False),
+        ([RowRun(1, 4)], 5, False, False),
+        ([RowRun(NEW, 2)], 0, True, False),
         ([], 0, True, True),
         ([], 2, False, False),
     ],
 )
-def test_what_a_state_adds(stretches: list[Stretch], earlier: int, adds: bool, same: bool) -> None:
-    moves = RowMoves(tuple(stretches), (), earlier)
+def test_what_a_state_adds(stretches: list[RowRun], earlier: int, adds: bool, same: bool) -> None:
+    moves = RowRemap(tuple(stretches), (), earlier)
     assert (moves.only_adds, moves.is_same) == (adds, same)
 
 
 def test_nothing_of_nothing() -> None:
-    moves = RowMoves((), (), 2)
+    moves = RowRemap((), (), 2)
     assert moves.carry(pa.array(["a", "b"]), pa.array([], pa.string())).equals(pa.array([], pa.string()))
     assert moves.carry_numbers(np.array([1, 2]), np.array([], np.int64)).tolist() == []

@@ -10,23 +10,23 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.store import rows_at as module
-from omnigraph.store.counting import counting
-from omnigraph.store.location import parse_location
-from omnigraph.store.rows_at import rows_at
-from omnigraph.store.tables import TableStore
+from omnigraph.counters import counting
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.tables import take_rows as module
+from omnigraph.storage.tables.table import TableStore
+from omnigraph.storage.tables.take_rows import rows_at
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from omnigraph.store.tables import Table
+    from omnigraph.storage.tables.table import Table
 
 COLUMNS = ["id", "v", "_rowid", "_rowaddr"]
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    """Four pieces and what two merges left: rows that were removed, and rows that kept their numbers elsewhere."""
+    """Four fragments and what two merges left: rows that were removed, and rows that kept their numbers elsewhere."""
     made = lance.write_dataset(
         _rows(range(12_000), 0), tmp_path / "t", enable_stable_row_ids=True, data_storage_version="2.2",
         max_rows_per_file=3_000,

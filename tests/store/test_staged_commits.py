@@ -9,10 +9,10 @@ from lance import LanceDataset
 
 from omnigraph import failpoints
 from omnigraph.errors import CommitOutcomeUnknown
-from omnigraph.store.location import parse_location
-from omnigraph.store.residual import create_branch
-from omnigraph.store.staging import OPERATION_PROPERTY, commit_staged, find_transaction, stage_append
-from omnigraph.store.tables import Pin, Table, TableStore
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.tables.immediate import create_branch
+from omnigraph.storage.tables.staging import OPERATION_PROPERTY, commit_staged, find_transaction, stage_append
+from omnigraph.storage.tables.table import Pin, Table, TableStore
 from omnigraph.world import World
 from store.every_type import PATH, fresh, ids, made, open_store, raw, small
 from store.lossy_proxy import Loss, LossyProxy

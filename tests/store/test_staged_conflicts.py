@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from omnigraph.errors import CommitConflict, CommitFailed, CommitRejected
-from omnigraph.store.staging import commit_staged, stage_append
+from omnigraph.storage.tables.staging import commit_staged, stage_append
 from store.every_type import fresh, ids, made, open_store, small
 from store.writers_of_tables import WRITERS
 

@@ -32,13 +32,13 @@ ON_LANCE = {
 }
 # Where Lance itself may be asked to commit, and why.
 MAY_COMMIT = {
-    "store/staging.py": "commit_staged and create_table",
-    "store/new_tables.py": "commit_new_table, which the commit protocol calls",
-    "store/residual.py": "what has no staged form",
-    "store/column_additions.py": "fragment.merge_columns, which writes new columns that nobody has committed",
+    "storage/tables/staging.py": "commit_staged and create_table",
+    "storage/tables/new_tables.py": "commit_new_table, which the commit protocol calls",
+    "storage/tables/immediate.py": "what has no staged form",
+    "storage/tables/column_writes.py": "fragment.merge_columns, which writes new columns that nobody has committed",
 }
 # Who may land what was staged: the manifest's own writes and the commit protocol.
-MAY_LAND = ("manifest/publisher.py", "manifest/upkeep.py", "manifest/branches.py", "write/")
+MAY_LAND = ("manifest/publisher.py", "manifest/compaction.py", "manifest/branches.py", "transaction/")
 
 
 def receivers(call: ast.Call) -> list[str]:
@@ -112,14 +112,14 @@ def test_every_place_that_may_land_does(place: str) -> None:
 def test_staging_itself_never_executes_a_merge() -> None:
     executed = [
         ast.unparse(call)[:80]
-        for call in calls(modules()["store/staging.py"])
+        for call in calls(modules()["storage/tables/staging.py"])
         if called(call) == "execute" or (called(call) in COMMITTING - {"merge_insert"})
     ]
     assert executed == []
 
 
 def test_lance_commits_in_two_functions_of_staging_and_nowhere_else_in_it() -> None:
-    tree = modules()["store/staging.py"]
+    tree = modules()["storage/tables/staging.py"]
     where = [
         function.name
         for function in tree.body
@@ -160,7 +160,7 @@ def test_lance_commits_in_two_functions_of_staging_and_nowhere_else_in_it() -> N
     ],
 )
 def test_the_rule_sees_what_it_forbids(line: str) -> None:
-    assert strays("read/somewhere.py", ast.parse(f"import lance\n{line}"))
+    assert strays("query/somewhere.py", ast.parse(f"import lance\n{line}"))
 
 
 @pytest.mark.parametrize(
@@ -176,4 +176,4 @@ def test_the_rule_sees_what_it_forbids(line: str) -> None:
     ],
 )
 def test_the_rule_leaves_the_rest_alone(line: str) -> None:
-    assert strays("read/somewhere.py", ast.parse(f"import lance\n{line}")) == []
+    assert strays("query/somewhere.py", ast.parse(f"import lance\n{line}")) == []

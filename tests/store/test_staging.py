@@ -9,9 +9,9 @@ import pytest
 from lance.fragment import write_fragments
 
 from omnigraph.errors import InvalidInput, NotFound
-from omnigraph.store.filters import All, Compare, Not, equal
-from omnigraph.store.residual import create_branch
-from omnigraph.store.staging import (
+from omnigraph.storage.filters.model import And, Compare, Not, equal
+from omnigraph.storage.tables.immediate import create_branch
+from omnigraph.storage.tables.staging import (
     Staged,
     commit_staged,
     stage_append,
@@ -20,7 +20,7 @@ from omnigraph.store.staging import (
     stage_overwrite,
     stage_restore,
 )
-from omnigraph.store.tables import Pin, Table, TableStore
+from omnigraph.storage.tables.table import Pin, Table, TableStore
 from store.every_type import PATH, SCHEMA, SMALL, contents, fresh, ids, made, open_store, row_ids, rows, small, told
 from store.joined_changes import stage_change, stage_delete_ids, stage_insert, stage_upsert
 
@@ -80,7 +80,7 @@ CHANGES: dict[str, tuple[Callable[[Table], Staged | None], Expected, tuple[int, 
     "upsert nothing": (lambda t: stage_upsert(t, rows()), BEFORE, (0, 0, 0)),
     "insert": (lambda t: stage_insert(t, rows("d", "e", salt=1)), BEFORE | told(rows("d", "e", salt=1)), (2, 0, 0)),
     "delete": (
-        lambda t: stage_delete(t, All((Compare("u64", "=", 2**64 - 1), Not(equal("id", "b"))))),
+        lambda t: stage_delete(t, And((Compare("u64", "=", 2**64 - 1), Not(equal("id", "b"))))),
         {key: BEFORE[key] for key in "bc"},
         (0, 0, 1),
     ),
@@ -212,7 +212,7 @@ def test_a_blob_may_stand_elsewhere(tmp_path: Path) -> None:
         stage_upsert(table, external)
 
 
-def test_rows_are_written_in_pieces_that_upserts_stay_quick_on(tmp_path: Path) -> None:
+def test_rows_are_written_in_fragments_that_upserts_stay_quick_on(tmp_path: Path) -> None:
     store = open_store(str(tmp_path))
     many = pa.table({"id": [f"{n}" for n in range(250_000)], "n": range(250_000)}, schema=SMALL)
     table = made(store, many)

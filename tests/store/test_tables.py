@@ -10,14 +10,14 @@ import lance
 import pyarrow as pa
 import pytest
 
+from omnigraph.counters import counting
 from omnigraph.errors import InvalidInput, NotFound, StoreError, StorePermissionDenied, StoreUnavailable
-from omnigraph.store.counting import counting
-from omnigraph.store.filters import equal, one_of
-from omnigraph.store.indexes import IndexSpec, stage_indexes
-from omnigraph.store.location import parse_location
-from omnigraph.store.residual import create_branch, delete_branch
-from omnigraph.store.staging import commit_staged, stage_append
-from omnigraph.store.tables import Pin, Table, TableStore
+from omnigraph.storage.filters.model import equal, one_of
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.tables.immediate import create_branch, delete_branch
+from omnigraph.storage.tables.indexes import IndexSpec, stage_indexes
+from omnigraph.storage.tables.staging import commit_staged, stage_append
+from omnigraph.storage.tables.table import Pin, Table, TableStore
 from omnigraph.world import World
 from store.every_type import PATH, SCHEMA, contents, fresh, ids, made, open_store, rows, small, told
 from store.joined_changes import stage_delete_ids, stage_upsert
@@ -205,7 +205,7 @@ def test_a_store_that_does_not_answer_is_unavailable() -> None:
     assert caught.value.retryable
 
 
-def test_a_scan_streams_chosen_columns_rows_and_pieces(graph_uri: str) -> None:
+def test_a_scan_streams_chosen_columns_rows_and_fragments(graph_uri: str) -> None:
     store = open_store(graph_uri)
     table = commit_staged(stage_append(made(store, small("a", "b")), small("c", "d", "e"))).table
     assert table.fragment_ids() == (0, 1)
@@ -217,13 +217,13 @@ def test_a_scan_streams_chosen_columns_rows_and_pieces(graph_uri: str) -> None:
     assert fresh(table, store).count_rows() == 5
 
 
-def test_a_column_or_piece_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_column_or_fragment_that_is_not_there_is_named(tmp_path: Path) -> None:
     table = made(open_store(str(tmp_path)), small("a"))
     with pytest.raises(InvalidInput, match="nope"):
         table.read(["nope"])
     with pytest.raises(InvalidInput, match="nope"):
         table.count_rows(equal("nope", "x"))
-    with pytest.raises(NotFound, match="no piece 7"):
+    with pytest.raises(NotFound, match="no fragment 7"):
         list(table.scan(fragments=[7]))
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from omnigraph.store.compaction import stage_compaction
-from omnigraph.store.filters import one_of
-from omnigraph.store.indexes import IndexSpec, stage_indexes
-from omnigraph.store.staging import Staged, stage_append, stage_delete, stage_overwrite, stage_restore
+from omnigraph.storage.filters.model import one_of
+from omnigraph.storage.tables.compaction import stage_compaction
+from omnigraph.storage.tables.indexes import IndexSpec, stage_indexes
+from omnigraph.storage.tables.staging import Staged, stage_append, stage_delete, stage_overwrite, stage_restore
 from store.every_type import small
 from store.joined_changes import stage_upsert
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from omnigraph.store.tables import Table
+    from omnigraph.storage.tables.table import Table
 
 
 def _delete(table: Table) -> Staged:

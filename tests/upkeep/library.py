@@ -9,7 +9,7 @@ import omnigraph as og
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from omnigraph.store.tables import Table
+    from omnigraph.storage.tables.table import Table
 
 SCHEMA = """
 node Doc {
@@ -79,7 +79,7 @@ def plain(asked: Table, place: Path) -> Table:
     """The same rows in a table that never had an index."""
     import lance
 
-    from omnigraph.store.tables import Table
+    from omnigraph.storage.tables.table import Table
 
     made = lance.write_dataset(asked.read(), str(place), enable_stable_row_ids=True, data_storage_version="2.2")
     return Table(made, path="plain", branch=None)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import omnigraph as og
 from crash.graph_copies import neighbour, replace_graph
+from omnigraph import counters
+from omnigraph.manifest.graph_manifest import snapshot_named
 from omnigraph.manifest.layout import MANIFEST, branch_tree
 from omnigraph.manifest.reclaimed import read_note
-from omnigraph.manifest.time_travel import snapshot_named
-from omnigraph.store import counting
 from upkeep.library import doc, library, put, slugs
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def put_one(uri: str, number: int) -> None:
 
 def blindly(uri: str, work: str, *arguments: Any) -> object:
     """Do something as a process that is stopped between its look at the lease and the step: it looks at none."""
-    counting.require_leases = lambda: None
+    counters.require_leases = lambda: None
     return globals()[work](uri, *arguments)
 
 

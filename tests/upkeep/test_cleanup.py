@@ -12,16 +12,16 @@ from lance.fragment import write_fragments
 
 import omnigraph as og
 from omnigraph import errors
+from omnigraph.maintenance.cleanup import CleanedTable, Cleanup
 from omnigraph.manifest.layout import MANIFEST, RECLAIMED
-from omnigraph.store.residual import create_branch
-from omnigraph.upkeep.cleanup import CleanedTable, Cleanup
+from omnigraph.storage.tables.immediate import create_branch
+from omnigraph.transaction.intents.queue import QueueEntry, new_ticket_id
+from omnigraph.transaction.intents.sidecar import AddedTable, Sidecar
 from omnigraph.world import REAL
-from omnigraph.write.recovery.sidecar import AddedTable, Sidecar
-from omnigraph.write.tickets import Ticket, new_ticket_id
 from upkeep.library import doc, library, put, slugs, table
 
 if TYPE_CHECKING:
-    from omnigraph.upkeep.cleanup import CleanupReport
+    from omnigraph.maintenance.cleanup import CleanupReport
 
 NOW = dt.timedelta(0)
 
@@ -133,7 +133,7 @@ def test_a_version_that_a_line_of_a_branch_is_about_to_begin_at_stays(tmp_path: 
     begins, other = (graph.snapshot(commit_id=graph.commits()[at].id)["node:Doc"] for at in (3, 2))
     added = AddedTable("node:Doc", begins.path, "side", version=begins.version + 1)
     note = Sidecar(new_ticket_id(REAL), REAL.now_us(), "BranchMerge", branch="side", added=(added,))
-    ticket = Ticket.draw(objects, note, REAL)
+    ticket = QueueEntry.draw(objects, note, REAL)
     clean(graph)
     ticket.delete()
     fresh = og.open(graph.uri, read_only=True)._manifest.stores.tables

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import omnigraph as og
-from omnigraph.store.counting import counting
+from omnigraph.counters import counting
 from servers.counting_proxy import CountingProxy
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SCHEMA = "node Person { name: String @key  age: I32? }\n"
 ADD = "query q($n: String) { insert Person { name: $n } }"
 SET = 'query q($a: I32) { update Person set { age: $a } where name = "p0" }'
-# Two whole cycles of joining small pieces.
+# Two whole cycles of joining small fragments.
 ROUNDS = 32
 
 

@@ -1,4 +1,4 @@
-"""Small writes leave small pieces; every now and then a write joins them, within its own commit."""
+"""Small writes leave small fragments; every now and then a write joins them, within its own commit."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import omnigraph as og
 from omnigraph import failpoints
-from omnigraph.store.compaction import DEFAULT_FOLD, FoldPolicy, stage_fold
-from omnigraph.store.indexes import IndexSpec, stage_indexes
-from omnigraph.store.residual import create_branch
-from omnigraph.store.staging import commit_staged, stage_append
+from omnigraph.storage.tables.compaction import DEFAULT_FOLD, CompactionPolicy, stage_fold
+from omnigraph.storage.tables.immediate import create_branch
+from omnigraph.storage.tables.indexes import IndexSpec, stage_indexes
+from omnigraph.storage.tables.staging import commit_staged, stage_append
 from store.every_type import made, open_store, small
 from store.joined_changes import stage_upsert
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from omnigraph.store.tables import Table
+    from omnigraph.storage.tables.table import Table
 
 SCHEMA = "node Person { name: String @key  age: I32? }\nnode City { name: String @key }\n"
 ADD = "query q($n: String) { insert Person { name: $n } }"
@@ -36,7 +36,7 @@ def graph(tmp_path: Path) -> og.Graph:
 
 @pytest.fixture
 def folding_soon(graph: og.Graph) -> og.Graph:
-    graph._manifest.fold = FoldPolicy(pieces=3)
+    graph._manifest.fold = CompactionPolicy(fragments=3)
     return graph
 
 
@@ -59,12 +59,12 @@ def add(graph: og.Graph, *numbers: int, branch: str = "main") -> None:
         graph.mutate(ADD, {"n": f"p{number}"}, branch=branch)
 
 
-def test_pieces_stay_few_while_rows_are_added_one_by_one(graph: og.Graph) -> None:
+def test_fragments_stay_few_while_rows_are_added_one_by_one(graph: og.Graph) -> None:
     counts = []
     for number in range(60):
         add(graph, number)
         counts.append(len(person(graph).fragment_ids()))
-    assert max(counts) < DEFAULT_FOLD.pieces + 4
+    assert max(counts) < DEFAULT_FOLD.fragments + 4
     assert names(graph) == sorted(f"p{each}" for each in range(60))
 
 
@@ -93,7 +93,7 @@ def test_a_diff_tells_what_was_changed_and_not_what_was_joined(folding_soon: og.
     assert changed.before_ids.to_pylist() == ["p0"]
 
 
-def test_a_branch_folds_its_own_pieces(folding_soon: og.Graph) -> None:
+def test_a_branch_folds_its_own_fragments(folding_soon: og.Graph) -> None:
     add(folding_soon, 0, 1)
     folding_soon.branches.create("side")
     add(folding_soon, *range(2, 8), branch="side")
@@ -135,8 +135,8 @@ def test_a_lost_answer_to_a_fold_is_settled_by_looking(folding_soon: og.Graph) -
     assert names(folding_soon) == ["p0", "p1", "p2", "p3"]
 
 
-def chain(table: Table, sizes: list[int], policy: FoldPolicy) -> list[int]:
-    """Append pieces of these sizes, folding after each as a writer does; the greatest number of pieces on the way."""
+def chain(table: Table, sizes: list[int], policy: CompactionPolicy) -> list[int]:
+    """Append fragments of these sizes, compacting after each as a writer does; the number of fragments each time."""
     most = []
     names = itertools.count()
     for size in sizes:
@@ -150,20 +150,20 @@ def chain(table: Table, sizes: list[int], policy: FoldPolicy) -> list[int]:
 
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.integers(1, 30), min_size=10, max_size=60))
-def test_the_number_of_pieces_is_bounded_whatever_their_sizes(tmp_path_factory: Any, sizes: list[int]) -> None:
+def test_the_number_of_fragments_is_bounded_whatever_their_sizes(tmp_path_factory: Any, sizes: list[int]) -> None:
     table = made(open_store(str(tmp_path_factory.mktemp("fold"))), small("first"))
-    assert max(chain(table, sizes, FoldPolicy(pieces=4))) <= 4 + 6
+    assert max(chain(table, sizes, CompactionPolicy(fragments=4))) <= 4 + 6
 
 
 def test_no_fold_rewrites_more_than_the_policy_allows(tmp_path: Path) -> None:
-    policy = FoldPolicy(pieces=3, rows=50)
+    policy = CompactionPolicy(fragments=3, rows=50)
     table = made(open_store(str(tmp_path)), small("first"))
     for first in range(0, 200, 10):
         table = commit_staged(stage_append(table, small(*(f"r{first + each}" for each in range(10))))).table
         staged = stage_fold(table, policy)
         table = table if staged is None else commit_staged(staged).table
     assert max(each.metadata.num_rows for each in table.dataset.get_fragments()) <= 50
-    assert stage_fold(table, FoldPolicy(pieces=2, bytes=10)) is None
+    assert stage_fold(table, CompactionPolicy(fragments=2, bytes=10)) is None
 
 
 def test_what_an_index_covers_is_left_to_optimize(tmp_path: Path) -> None:
@@ -171,10 +171,10 @@ def test_what_an_index_covers_is_left_to_optimize(tmp_path: Path) -> None:
     for name in "bcd":
         table = commit_staged(stage_append(table, small(name))).table
     table = commit_staged(stage_indexes(table, [IndexSpec("id", "btree", "id_idx")])).table
-    assert stage_fold(table, FoldPolicy(pieces=2)) is None
+    assert stage_fold(table, CompactionPolicy(fragments=2)) is None
     for name in "efg":
         table = commit_staged(stage_append(table, small(name))).table
-    staged = stage_fold(table, FoldPolicy(pieces=3))
+    staged = stage_fold(table, CompactionPolicy(fragments=3))
     assert staged is not None
     folded = commit_staged(staged).table
     assert len(folded.fragment_ids()) == 5
@@ -187,7 +187,7 @@ def test_rows_that_were_changed_and_folded_are_found_by_their_new_values(tmp_pat
     table = commit_staged(stage_indexes(table, [IndexSpec("n", "btree", "n_idx")])).table
     for number, name in enumerate("abab"):
         table = commit_staged(stage_upsert(table, small(name, n=10 + number))).table
-    staged = stage_fold(table, FoldPolicy(pieces=2))
+    staged = stage_fold(table, CompactionPolicy(fragments=2))
     table = table if staged is None else commit_staged(staged).table
     assert [table.dataset.count_rows(f"n = {value}") for value in (1, 10, 11, 12, 13)] == [0, 0, 0, 1, 1]
 
@@ -199,7 +199,7 @@ def test_a_fork_folds_without_touching_its_parent(tmp_path: Path) -> None:
     table = store.open_newest(main.path, "x")
     for name in "bcd":
         table = commit_staged(stage_append(table, small(name))).table
-    staged = stage_fold(table, FoldPolicy(pieces=3))
+    staged = stage_fold(table, CompactionPolicy(fragments=3))
     assert staged is not None
     assert commit_staged(staged).table.count_rows() == 4
     assert store.open_newest(main.path).count_rows() == 1

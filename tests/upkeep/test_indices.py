@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import omnigraph as og
-from omnigraph.store.filters import HasItem, equal
-from omnigraph.store.indexes import index_names
+from omnigraph.storage.filters.model import HasItem, equal
+from omnigraph.storage.tables.indexes import index_names
 
 if TYPE_CHECKING:
     from pathlib import Path

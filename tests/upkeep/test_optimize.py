@@ -1,4 +1,4 @@
-"""Optimize: fewer pieces and complete indexes in one commit; the same answers, and no history lost."""
+"""Optimize: fewer fragments and complete indexes in one commit; the same answers, and no history lost."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 
 import omnigraph as og
 from omnigraph import errors, failpoints
-from omnigraph.store.counting import counting
-from omnigraph.store.index_coverage import MOST_SEGMENTS
-from omnigraph.write.commit import Operation, commit
-from omnigraph.write.write_set import TableWrite, WriteSet
+from omnigraph.counters import counting
+from omnigraph.storage.tables.indexes import MOST_SEGMENTS
+from omnigraph.transaction.commit.protocol import Operation, commit
+from omnigraph.transaction.write_set import TableWrite, WriteSet
 from store.joined_changes import stage_upsert
 from upkeep.library import SCHEMA, answers, doc, library, plain, put, slugs, table
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from omnigraph.store.tables import Table
-    from omnigraph.write.commit import Receipt
-    from omnigraph.write.view import View
+    from omnigraph.storage.tables.table import Table
+    from omnigraph.transaction.commit.protocol import Receipt
+    from omnigraph.transaction.read_view import ReadView
 
 WORDS = [*(f"word{each}" for each in range(16)), "changed", "renewed"]
 
@@ -41,7 +41,7 @@ def uncovered(asked: Table) -> dict[str, int]:
     }
 
 
-def test_many_pieces_become_one_with_every_index_in_one_commit(tmp_path: Path) -> None:
+def test_many_fragments_become_one_with_every_index_in_one_commit(tmp_path: Path) -> None:
     graph = library(tmp_path)
     before = len(graph.commits())
     report = graph.optimize()
@@ -156,7 +156,7 @@ def test_a_table_that_cannot_be_read_is_told_and_the_others_are_done(tmp_path: P
 def test_a_write_in_the_middle_is_kept_and_optimized_too(tmp_path: Path) -> None:
     graph = library(tmp_path)
     other = og.open(graph.uri)
-    from omnigraph.upkeep.optimize import Optimize
+    from omnigraph.maintenance.optimize import Optimize
 
     class Interrupted(Optimize):
         def _prepare(self, entry, kind):  # type: ignore[no-untyped-def]
@@ -177,7 +177,7 @@ def test_an_update_is_not_refused_because_its_table_was_tidied_meanwhile(tmp_pat
     looks: list[int] = []
 
     def rewrite_first(meanwhile: Callable[[], object]) -> Receipt | None:
-        def prepare(view: View) -> WriteSet:
+        def prepare(view: ReadView) -> WriteSet:
             looks.append(view.snapshot["node:Doc"].version)
             if len(looks) == 1:
                 meanwhile()

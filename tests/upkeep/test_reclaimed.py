@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import omnigraph as og
+from omnigraph.counters import counting
 from omnigraph.errors import LeaseLost, OmniGraphError, VersionReclaimed
 from omnigraph.manifest.layout import RECLAIMED
 from omnigraph.manifest.reclaimed import read_note
-from omnigraph.store.counting import counting
 from upkeep import sleepers
 from upkeep.library import doc, library, put, slugs
 from upkeep.sleepers import NOW, SHORT, Scene, clean, left_over, rows, state_of, wrong_with_branch, wrong_with_tag

@@ -15,7 +15,7 @@ from upkeep.library import doc, library, put, slugs, table
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from omnigraph.upkeep.repair import RepairedTable, RepairReport
+    from omnigraph.maintenance.repair import RepairedTable, RepairReport
 
 
 def foreign(graph: og.Graph, branch: str = "main") -> lance.LanceDataset:

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 
 import omnigraph as og
 from omnigraph.errors import VersionReclaimed
-from omnigraph.store.compaction import FoldPolicy
+from omnigraph.storage.tables.compaction import CompactionPolicy
 
 SCHEMA = "node Item { name: String @key  value: I32? @index  text: String? @index }\n"
 PUT = "query q($n: String, $v: I32, $t: String) { insert Item { name: $n, value: $v, text: $t } }"
@@ -41,7 +41,7 @@ class Upkeep(RuleBasedStateMachine):
     def begin(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
         self.graph = og.init(f"{self.folder.name}/graph", schema=SCHEMA)
-        self.graph._manifest.fold = FoldPolicy(pieces=3)
+        self.graph._manifest.fold = CompactionPolicy(fragments=3)
         self.branches: dict[str, Content] = {"main": {}}
         self.states: dict[str, Content] = {self.graph.commits()[0].id: {}}
         self.tagged: set[str] = set()

@@ -12,7 +12,7 @@ from omnigraph.errors import MergeConflicts, OmniGraphError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from omnigraph.versions.merge.conflicts import Conflict
+    from omnigraph.errors.commits import Conflict
 
 SCHEMA = """
 node Person {

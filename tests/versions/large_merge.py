@@ -13,10 +13,10 @@ import time
 import pyarrow as pa
 
 import omnigraph as og
-from omnigraph import merging
-from omnigraph.versions.merge.large.budget import MergeBudget
+from omnigraph.graph import backends
+from omnigraph.history.merge.partitioned.hash_partitions import MergeBudget
 
-PIECE = 500_000
+BATCH = 500_000
 
 
 def people(first: int, rows: int, age: int) -> pa.Table:
@@ -31,20 +31,20 @@ def peak() -> int:
 
 def build(place: str, rows: int) -> None:
     graph = og.init(place, schema="node Person { name: String @key  age: I32?  city: String? }")
-    starts = range(0, rows, PIECE)
+    starts = range(0, rows, BATCH)
     for start in starts:
-        graph.load({"Person": people(start, min(PIECE, rows - start), 1)}, mode="append", engine="local")
+        graph.load({"Person": people(start, min(BATCH, rows - start), 1)}, mode="append", engine="local")
     graph.branches.create("feature")
     for start in starts:
-        piece = people(start, min(PIECE, rows - start), 2)
-        graph.load({"Person": piece}, mode="merge", branch="feature", engine="local")
+        batch = people(start, min(BATCH, rows - start), 2)
+        graph.load({"Person": batch}, mode="merge", branch="feature", engine="local")
     graph.mutate('query q() { update Person set { city: "here" } where name = "p00000007" }')
 
 
 def merge(place: str, engine: str) -> None:
     graph = og.open(place)
     if engine == "memory":
-        merging.BUDGET = MergeBudget(bytes=1 << 60)
+        backends.BUDGET = MergeBudget(bytes=1 << 60)
     before, started = peak(), time.perf_counter()
     merged = graph.merge("feature", engine="spark" if engine == "spark" else "local")
     took = time.perf_counter() - started

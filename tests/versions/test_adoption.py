@@ -9,7 +9,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.store.counting import counting
+from omnigraph.counters import counting
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import omnigraph as og
-from omnigraph.store.blobs import read_blobs
+from omnigraph.storage.tables.take_rows import read_blobs
 from write.mutation.conftest import Social
 
 if TYPE_CHECKING:

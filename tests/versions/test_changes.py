@@ -13,7 +13,7 @@ from omnigraph import errors
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from omnigraph.versions.changes import ChangePage
+    from omnigraph.history.change_feed import ChangePage
     from write.mutation.conftest import Social
 
 
@@ -203,7 +203,7 @@ def test_a_baseline_and_the_changes_after_it_make_the_graph(forked: Social, tmp_
 
 
 def test_a_caught_up_poll_opens_no_table(forked: Social) -> None:
-    from omnigraph.store.counting import counting
+    from omnigraph.counters import counting
 
     cursor = forked.graph.changes().cursor
     with counting() as counts:
@@ -212,7 +212,7 @@ def test_a_caught_up_poll_opens_no_table(forked: Social) -> None:
 
 
 def test_a_page_reads_only_the_tables_that_its_commits_changed(forked: Social) -> None:
-    from omnigraph.store.counting import counting
+    from omnigraph.counters import counting
 
     now = forked.graph.changes().cursor
     forked.do('insert Person { name: "Eve" }')

@@ -9,20 +9,20 @@ import lance
 import pyarrow as pa
 import pytest
 
+from omnigraph.counters import counting
+from omnigraph.history import delta as delta_module
+from omnigraph.history.delta import table_delta
 from omnigraph.manifest.snapshot import TableEntry
-from omnigraph.store import rows_at
-from omnigraph.store.counting import counting
-from omnigraph.store.location import parse_location
-from omnigraph.store.tables import TableStore
-from omnigraph.versions import delta as delta_module
-from omnigraph.versions.delta import table_delta
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.tables import take_rows
+from omnigraph.storage.tables.table import TableStore
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 PATH = "nodes/00000000000000ff"
 ROWS = 400
-PIECE = 100
+FRAGMENT = 100
 
 
 class History:
@@ -35,7 +35,7 @@ class History:
         self.states: list[tuple[TableEntry, dict[str, int]]] = []
         lance.write_dataset(
             _rows({f"r{n:04d}": n for n in range(ROWS)}), self.uri, mode="create", enable_stable_row_ids=True,
-            data_storage_version="2.2", max_rows_per_file=PIECE,
+            data_storage_version="2.2", max_rows_per_file=FRAGMENT,
         )  # fmt: skip
         self._note(None)
         for branch in (None, "side"):
@@ -101,9 +101,9 @@ def test_any_two_states_of_a_table(tmp_path: Path, seed: int, moved_rows: int, m
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("at_once", [rows_at.AT_ONCE, 10])
+@pytest.mark.parametrize("at_once", [take_rows.AT_ONCE, 10])
 def test_many_histories(tmp_path: Path, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows_at, "AT_ONCE", at_once)
+    monkeypatch.setattr(take_rows, "AT_ONCE", at_once)
     for seed in range(10):
         monkeypatch.setattr(delta_module, "MOVED_ROWS", 5_000 * (seed % 2))
         _check(History(tmp_path / str(seed), seed))

@@ -9,17 +9,17 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
-from omnigraph.store.tables import ID
-from omnigraph.versions.merge.conflicts import of_violation
-from omnigraph.versions.merge.large.narrow import NarrowTables
-from omnigraph.versions.merge.large.outcome import LargeOutcome
-from omnigraph.versions.merge.large.rules import Changed, RuleCheck
-from omnigraph.versions.merge.reconcile import table_keys
-from omnigraph.versions.merge.three_way import TableMerge
-from omnigraph.write.changes import TableChanges
-from omnigraph.write.constraints import violations
-from omnigraph.write.row_shape import put_schema
-from omnigraph.write.view import View
+from omnigraph.catalog.arrow import put_schema
+from omnigraph.history.merge.conflicts import of_violation
+from omnigraph.history.merge.partitioned.changes import LargeOutcome
+from omnigraph.history.merge.partitioned.constraints import Changed, RuleCheck
+from omnigraph.history.merge.partitioned.relations import KeyColumnTables
+from omnigraph.history.merge.reconcile import table_keys
+from omnigraph.history.merge.three_way import TableMerge
+from omnigraph.kernels.arrays import ID
+from omnigraph.transaction.constraints.validate import violations
+from omnigraph.transaction.read_view import ReadView
+from omnigraph.transaction.write_set import TableChanges
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,7 +96,7 @@ CASES: dict[str, dict[str, tuple[list[dict[str, Any]], list[str]]]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_both_checks_find_the_same(graph: og.Graph, tmp_path: Path, name: str) -> None:
-    view = View(graph.snapshot(), graph._manifest.stores.tables)
+    view = ReadView(graph.snapshot(), graph._manifest.stores.tables)
     types = table_keys(view)
     outcomes, changes = {}, {}
     for key, (rows, gone) in CASES[name].items():
@@ -107,7 +107,7 @@ def test_both_checks_find_the_same(graph: og.Graph, tmp_path: Path, name: str) -
         outcomes[key] = LargeOutcome(key, tmp_path / key, 4)
         outcomes[key].add(TableMerge(key, puts, frozenset(gone), ()), graph.catalog, types)
         changes[key] = TableChanges(key, puts if rows else None, frozenset(gone))
-    tables = NarrowTables(graph.catalog, view, outcomes, tmp_path, memory=64 << 20)
+    tables = KeyColumnTables(graph.catalog, view, outcomes, tmp_path, memory=64 << 20)
     changed = {key: Changed(each.put_rows, each.deleted_rows, each.has_foreign_ids) for key, each in outcomes.items()}
     found = RuleCheck(graph.catalog, changed, tables).broken(types)
     tables.close()

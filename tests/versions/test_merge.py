@@ -9,14 +9,14 @@ import pytest
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.store.counting import counting
-from omnigraph.versions.merge.merge import Merge, MergeOptions
+from omnigraph.counters import counting
+from omnigraph.history.merge.merge import Merge, MergeOptions
 from write.mutation.conftest import Social
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from omnigraph.versions.merge.conflicts import Conflict
+    from omnigraph.errors.commits import Conflict
 
 
 def test_two_sides_that_changed_different_properties_of_one_entity_merge(forked: Social) -> None:
@@ -234,7 +234,7 @@ def test_a_merge_that_failed_stands_in_nobodys_way(forked: Social) -> None:
 
 
 def test_a_ten_row_merge_costs_the_same_in_tables_of_any_size(tmp_path: Path) -> None:
-    """Opens, scans, commits and control objects are those of the change; removals are read per piece touched."""
+    """Opens, scans, commits and control objects are those of the change; removals are read per fragment touched."""
     costs = []
     for rows in (10_000, 250_000):
         graph = og.init(tmp_path / str(rows), schema="node Person { name: String @key  age: I32? }")

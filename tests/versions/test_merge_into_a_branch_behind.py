@@ -10,7 +10,7 @@ import pytest
 import omnigraph as og
 from crash.workloads import unsettled
 from omnigraph import errors
-from omnigraph.language.schema.arrow import table_arrow_schemas
+from omnigraph.catalog.arrow import table_arrow_schemas
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
-from omnigraph.store.counting import counting
+from omnigraph.counters import counting
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,7 +90,7 @@ def test_rows_that_were_removed_on_one_side_stay_so(graph: og.Graph) -> None:
 def test_rows_that_upkeep_has_moved_on_the_target_are_looked_for(
     graph: og.Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("omnigraph.versions.delta.MOVED_ROWS", 0)
+    monkeypatch.setattr("omnigraph.history.delta.MOVED_ROWS", 0)
     _put(graph, PEOPLE[::30], 2, "feature")
     _put(graph, PEOPLE[5::30], 3)
     graph.optimize()

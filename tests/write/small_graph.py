@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from omnigraph.language.schema import compile_schema
-from omnigraph.language.schema.arrow import table_arrow_schemas
+from omnigraph.catalog.arrow import table_arrow_schemas
+from omnigraph.language.schema.compile import compile_schema
 from omnigraph.manifest.graph_manifest import create_manifest
-from omnigraph.schema_contract import blueprint
-from omnigraph.store.location import parse_location
-from omnigraph.write.changes import TableChanges
-from omnigraph.write.commit import Operation, WriteSet, commit
-from omnigraph.write.constraints import validate
-from omnigraph.write.pending import Budget, PendingWrites
-from omnigraph.write.stage import writes_of
-from omnigraph.write.view import View
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.transaction.commit.protocol import Operation, commit
+from omnigraph.transaction.constraints.validate import validate
+from omnigraph.transaction.read_view import ReadView
+from omnigraph.transaction.schemas import blueprint
+from omnigraph.transaction.table_writes import writes_of
+from omnigraph.transaction.write_buffer import Budget, WriteBuffer
+from omnigraph.transaction.write_set import TableChanges, WriteSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from omnigraph.write.commit import Receipt
+    from omnigraph.transaction.commit.protocol import Receipt
 
 Rows = list[dict[str, Any]]
 
@@ -41,13 +41,13 @@ class SmallGraph:
         columns = [_column(field.type, [each.get(field.name) for each in rows]) for field in schema]
         return pa.Table.from_arrays(columns, schema=schema)
 
-    def view(self, branch: str = "main") -> View:
+    def view(self, branch: str = "main") -> ReadView:
         """The newest state of a branch."""
-        return View(self.manifest.snapshot(branch), self.manifest.stores.tables)
+        return ReadView(self.manifest.snapshot(branch), self.manifest.stores.tables)
 
-    def pending(self, branch: str = "main", *, budget: Budget | None = None) -> PendingWrites:
+    def pending(self, branch: str = "main", *, budget: Budget | None = None) -> WriteBuffer:
         """Pending writes over the newest state."""
-        return PendingWrites(self.view(branch), self.catalog, budget)
+        return WriteBuffer(self.view(branch), self.catalog, budget)
 
     def change(
         self,
@@ -65,7 +65,7 @@ class SmallGraph:
     def apply(self, changes: Mapping[str, TableChanges], branch: str = "main", *, check: bool = True) -> Receipt | None:
         """Validate and commit net changes."""
 
-        def prepare(view: View) -> WriteSet | None:
+        def prepare(view: ReadView) -> WriteSet | None:
             if check:
                 validate(self.catalog, view, changes)
             writes = writes_of(view, changes)
@@ -73,11 +73,11 @@ class SmallGraph:
 
         return commit(self.manifest, Operation("Mutation", prepare, branch))
 
-    def write(self, statements: Callable[[PendingWrites], object], branch: str = "main") -> Receipt | None:
+    def write(self, statements: Callable[[WriteBuffer], object], branch: str = "main") -> Receipt | None:
         """Let statements run over pending writes, then validate and commit the result."""
 
-        def prepare(view: View) -> WriteSet | None:
-            pending = PendingWrites(view, self.catalog)
+        def prepare(view: ReadView) -> WriteSet | None:
+            pending = WriteBuffer(view, self.catalog)
             statements(pending)
             changes = pending.changes()
             validate(self.catalog, view, changes)

@@ -9,6 +9,7 @@ import lance
 import pytest
 
 from omnigraph import failpoints
+from omnigraph.counters import counting
 from omnigraph.errors import (
     BranchNotFound,
     CommitRejected,
@@ -19,10 +20,10 @@ from omnigraph.errors import (
 )
 from omnigraph.manifest.layout import branch_tree, table_path
 from omnigraph.manifest.publisher import NewVersion, PublishRequest
-from omnigraph.store.counting import counting
+from omnigraph.transaction.commit.protocol import Operation, commit
+from omnigraph.transaction.recovery.recover import sweep
+from omnigraph.transaction.write_set import WriteSet
 from omnigraph.world import REAL, World
-from omnigraph.write.commit import Operation, WriteSet, commit
-from omnigraph.write.recovery.sweep import sweep
 from write.recovery import works
 from write.recovery.hand_made import (
     CITY,
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
     from crash.zygote import Zygote
     from omnigraph.manifest.graph_manifest import GraphManifest
-    from omnigraph.write.view import View
+    from omnigraph.transaction.read_view import ReadView
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def intruding(what: Operation, intrude: Callable[[], object]) -> Operation:
     """The operation, but the first time it is prepared something else happens right after."""
     once = iter([intrude])
 
-    def prepare(view: View) -> WriteSet | None:
+    def prepare(view: ReadView) -> WriteSet | None:
         write_set = what.prepare(view)
         next(once, lambda: None)()
         return write_set
@@ -77,7 +78,7 @@ def counting_rows(what: Operation) -> tuple[Operation, list[int]]:
     """The operation, computed from the people as well, and how many of them it saw each time it was."""
     seen: list[int] = []
 
-    def prepare(view: View) -> WriteSet | None:
+    def prepare(view: ReadView) -> WriteSet | None:
         seen.append(view.entry(PERSON).row_count)
         return what.prepare(view)
 
@@ -144,7 +145,7 @@ def test_a_warm_commit_costs_one_sidecar_one_listing_one_probe(graph: GraphManif
 
 
 def test_an_error_of_the_preparation_leaves_nothing(graph: GraphManifest) -> None:
-    def refuse(_: View) -> WriteSet:
+    def refuse(_: ReadView) -> WriteSet:
         raise KeyConflict("Person", "ada")
 
     with pytest.raises(KeyConflict):
@@ -157,7 +158,7 @@ def test_an_error_from_a_stale_view_is_looked_at_again_with_a_fresh_one(graph: G
     graph.snapshot()
     add(reopen(uri))
 
-    def needs_a_row(view: View) -> WriteSet:
+    def needs_a_row(view: ReadView) -> WriteSet:
         if not view.entry(PERSON).row_count:
             raise KeyConflict("Person", "nobody")
         return WriteSet()
@@ -189,9 +190,9 @@ def test_a_required_head_that_is_there_is_accepted(graph: GraphManifest) -> None
 def test_another_head_than_the_required_one_is_final(graph: GraphManifest, uri: str) -> None:
     old = graph.snapshot().commit_id
     new = add(reopen(uri), CITY).commit.id
-    prepared: list[View] = []
+    prepared: list[ReadView] = []
 
-    def prepare(view: View) -> WriteSet:
+    def prepare(view: ReadView) -> WriteSet:
         prepared.append(view)
         return WriteSet()
 
@@ -311,7 +312,7 @@ def test_readers_of_one_table_do_not_wait_for_each_other(graph: GraphManifest, u
 def test_a_preparation_that_leaves_nothing_to_do_on_a_newer_state_is_no_commit(
     graph: GraphManifest, uri: str, zygote: Zygote
 ) -> None:
-    def unless_there(view: View) -> WriteSet | None:
+    def unless_there(view: ReadView) -> WriteSet | None:
         return None if view.entry(PERSON).row_count else insert("ada").prepare(view)
 
     what = intruding(Operation("Mutation", unless_there), lambda: zygote.run(works.insert, uri, "other"))
@@ -322,7 +323,7 @@ def test_a_preparation_that_leaves_nothing_to_do_on_a_newer_state_is_no_commit(
 def test_a_newer_state_that_leads_to_other_tables_takes_a_new_ticket(
     graph: GraphManifest, uri: str, zygote: Zygote
 ) -> None:
-    def where_it_is_empty(view: View) -> WriteSet | None:
+    def where_it_is_empty(view: ReadView) -> WriteSet | None:
         return insert("ada", [KNOWS] if view.entry(PERSON).row_count else [PERSON]).prepare(view)
 
     what = intruding(Operation("Mutation", where_it_is_empty), lambda: zygote.run(works.insert, uri, "other"))

@@ -11,18 +11,18 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from omnigraph.counters import counting
 from omnigraph.errors import InvalidInput, KeyConflict, NotFound, ResourceLimitExceeded, UniqueViolation, ValueViolation
-from omnigraph.store.counting import counting
-from omnigraph.store.filters import All, Compare, IsNull, Not, equal, one_of
-from omnigraph.write.pending import Budget, Deleted
+from omnigraph.storage.filters.model import And, Compare, IsNull, Not, equal, one_of
+from omnigraph.transaction.write_buffer import Budget, Deleted
 from write.small_graph import SmallGraph
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from omnigraph.store.filters import Filter
-    from omnigraph.write.pending import PendingWrites
+    from omnigraph.storage.filters.model import Filter
+    from omnigraph.transaction.write_buffer import WriteBuffer
 
 SCHEMA = """
 node Person { name: String  age: I32? }
@@ -55,25 +55,25 @@ def graph(tmp_path: Path) -> SmallGraph:
 
 
 @pytest.fixture
-def pending(graph: SmallGraph) -> PendingWrites:
+def pending(graph: SmallGraph) -> WriteBuffer:
     return graph.pending()
 
 
-def _put(graph: SmallGraph, pending: PendingWrites, *rows: dict[str, Any], only_new: bool = False) -> None:
+def _put(graph: SmallGraph, pending: WriteBuffer, *rows: dict[str, Any], only_new: bool = False) -> None:
     pending.put(PERSON, graph.rows(PERSON, list(rows)), only_new=only_new)
 
 
-def _ages(pending: PendingWrites, where: Filter | None = None) -> dict[str, int | None]:
+def _ages(pending: WriteBuffer, where: Filter | None = None) -> dict[str, int | None]:
     return {row["id"]: row["age"] for row in pending.read(PERSON, ["id", "age"], where).to_pylist()}
 
 
-def test_a_read_sees_pending_rows_over_committed_ones(graph: SmallGraph, pending: PendingWrites) -> None:
+def test_a_read_sees_pending_rows_over_committed_ones(graph: SmallGraph, pending: WriteBuffer) -> None:
     _put(graph, pending, _person("ada", 1), _person("di", 2))
     assert _ages(pending) == {"ada": 1, "bob": 20, "cy": None, "di": 2}
 
 
 def test_a_filter_is_asked_of_the_pending_row_not_of_the_committed_one_below(
-    graph: SmallGraph, pending: PendingWrites
+    graph: SmallGraph, pending: WriteBuffer
 ) -> None:
     _put(graph, pending, _person("ada", 1), _person("cy", 50))
     assert _ages(pending, Compare("age", ">", 30)) == {"cy": 50}
@@ -81,7 +81,7 @@ def test_a_filter_is_asked_of_the_pending_row_not_of_the_committed_one_below(
     assert _ages(pending, Not(Compare("age", ">", 30))) == {"ada": 1, "bob": 20}
 
 
-def test_the_last_put_of_an_id_wins_within_a_call_and_between_calls(graph: SmallGraph, pending: PendingWrites) -> None:
+def test_the_last_put_of_an_id_wins_within_a_call_and_between_calls(graph: SmallGraph, pending: WriteBuffer) -> None:
     _put(graph, pending, _person("di", 1), _person("di", 2))
     assert _ages(pending, equal("id", "di")) == {"di": 2}
     _put(graph, pending, _person("di", 3))
@@ -90,9 +90,7 @@ def test_the_last_put_of_an_id_wins_within_a_call_and_between_calls(graph: Small
     assert pending.changes()[PERSON].puts.to_pylist() == [_person("di", 3) | {"age": 3}]  # type: ignore[union-attr]
 
 
-def test_a_deletion_counts_only_what_was_there_and_not_removed_before(
-    graph: SmallGraph, pending: PendingWrites
-) -> None:
+def test_a_deletion_counts_only_what_was_there_and_not_removed_before(graph: SmallGraph, pending: WriteBuffer) -> None:
     _put(graph, pending, _person("di"), _person("bob", 21))
     assert pending.delete(PERSON, ["ada", "nobody"]) == 1
     assert pending.delete(PERSON, ["ada", "bob", "di", "di"]) == 2
@@ -102,7 +100,7 @@ def test_a_deletion_counts_only_what_was_there_and_not_removed_before(
     assert _ages(pending) == {"cy": None}
 
 
-def test_a_removed_row_can_come_back_even_as_a_new_one(graph: SmallGraph, pending: PendingWrites) -> None:
+def test_a_removed_row_can_come_back_even_as_a_new_one(graph: SmallGraph, pending: WriteBuffer) -> None:
     pending.delete(PERSON, ["ada"])
     _put(graph, pending, _person("ada", 5), only_new=True)
     change = pending.changes()[PERSON]
@@ -112,7 +110,7 @@ def test_a_removed_row_can_come_back_even_as_a_new_one(graph: SmallGraph, pendin
 
 
 def test_an_upsert_wins_over_an_insert_of_the_same_id_and_leaves_others_strict(
-    graph: SmallGraph, pending: PendingWrites
+    graph: SmallGraph, pending: WriteBuffer
 ) -> None:
     _put(graph, pending, _person("ada", 1), _person("di"), only_new=True)
     assert pending.changes()[PERSON].only_new
@@ -122,7 +120,7 @@ def test_an_upsert_wins_over_an_insert_of_the_same_id_and_leaves_others_strict(
 
 
 @pytest.mark.parametrize("calls", [[["di", "di"]], [["di"], ["di"]]])
-def test_an_id_cannot_be_new_twice(graph: SmallGraph, pending: PendingWrites, calls: list[list[str]]) -> None:
+def test_an_id_cannot_be_new_twice(graph: SmallGraph, pending: WriteBuffer, calls: list[list[str]]) -> None:
     def run() -> None:
         for names in calls:
             _put(graph, pending, *map(_person, names), only_new=True)
@@ -132,7 +130,7 @@ def test_an_id_cannot_be_new_twice(graph: SmallGraph, pending: PendingWrites, ca
         run()
 
 
-def test_a_call_that_repeats_a_key_is_refused_in_any_mode(graph: SmallGraph, pending: PendingWrites) -> None:
+def test_a_call_that_repeats_a_key_is_refused_in_any_mode(graph: SmallGraph, pending: WriteBuffer) -> None:
     rows = graph.rows(TOWN, [{"id": "Oslo", "name": "Oslo"}] * 2)
     for only_new in (True, False):
         with pytest.raises(UniqueViolation, match=r"@key violation on Town\.name: 'Oslo'"):
@@ -143,7 +141,7 @@ def test_a_call_that_repeats_a_key_is_refused_in_any_mode(graph: SmallGraph, pen
 
 
 def test_an_overwrite_hides_every_committed_row_and_forgets_what_was_pending(
-    graph: SmallGraph, pending: PendingWrites
+    graph: SmallGraph, pending: WriteBuffer
 ) -> None:
     _put(graph, pending, _person("di"))
     pending.overwrite(PERSON, graph.rows(PERSON, [_person("eve", 9)]))
@@ -157,20 +155,20 @@ def test_an_overwrite_hides_every_committed_row_and_forgets_what_was_pending(
     assert (change.puts.column("id").to_pylist(), change.deletes) == (["ada"], frozenset())
 
 
-def test_an_overwrite_with_no_rows_is_a_change(graph: SmallGraph, pending: PendingWrites) -> None:
+def test_an_overwrite_with_no_rows_is_a_change(graph: SmallGraph, pending: WriteBuffer) -> None:
     pending.overwrite(PERSON, graph.rows(PERSON, []))
     assert pending.changes()[PERSON].overwrite
     assert _ages(pending) == {}
 
 
-def test_lookups_by_value_see_pending_rows_and_not_what_they_replace(graph: SmallGraph, pending: PendingWrites) -> None:
+def test_lookups_by_value_see_pending_rows_and_not_what_they_replace(graph: SmallGraph, pending: WriteBuffer) -> None:
     _put(graph, pending, _person("ada", 20), _person("bob", 1))
     found = pending.rows_where(PERSON, "age", pa.array([20, 36, None], pa.int32()), ["id"])
     assert found.to_pylist() == [{"id": "ada"}]
     assert pending.exists(PERSON, ["ada", "cy", "nobody"]) == {"ada", "cy"}
 
 
-def test_removing_a_node_takes_its_edges_committed_and_pending_along(graph: SmallGraph, pending: PendingWrites) -> None:
+def test_removing_a_node_takes_its_edges_committed_and_pending_along(graph: SmallGraph, pending: WriteBuffer) -> None:
     pending.put(KNOWS, graph.rows(KNOWS, [_knows("cy", "ada"), _knows("ada", "ada")]), only_new=True)
     assert pending.delete(KNOWS, ["ada-bob"]) == 1
     assert pending.delete_nodes("Person", ["ada", "nobody"]) == Deleted(nodes=1, edges=4)
@@ -183,7 +181,7 @@ def test_removing_a_node_takes_its_edges_committed_and_pending_along(graph: Smal
     }
 
 
-def test_an_edge_moved_away_from_a_node_survives_its_removal(graph: SmallGraph, pending: PendingWrites) -> None:
+def test_an_edge_moved_away_from_a_node_survives_its_removal(graph: SmallGraph, pending: WriteBuffer) -> None:
     pending.put(KNOWS, graph.rows(KNOWS, [_knows("bob", "cy") | {"id": "ada-bob"}]), only_new=False)
     assert pending.delete_nodes("Person", ["ada"]) == Deleted(nodes=1, edges=2)
     assert pending.exists(KNOWS, ["ada-bob", "bob-ada"]) == {"ada-bob"}
@@ -200,7 +198,7 @@ def test_a_node_without_edges_leaves_the_edge_tables_alone(graph: SmallGraph) ->
 def test_what_is_pending_becomes_one_commit_and_committed_tables_stay_untouched_until_then(graph: SmallGraph) -> None:
     before = graph.content(PERSON)
 
-    def statements(pending: PendingWrites) -> None:
+    def statements(pending: WriteBuffer) -> None:
         _put(graph, pending, _person("di", 1), only_new=True)
         older = pending.read(PERSON, where=Compare("age", "<", 30))
         pending.put(PERSON, older.set_column(1, "age", pa.array([100] * older.num_rows, pa.int32())), only_new=False)
@@ -219,7 +217,7 @@ def test_nothing_pending_is_nothing_to_commit(graph: SmallGraph) -> None:
     assert graph.write(lambda pending: pending.delete(PERSON, ["nobody"])) is None
 
 
-def test_every_table_that_was_read_is_noted_for_the_commit(graph: SmallGraph, pending: PendingWrites) -> None:
+def test_every_table_that_was_read_is_noted_for_the_commit(graph: SmallGraph, pending: WriteBuffer) -> None:
     pending.delete_nodes("Person", ["cy"])
     assert set(pending.view.reads) == {PERSON, KNOWS, LIVES}
 
@@ -232,7 +230,7 @@ def test_memory_over_the_budget_is_refused_with_a_way_out(graph: SmallGraph) -> 
     assert (error.value.limit, error.value.actual > 4_000) == (4_000, True)
 
 
-def test_rows_of_another_shape_are_refused_by_name(graph: SmallGraph, pending: PendingWrites) -> None:
+def test_rows_of_another_shape_are_refused_by_name(graph: SmallGraph, pending: WriteBuffer) -> None:
     rows = graph.rows(PERSON, [_person("di")])
     with pytest.raises(InvalidInput, match="rows of Person lack age"):
         pending.put(PERSON, rows.drop_columns("age"), only_new=True)
@@ -246,13 +244,13 @@ def test_rows_of_another_shape_are_refused_by_name(graph: SmallGraph, pending: P
         pending.read("node:Dragon")
 
 
-def test_columns_may_come_in_any_order_and_in_wider_types(graph: SmallGraph, pending: PendingWrites) -> None:
+def test_columns_may_come_in_any_order_and_in_wider_types(graph: SmallGraph, pending: WriteBuffer) -> None:
     rows = pa.table({"age": pa.array([7], pa.int64()), "name": pa.array(["di"], pa.large_string()), "id": ["di"]})
     pending.put(PERSON, rows, only_new=True)
     assert pending.changes()[PERSON].puts.schema == graph.schemas[PERSON]  # type: ignore[union-attr]
 
 
-def test_a_vector_of_the_wrong_length_is_told_with_its_row(graph: SmallGraph, pending: PendingWrites) -> None:
+def test_a_vector_of_the_wrong_length_is_told_with_its_row(graph: SmallGraph, pending: WriteBuffer) -> None:
     rows = graph.rows(POINT, [{"id": "p"}, {"id": "q"}])
     lists = pa.array([[1.0, 2.0], [1.0]], pa.list_(pa.float32()))
     with pytest.raises(ValueViolation, match=r"Point\.at expects 2 dimensions, got 1 \(row 'q'\)"):
@@ -271,7 +269,7 @@ def test_moments_keep_their_time_of_day_in_lookups(graph: SmallGraph) -> None:
 
 
 def test_blobs_can_be_put_and_are_not_a_part_of_reads(graph: SmallGraph) -> None:
-    def put(pending: PendingWrites) -> None:
+    def put(pending: WriteBuffer) -> None:
         pending.put(POINT, graph.rows(POINT, [{"id": "p", "photo": {"data": b"png", "uri": None}}]), only_new=True)
         assert pending.read(POINT).column_names == ["id", "at", "born"]
         with pytest.raises(InvalidInput, match=r"Point\.photo"):
@@ -281,7 +279,7 @@ def test_blobs_can_be_put_and_are_not_a_part_of_reads(graph: SmallGraph) -> None
     assert graph.content(POINT)["p"]["photo"]["size"] == 3
 
 
-def test_deletes_by_id_ask_the_table_once(graph: SmallGraph, pending: PendingWrites) -> None:
+def test_deletes_by_id_ask_the_table_once(graph: SmallGraph, pending: WriteBuffer) -> None:
     with counting() as counts:
         pending.delete(PERSON, ["ada", "bob"])
         pending.delete(PERSON, ["cy"])
@@ -298,7 +296,7 @@ WHERES: dict[str, tuple[Filter, Any]] = {
     "not above one": (Not(Compare("age", ">", 1)), lambda age: age is not None and age <= 1),
     "none of two": (Not(one_of("age", [0, None])), lambda _: False),
     "two or three": (one_of("age", [2, 3, None]), lambda age: age in (2, 3)),
-    "between": (All((Compare("age", ">=", 1), Compare("age", "<", 3))), lambda age: age is not None and 1 <= age < 3),
+    "between": (And((Compare("age", ">=", 1), Compare("age", "<", 3))), lambda age: age is not None and 1 <= age < 3),
 }
 
 

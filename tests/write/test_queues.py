@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from omnigraph.write.queues import hold
+from omnigraph.transaction.intents.process_locks import hold
 
 URI = "/graphs/a"
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from omnigraph.counters import counting
 from omnigraph.errors import KeyConflict
-from omnigraph.store.counting import counting
-from omnigraph.write.changes import TableChanges
-from omnigraph.write.stage import writes_of
+from omnigraph.transaction.table_writes import writes_of
+from omnigraph.transaction.write_set import TableChanges
 from write.small_graph import SmallGraph
 
 if TYPE_CHECKING:

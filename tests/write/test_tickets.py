@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from omnigraph.store.location import parse_location
-from omnigraph.store.objects import ControlStore
-from omnigraph.write import ticket_ids
-from omnigraph.write.recovery.sidecar import PlannedCommit, Sidecar, TablePin
-from omnigraph.write.ticket_ids import new_ticket_id, note_ticket_id
-from omnigraph.write.tickets import Ticket, Turn, compete, turn
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.objects.store import ObjectStore
+from omnigraph.transaction.intents import queue
+from omnigraph.transaction.intents.queue import QueueDecision, QueueEntry, compete, new_ticket_id, note_ticket_id, turn
+from omnigraph.transaction.intents.sidecar import PlannedCommit, Sidecar, TablePin
 from seeded_world import SeededWorld
 from write.recovery.stepped_store import SteppedObjects, SteppedWorld, Steps
 from write.recovery.ticket_model import Model, Plan
@@ -63,22 +62,22 @@ def test_three_writers_that_may_die_in_every_order_of_events(plans: Sequence[Pla
     print(f"{found.states} states of 3 writers with up to {deaths} deaths, 0 violations")
 
 
-def never_waits_for_larger(mine: Sidecar, rivals: Sequence[Sidecar]) -> Turn:
+def never_waits_for_larger(mine: Sidecar, rivals: Sequence[Sidecar]) -> QueueDecision:
     smaller = [each for each in rivals if each.operation_id < mine.operation_id]
     return turn(mine, smaller)
 
 
-def never_waits_for_smaller(mine: Sidecar, rivals: Sequence[Sidecar]) -> Turn:
+def never_waits_for_smaller(mine: Sidecar, rivals: Sequence[Sidecar]) -> QueueDecision:
     return turn(mine, [each for each in rivals if each.operation_id > mine.operation_id])
 
 
-def never_steps_back(mine: Sidecar, rivals: Sequence[Sidecar]) -> Turn:
+def never_steps_back(mine: Sidecar, rivals: Sequence[Sidecar]) -> QueueDecision:
     decided = turn(mine, rivals)
-    return Turn.WAIT if decided is Turn.STEP_BACK else decided
+    return QueueDecision.WAIT if decided is QueueDecision.STEP_BACK else decided
 
 
 @pytest.mark.parametrize("rule", [never_waits_for_larger, never_waits_for_smaller])
-def test_the_model_finds_writers_that_do_not_wait(rule: Callable[[Sidecar, Sequence[Sidecar]], Turn]) -> None:
+def test_the_model_finds_writers_that_do_not_wait(rule: Callable[[Sidecar, Sequence[Sidecar]], QueueDecision]) -> None:
     assert Model(TWO[0], rule, deaths=0).explore().together is not None
 
 
@@ -95,20 +94,20 @@ def test_the_model_finds_a_writer_that_does_not_look_again_after_waiting() -> No
 def test_the_real_tickets_in_a_random_order_of_events(tmp_path: Path, seed: int) -> None:
     steps = Steps(seed)
     objects = SteppedObjects(steps)
-    store = ControlStore(parse_location(tmp_path), objects)
+    store = ObjectStore(parse_location(tmp_path), objects)
     world = SteppedWorld(steps=steps)
     plans = [{A}, {A, B}, {B, C}, {A, C}]
     inside: dict[str, Sidecar] = {}
     finished: list[str] = []
 
-    def recover(ticket: Ticket) -> None:
+    def recover(ticket: QueueEntry) -> None:
         steps.pause()
         inside.pop(ticket.sidecar.operation_id, None)
         ticket.delete()
 
     def write(tables: set[str]) -> None:
         sidecar = _sidecar(new_ticket_id(world), tables)
-        ticket = Ticket.draw(store, sidecar, world)
+        ticket = QueueEntry.draw(store, sidecar, world)
         ticket.wait_for_turn(recover)
         clash = [each for each in inside.values() if compete(each, sidecar)]
         assert not clash, f"{sidecar.operation_id} and {clash[0].operation_id} have effects at the same time"
@@ -152,20 +151,20 @@ def test_operations_of_one_key_are_rivals_whatever_they_move() -> None:
 @pytest.mark.parametrize(
     ("phase", "rivals", "expected"),
     [
-        ("running", [], Turn.GO),
-        ("waiting", [], Turn.ANNOUNCE),
-        ("running", [("9", "waiting")], Turn.GO),
-        ("running", [("9", "running")], Turn.WAIT),
-        ("running", [("9", None)], Turn.WAIT),
-        ("running", [("1", "waiting")], Turn.STEP_BACK),
-        ("running", [("1", "running")], Turn.STEP_BACK),
-        ("waiting", [("1", "running")], Turn.WAIT),
-        ("waiting", [("9", "waiting")], Turn.ANNOUNCE),
-        ("waiting", [("9", "running")], Turn.WAIT),
-        ("waiting", [("1", "waiting"), ("9", "running")], Turn.WAIT),
+        ("running", [], QueueDecision.GO),
+        ("waiting", [], QueueDecision.ANNOUNCE),
+        ("running", [("9", "waiting")], QueueDecision.GO),
+        ("running", [("9", "running")], QueueDecision.WAIT),
+        ("running", [("9", None)], QueueDecision.WAIT),
+        ("running", [("1", "waiting")], QueueDecision.STEP_BACK),
+        ("running", [("1", "running")], QueueDecision.STEP_BACK),
+        ("waiting", [("1", "running")], QueueDecision.WAIT),
+        ("waiting", [("9", "waiting")], QueueDecision.ANNOUNCE),
+        ("waiting", [("9", "running")], QueueDecision.WAIT),
+        ("waiting", [("1", "waiting"), ("9", "running")], QueueDecision.WAIT),
     ],
 )
-def test_the_rule_of_the_queue(phase: str, rivals: list[tuple[str, str | None]], expected: Turn) -> None:
+def test_the_rule_of_the_queue(phase: str, rivals: list[tuple[str, str | None]], expected: QueueDecision) -> None:
     mine = replace(_sidecar("5", {A}), phase=phase)  # type: ignore[arg-type]
     others = [replace(_sidecar(name, {A}), phase=its) for name, its in rivals]  # type: ignore[arg-type]
     assert turn(mine, others) is expected
@@ -173,7 +172,7 @@ def test_the_rule_of_the_queue(phase: str, rivals: list[tuple[str, str | None]],
 
 def test_ids_grow_though_the_clock_is_behind_that_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a busy writer on such a machine would be first in the queue every time."""
-    monkeypatch.setattr(ticket_ids, "_newest_seen", 0)
+    monkeypatch.setattr(queue, "_newest_seen", 0)
     behind, ahead = SeededWorld(start_us=1_000_000_000), SeededWorld(start_us=9_000_000_000)
     seen = ahead.ulid()
     assert new_ticket_id(behind) < seen
@@ -187,7 +186,7 @@ def test_ids_grow_though_the_clock_is_behind_that_of_others(monkeypatch: pytest.
     "odd", ["", "x", "7ZZZZZZZZZZZZZZZZZZZZZZZZZ", "not-an-id-at-all-but-26-c", "IIIIIIIIIIOOOOOOOOOOUUUUUU"]
 )
 def test_ids_that_are_no_ulids_or_of_no_time_do_no_harm(odd: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ticket_ids, "_newest_seen", 0)
+    monkeypatch.setattr(queue, "_newest_seen", 0)
     note_ticket_id(odd)
     assert len(new_ticket_id(SeededWorld())) == 26
 

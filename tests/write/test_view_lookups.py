@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from omnigraph.write import view as view_module
+from omnigraph.transaction import read_view as view_module
 from write.small_graph import SmallGraph
 
 SCHEMA = "node T { n: I32?\n f: F32?\n at: DateTime?\n on: Date?\n s: String?\n b: Bool?\n u: U64?\n tags: [String]? }"
@@ -42,9 +42,9 @@ def _same(value: Any) -> str:
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-@given(data=st.data(), listed=st.sampled_from([0, 2_000]), piece=st.sampled_from([1, 5, 65_536]), many=st.booleans())
+@given(data=st.data(), listed=st.sampled_from([0, 2_000]), fragment=st.sampled_from([1, 5, 65_536]), many=st.booleans())
 def test_every_way_of_looking_finds_the_rows_with_the_wanted_values(
-    graph: SmallGraph, data: st.DataObject, listed: int, piece: int, many: bool
+    graph: SmallGraph, data: st.DataObject, listed: int, fragment: int, many: bool
 ) -> None:
     columns = data.draw(st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=3, unique=True))
     wanted = {name: data.draw(st.lists(PICKED[name], max_size=4)) * (40 if many else 1) for name in columns}
@@ -60,7 +60,7 @@ def test_every_way_of_looking_finds_the_rows_with_the_wanted_values(
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(view_module, "LISTED_VALUES", listed)
-        patch.setattr(view_module, "PIECE_ROWS", piece)
+        patch.setattr(view_module, "BATCH_ROWS", fragment)
         found = graph.view().rows_matching(KEY, values, ["id"])
     assert found.column("id").to_pylist() == expected
     assert found.schema.names == ["id"]

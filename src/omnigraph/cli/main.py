@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from omnigraph.cli.completion import PROGRAM, VARIABLE, prepare_completion
-from omnigraph.cli.contents import HIDDEN, names, place_of, shown
-from omnigraph.cli.failures import FAILED, hide_tracebacks, report, unusable_file
-from omnigraph.cli.help_text import WIDEST, write_commands, write_examples, write_parameters, write_prose
-from omnigraph.cli.options import SOURCE_NAME, Command, Group, given
-from omnigraph.cli.output import note
+from omnigraph.cli.frame.completion import PROGRAM, VARIABLE, prepare_completion
+from omnigraph.cli.frame.help import WIDEST, write_commands, write_examples, write_parameters, write_prose
+from omnigraph.cli.frame.index import HIDDEN, names, place_of, shown
+from omnigraph.cli.frame.options import SOURCE_NAME, Command, Group, given
+from omnigraph.cli.frame.output import FAILED, hide_tracebacks, note, report, unusable_file
 from omnigraph.errors import OmniGraphError
 from omnigraph.world import REAL
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from omnigraph.embeddings.embeddings import Embeddings
+from omnigraph.embeddings.embedder import Embeddings
+from omnigraph.embeddings.http import Patience
 from omnigraph.embeddings.providers import Ask, Calling, Gemini, Mock, OpenAICompatible, Provider
-from omnigraph.embeddings.requests import Patience
 from omnigraph.embeddings.settings import from_environment
 
 __all__ = [

@@ -1,6 +1,8 @@
 """Who makes vectors of texts: two kinds of services, any Python function, and a made-up one for tests.
 
 A provider is a value: it can be compared, printed without its key, and sent to another process.
+
+Vectors made up from texts, bit for bit as the released program makes them up.
 """
 
 from __future__ import annotations
@@ -8,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from omnigraph.embeddings.mock import mock_vector
-from omnigraph.embeddings.requests import USUAL, Patience, post
+import numpy as np
+
+from omnigraph.embeddings.http import USUAL, Patience, post
 from omnigraph.errors import EmbeddingFailed
 
 if TYPE_CHECKING:
@@ -18,6 +21,24 @@ if TYPE_CHECKING:
     from omnigraph.world import World
 
     Vectors = Sequence[Sequence[float]]
+
+_OFFSET, _PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, (1 << 64) - 1
+
+
+def mock_vector(text: str, dimensions: int) -> list[float]:
+    """FNV-1a of the text, stepped by xorshift for each component, between -1 and 1, then of length 1."""
+    seed = _OFFSET
+    for byte in text.encode():
+        seed = ((seed ^ byte) * _PRIME) & _MASK
+    components = np.empty(dimensions, np.float32)
+    for at in range(dimensions):
+        seed ^= (seed << 13) & _MASK
+        seed ^= seed >> 7
+        seed ^= (seed << 17) & _MASK
+        components[at] = np.float32(2) * np.float32(float(seed) / float(_MASK)) - np.float32(1)
+    length = np.sqrt(np.sum(components.astype(np.float64) ** 2))
+    return [float(each) for each in (components.astype(np.float64) / length).astype(np.float32)]
+
 
 # A text is looked for, or is there to be found; some models make different vectors of the two.
 Purpose = Literal["query", "document"]

@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from omnigraph.embeddings.embeddings import Embeddings
+from omnigraph.embeddings.embedder import Embeddings
+from omnigraph.embeddings.http import USUAL, Patience
 from omnigraph.embeddings.providers import Gemini, Mock, OpenAICompatible
-from omnigraph.embeddings.requests import USUAL, Patience
 from omnigraph.errors import EmbeddingFailed, InvalidInput
 from omnigraph.world import REAL
 

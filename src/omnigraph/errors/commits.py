@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.errors.root import OmniGraphError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from omnigraph.versions.merge.conflicts import Conflict
+ConflictKind = Literal[
+    "DivergentInsert",
+    "DivergentUpdate",
+    "DeleteVsUpdate",
+    "OrphanEdge",
+    "UniqueViolation",
+    "CardinalityViolation",
+    "ValueConstraintViolation",
+]
+Row = dict[str, Any]
 
 
 class CommitFailed(OmniGraphError):
@@ -223,3 +233,26 @@ class ResourceLimitExceeded(OmniGraphError):
         self.resource = resource
         self.limit = limit
         self.actual = actual
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """One entity that both sides changed, or that breaks a rule once both changes are in.
+
+    `base`, `ours` and `theirs` are the entity before both, on the target and on the source; None where it is not there.
+    `properties` are those that both sides changed, each in its own way.
+    """
+
+    kind: ConflictKind
+    table_key: str
+    row_id: str
+    message: str
+    base: Row | None = None
+    ours: Row | None = None
+    theirs: Row | None = None
+    properties: tuple[str, ...] = ()
+
+    @property
+    def is_about_rows(self) -> bool:
+        """Whether choosing a side, or a row, settles it. The others are settled by changing the data."""
+        return self.kind in ("DivergentInsert", "DivergentUpdate", "DeleteVsUpdate")

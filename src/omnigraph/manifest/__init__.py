@@ -1,1 +1,1 @@
-"""Which versions make up the graph."""
+"""Which version of each table makes up the graph: branches, commits, publishing."""

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from omnigraph.counters import guarded
 from omnigraph.errors import (
     BranchExists,
     BranchInUse,
@@ -25,32 +26,39 @@ from omnigraph.errors import (
     StoreUnsafe,
 )
 from omnigraph.failpoints import reach
-from omnigraph.manifest.layout import BRANCH_CLAIM, MAIN, MANIFEST, branch_tree, physical_branch
-from omnigraph.manifest.line import ManifestLine, Stores, no_such_branch, unfinished_branch
-from omnigraph.manifest.lineage import Lineage, who_needs
-from omnigraph.manifest.migrations import step_2_to_3
+from omnigraph.manifest import upgrade_v2
+from omnigraph.manifest.branch_manifest import BranchManifest, Storage, no_such_branch, unfinished_branch
+from omnigraph.manifest.commit_graph import Lineage, who_needs
+from omnigraph.manifest.layout import (
+    BRANCH_CLAIM,
+    CURRENT,
+    MAIN,
+    MANIFEST,
+    branch_tree,
+    check_stamp,
+    physical_branch,
+    read_stamp,
+)
 from omnigraph.manifest.reclaimed import require_kept, require_still_kept, superseded
-from omnigraph.manifest.references import branch_references
-from omnigraph.manifest.row_ages import read_rows
+from omnigraph.manifest.row_versions import read_rows
 from omnigraph.manifest.rows import KEY
-from omnigraph.manifest.stamp import CURRENT, check_stamp, read_stamp
 from omnigraph.manifest.state import ManifestState
 from omnigraph.manifest.tags import find_tag, list_tags
-from omnigraph.store.filters import one_of
-from omnigraph.store.guard import guarded
-from omnigraph.store.lease import acquire, lease_seconds, patience
-from omnigraph.store.residual import create_branch, delete_branch
-from omnigraph.store.staging import commit_staged, stage_delete
-from omnigraph.store.tables import Pin
+from omnigraph.manifest.version_refs import branch_references
+from omnigraph.storage.filters.model import one_of
+from omnigraph.storage.objects.lease import acquire, lease_seconds, patience
+from omnigraph.storage.tables.immediate import create_branch, delete_branch
+from omnigraph.storage.tables.staging import commit_staged, stage_delete
+from omnigraph.storage.tables.table import Pin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from omnigraph.manifest.references import References
     from omnigraph.manifest.rows import GraphCommit
     from omnigraph.manifest.snapshot import TableEntry
-    from omnigraph.store.lease import Lease
-    from omnigraph.store.tables import Table
+    from omnigraph.manifest.version_refs import References
+    from omnigraph.storage.objects.lease import Lease
+    from omnigraph.storage.tables.table import Table
     from omnigraph.world import World
 
 log = logging.getLogger(__name__)
@@ -90,21 +98,21 @@ def check_branch_name(name: str) -> str:
     return name
 
 
-def list_branches(stores: Stores) -> list[Branch]:
+def list_branches(stores: Storage) -> list[Branch]:
     """All branches that people made, after main."""
     hidden = {SCHEMA_LOCK, unfinished_branch(stores)}
     found = [Branch(MAIN, None, None, None)]
     main = _main(stores)
-    swept = check_stamp(main) > step_2_to_3.FROM
+    swept = check_stamp(main) > upgrade_v2.FROM
     for name, details in sorted(branch_references(main).items()):
-        if name not in hidden and (swept or not step_2_to_3.is_staging(name)):
+        if name not in hidden and (swept or not upgrade_v2.is_staging(name)):
             parent, version = details["parent_branch"] or MAIN, details["parent_version"]
             found.append(Branch(name, parent, version, str(details["branch_identifier"])))
     return found
 
 
 def make_branch(
-    stores: Stores, name: str, *, source: ManifestLine, commit: GraphCommit | None, recent: int, world: World
+    stores: Storage, name: str, *, source: BranchManifest, commit: GraphCommit | None, recent: int, world: World
 ) -> None:
     """Make a branch from the newest state of `source`, or from one of its commits.
 
@@ -142,7 +150,7 @@ def make_branch(
                 claim.mark_unfinished(None)
 
 
-def remove_branch(stores: Stores, name: str, *, world: World, force: bool = False) -> None:
+def remove_branch(stores: Storage, name: str, *, world: World, force: bool = False) -> None:
     """Delete a branch and its own table forks. Refused while anything stands on it.
 
     Also refused, unless `force`, while a merge of two others would have to go back to its commits.
@@ -171,7 +179,7 @@ def remove_branch(stores: Stores, name: str, *, world: World, force: bool = Fals
         _drop_forks(stores, forks, name)
 
 
-def _drop_forks(stores: Stores, paths: Sequence[str], branch: str) -> None:
+def _drop_forks(stores: Storage, paths: Sequence[str], branch: str) -> None:
     """What a deleted branch had of tables. The branch is gone already: what is left over, a cleanup removes."""
     try:
         for path in paths:
@@ -180,7 +188,7 @@ def _drop_forks(stores: Stores, paths: Sequence[str], branch: str) -> None:
         log.warning("branch %r is deleted; files of its tables stay for the next cleanup: %s", branch, error)
 
 
-def drop_fork(stores: Stores, path: str, branch: str) -> None:
+def drop_fork(stores: Storage, path: str, branch: str) -> None:
     """Remove a table's fork that no manifest refers to, whether its reference file is there or only its files."""
     stores.tables.forget(path, branch)
     main = stores.tables.open_newest(path)
@@ -192,7 +200,7 @@ def drop_fork(stores: Stores, path: str, branch: str) -> None:
     stores.objects.delete_prefix(branch_tree(path, branch))
 
 
-def fork_table(stores: Stores, path: str, branch: str, *, parent: Table) -> Table:
+def fork_table(stores: Storage, path: str, branch: str, *, parent: Table) -> Table:
     """Give a branch its own line of a table, from the state it has inherited.
 
     A fork of the same name that is there already belongs to nobody that the manifest knows: the caller has made sure,
@@ -206,11 +214,11 @@ def fork_table(stores: Stores, path: str, branch: str, *, parent: Table) -> Tabl
     return stores.tables.open_newest(path, branch)
 
 
-def _main(stores: Stores) -> Table:
+def _main(stores: Storage) -> Table:
     return stores.tables.open_newest(MANIFEST)
 
 
-def claim_branches(stores: Stores, purpose: str, world: World) -> Lease:
+def claim_branches(stores: Storage, purpose: str, world: World) -> Lease:
     """One branch or tag is made or removed at a time; what a dead process left half-made is removed first."""
     seconds = lease_seconds(world)
     wait = patience(seconds) + CLAIM_WAIT_SECONDS
@@ -286,7 +294,7 @@ def _about_to_change(claim: Lease) -> None:
     claim.require()
 
 
-def _tables_of(stores: Stores, name: str) -> list[TableEntry]:
+def _tables_of(stores: Storage, name: str) -> list[TableEntry]:
     """The newest tables of a branch; none when it is not there."""
     try:
         return list(_state_of(stores, name).current(name))
@@ -294,7 +302,7 @@ def _tables_of(stores: Stores, name: str) -> list[TableEntry]:
         return []
 
 
-def _take_back(stores: Stores, name: str, claim: Lease) -> None:
+def _take_back(stores: Storage, name: str, claim: Lease) -> None:
     """Remove a branch that was made a moment ago, and that nobody has been told of."""
     drop_fork(stores, MANIFEST, name)
     if claim.claim.unfinished is not None:
@@ -310,19 +318,19 @@ def _require_free(name: str, taken: References) -> None:
             raise BranchExists(name, f"branch {name!r} cannot stand beside {other!r}: one is a path below the other.")
 
 
-def _require_no_tag(stores: Stores, name: str) -> None:
+def _require_no_tag(stores: Storage, name: str) -> None:
     if find_tag(stores, name) is not None:
         raise BranchExists(name, f"there is a tag {name!r}: a branch of that name could not be told from it.")
 
 
-def _reclaim_orphan(stores: Stores, name: str) -> None:
+def _reclaim_orphan(stores: Storage, name: str) -> None:
     """Files of a branch whose maker died before it became one: Lance can neither create nor delete over them."""
     if stores.objects.exists(branch_tree(MANIFEST, name)):
         stores.objects.delete_prefix(branch_tree(MANIFEST, name))
         stores.tables.forget(MANIFEST, name)
 
 
-def _handle_of(stores: Stores, source: ManifestLine, commit: GraphCommit | None, recent: int) -> Table | None:
+def _handle_of(stores: Storage, source: BranchManifest, commit: GraphCommit | None, recent: int) -> Table | None:
     """A handle on the manifest at a commit, or at the newest state.
 
     None when that version has been collected or may be while the branch is made (its version file can outlive its
@@ -341,7 +349,7 @@ def _handle_of(stores: Stores, source: ManifestLine, commit: GraphCommit | None,
     return start if read_stamp(start) == CURRENT else None
 
 
-def _made_from(stores: Stores, start: Table, name: str, claim: Lease) -> bool:
+def _made_from(stores: Storage, start: Table, name: str, claim: Lease) -> bool:
     """Make the branch, unless the version of the handle has been collected since it was opened."""
     try:
         _create(stores, start, name, claim)
@@ -350,7 +358,7 @@ def _made_from(stores: Stores, start: Table, name: str, claim: Lease) -> bool:
     return True
 
 
-def _create(stores: Stores, start: Table, name: str, claim: Lease) -> None:
+def _create(stores: Storage, start: Table, name: str, claim: Lease) -> None:
     """Nobody else makes a branch under the claim: one that is there afterwards is this one."""
     settled(
         claim.claim.purpose,
@@ -359,7 +367,7 @@ def _create(stores: Stores, start: Table, name: str, claim: Lease) -> None:
     )
 
 
-def _forget_later_rows(stores: Stores, name: str, source: ManifestLine, commit: GraphCommit | None) -> None:
+def _forget_later_rows(stores: Storage, name: str, source: BranchManifest, commit: GraphCommit | None) -> None:
     """Take a fresh branch back to a commit by removing the rows that came after it."""
     if commit is None:
         return
@@ -369,7 +377,7 @@ def _forget_later_rows(stores: Stores, name: str, source: ManifestLine, commit: 
         commit_staged(staged)
 
 
-def _require_unused(stores: Stores, name: str, references: References) -> None:
+def _require_unused(stores: Storage, name: str, references: References) -> None:
     below = sorted(each for each in references if each.startswith(f"{name}/"))
     children = sorted(each for each, details in references.items() if details["parent_branch"] == name)
     if below or children:
@@ -402,7 +410,7 @@ def _require_unneeded(name: str, states: Mapping[str, ManifestState]) -> None:
         )
 
 
-def _state_of(stores: Stores, branch: str) -> ManifestState:
+def _state_of(stores: Storage, branch: str) -> ManifestState:
     """What a branch's manifest says, whether or not its history can be read."""
     table = stores.tables.open_newest(MANIFEST, physical_branch(branch))
     check_stamp(table)

@@ -1,11 +1,16 @@
-"""The manifest of a whole graph: its branches, their history, and the door to publish through."""
+"""The manifest of a whole graph: its branches, their history, and the door to publish through.
+
+Past states of a branch: as of a moment, a manifest version, a commit or a tag.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import BranchReplaced, CommitRejected, InvalidInput, NotAGraph, NotFound
+from omnigraph.manifest.branch_manifest import BranchManifest, Storage
 from omnigraph.manifest.branches import (
     Branch,
     claim_branches,
@@ -15,34 +20,33 @@ from omnigraph.manifest.branches import (
     settled,
     with_known_outcome,
 )
-from omnigraph.manifest.genesis import Blueprint, initialize, require_whole_graph
+from omnigraph.manifest.commit_graph import Lineage, MergeBases, merge_bases, unknown_ancestors
+from omnigraph.manifest.compaction import DEFAULT_UPKEEP, ManifestPolicy
+from omnigraph.manifest.create import NewGraph, initialize, require_whole_graph
 from omnigraph.manifest.layout import MAIN, MANIFEST, physical_branch
-from omnigraph.manifest.line import ManifestLine, Stores
-from omnigraph.manifest.lineage import Lineage, MergeBases, merge_bases, unknown_ancestors
-from omnigraph.manifest.migrations import bring_up_to_date
 from omnigraph.manifest.publisher import Published, PublishRequest, publish
 from omnigraph.manifest.reclaimed import require_kept, require_still_kept, superseded
-from omnigraph.manifest.references import branch_references
 from omnigraph.manifest.tags import Tag, check_tag_name, find_tag, remove_tag, take_back_tag, write_tag
-from omnigraph.manifest.upkeep import DEFAULT_UPKEEP, UpkeepPolicy
-from omnigraph.store.compaction import DEFAULT_FOLD, FoldPolicy
-from omnigraph.store.objects import open_control_store
-from omnigraph.store.tables import TableStore
+from omnigraph.manifest.upgrade import bring_up_to_date
+from omnigraph.manifest.version_refs import branch_references
+from omnigraph.storage.objects.store import open_control_store
+from omnigraph.storage.tables.compaction import DEFAULT_FOLD, CompactionPolicy
+from omnigraph.storage.tables.table import TableStore
 from omnigraph.world import REAL, World
 
 if TYPE_CHECKING:
     from omnigraph.manifest.rows import GraphCommit
     from omnigraph.manifest.snapshot import Snapshot
-    from omnigraph.store.location import Location
+    from omnigraph.storage.objects.location import Location
 
 
-def open_stores(location: Location, world: World = REAL) -> Stores:
+def open_stores(location: Location, world: World = REAL) -> Storage:
     """Both halves of the store below one root. Nothing is asked of it yet."""
-    return Stores(TableStore(location), open_control_store(location, world))
+    return Storage(TableStore(location), open_control_store(location, world))
 
 
 def create_manifest(
-    location: Location, blueprint: Blueprint, world: World = REAL, *, fold: FoldPolicy | None = DEFAULT_FOLD
+    location: Location, blueprint: NewGraph, world: World = REAL, *, fold: CompactionPolicy | None = DEFAULT_FOLD
 ) -> GraphManifest:
     """Make a new graph and open it."""
     initialize(open_stores(location, world), blueprint, world)
@@ -61,16 +65,16 @@ class GraphManifest:
         *,
         read_only: bool = False,
         world: World = REAL,
-        upkeep: UpkeepPolicy = DEFAULT_UPKEEP,
-        fold: FoldPolicy | None = DEFAULT_FOLD,
+        upkeep: ManifestPolicy = DEFAULT_UPKEEP,
+        fold: CompactionPolicy | None = DEFAULT_FOLD,
     ) -> None:
         self.stores = open_stores(location, world)
         self.read_only = read_only
         self.world = world
         self.upkeep = upkeep
-        # When writers join the small pieces of tables; None: never.
+        # When writers join the small fragments of tables; None: never.
         self.fold = fold
-        self._lines: dict[str, ManifestLine] = {}
+        self._lines: dict[str, BranchManifest] = {}
         self._lock = threading.Lock()
         try:
             main = self.line(MAIN)
@@ -80,14 +84,14 @@ class GraphManifest:
         if not read_only:
             bring_up_to_date(main)
 
-    def line(self, branch: str = MAIN) -> ManifestLine:
+    def line(self, branch: str = MAIN) -> BranchManifest:
         """The warm manifest of a branch, opened at its first use."""
         with self._lock:
             if branch not in self._lines:
-                self._lines[branch] = ManifestLine(self.stores, branch)
+                self._lines[branch] = BranchManifest(self.stores, branch)
             return self._lines[branch]
 
-    def fresh_line(self, branch: str = MAIN) -> ManifestLine:
+    def fresh_line(self, branch: str = MAIN) -> BranchManifest:
         """The manifest of a branch, caught up with the store; one that was deleted and made anew is opened anew."""
         line = self.line(branch)
         try:
@@ -125,7 +129,7 @@ class GraphManifest:
         """One commit, whichever branch it was made on."""
         return self.find(commit_id)[1]
 
-    def find(self, commit_id: str) -> tuple[ManifestLine, GraphCommit]:
+    def find(self, commit_id: str) -> tuple[BranchManifest, GraphCommit]:
         """A commit, and a branch that can see it."""
         main = self.line(MAIN)
         known = main.state.commits.get(commit_id)
@@ -271,3 +275,52 @@ class GraphManifest:
     def _require_writable(self) -> None:
         if self.read_only:
             raise CommitRejected("the graph was opened read-only.")
+
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND = dt.timedelta(microseconds=1)
+
+
+def snapshot_at(manifest: GraphManifest, branch: str, moment: dt.datetime) -> Snapshot:
+    """The state of a branch at a moment: that of its last commit until then."""
+    if moment.tzinfo is None:
+        raise InvalidInput(f"{moment.isoformat()} has no time zone: say which, such as datetime.UTC.")
+    limit = (moment - _EPOCH) // _MICROSECOND
+    line = manifest.fresh_line(branch)
+    with line.lock:
+        commit, oldest = line.state.head, None
+        while commit is not None and commit.created_at > limit:
+            oldest = commit
+            commit = line.state.commits.get(commit.parent) if commit.parent else None
+        if commit is None:
+            raise NotFound(_before_all(branch, moment, oldest))
+        return line.state.at(branch, commit)
+
+
+def snapshot_at_version(manifest: GraphManifest, branch: str, version: int) -> Snapshot:
+    """The state that a manifest version of a branch shows."""
+    line = manifest.fresh_line(branch)
+    with line.lock:
+        commit = line.state.commit_at(version)
+        newest = line.state.manifest_version
+        if commit is None or version > newest:
+            first = _first_version(line)
+            raise NotFound(f"branch {branch!r} has no manifest version {version}: it has {first} to {newest}.")
+        return line.state.at(branch, commit)
+
+
+def snapshot_named(manifest: GraphManifest, name: str) -> Snapshot:
+    """The state of a commit, by its id or by a tag."""
+    tag = find_tag(manifest.stores, name) if name not in manifest.line().state.commits else None
+    return manifest.snapshot_of(name if tag is None else tag.commit_id)
+
+
+def _before_all(branch: str, moment: dt.datetime, oldest: GraphCommit | None) -> str:
+    if oldest is None:
+        return f"branch {branch!r} has no commits."
+    first = (_EPOCH + oldest.created_at * _MICROSECOND).isoformat()
+    return f"branch {branch!r} has no commit until {moment.isoformat()}: its first is of {first}."
+
+
+def _first_version(line: BranchManifest) -> int:
+    return min((each.manifest_version for each in line.state.commits.values()), default=0)

@@ -1,7 +1,9 @@
 """The one door through which anything becomes visible: a single write to `__manifest`.
 
-A publish adds its rows and replaces the head row of its branch. Both lie in the last piece of the manifest, which each
-publish replaces as a whole (`tail.py`): any two publishes of one branch conflict, so Lance lets one of them win.
+A publish adds its rows and replaces the head row of its branch. Both lie in the last fragment of the manifest, which
+each publish replaces as a whole (`tail.py`): any two publishes of one branch conflict, so Lance lets one of them win.
+
+How long a commit was under way, by two clocks.
 """
 
 from __future__ import annotations
@@ -24,9 +26,10 @@ from omnigraph.errors import (
     StoreError,
 )
 from omnigraph.failpoints import reach
+from omnigraph.manifest.active_fragment import stage_longer_tail
+from omnigraph.manifest.branch_manifest import StagedPublish
+from omnigraph.manifest.compaction import DEFAULT_UPKEEP, ManifestPolicy, tidy
 from omnigraph.manifest.layout import lance_manifest_file
-from omnigraph.manifest.line import StagedPublish
-from omnigraph.manifest.migrations import bring_up_to_date
 from omnigraph.manifest.rows import (
     KEY,
     GraphCommit,
@@ -38,18 +41,39 @@ from omnigraph.manifest.rows import (
     Tombstone,
     encode,
 )
-from omnigraph.manifest.stopwatch import Stopwatch
-from omnigraph.manifest.tail import stage_longer_tail
-from omnigraph.manifest.upkeep import DEFAULT_UPKEEP, UpkeepPolicy, tidy
-from omnigraph.store.residual import upsert_rows_by_key
-from omnigraph.store.staging import commit_staged
+from omnigraph.manifest.upgrade import bring_up_to_date
+from omnigraph.storage.tables.immediate import upsert_rows_by_key
+from omnigraph.storage.tables.staging import commit_staged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from omnigraph.manifest.line import ManifestLine
+    from omnigraph.manifest.branch_manifest import BranchManifest
     from omnigraph.manifest.snapshot import Snapshot
     from omnigraph.world import World
+
+
+class Stopwatch:
+    """Tells whether a commit took so long that the version it became may have been collected under it.
+
+    Both clocks are asked: one stands still while a machine sleeps, the other can be set back.
+    """
+
+    def __init__(self, world: World, limit_seconds: float) -> None:
+        self._world = world
+        self._limit = limit_seconds
+        self.start()
+
+    def start(self) -> None:
+        """Begin anew."""
+        self._started = self._world.monotonic(), self._world.now_us()
+
+    def is_late(self) -> bool:
+        """Whether the limit has gone by since the start."""
+        steady, wall = self._started
+        taken = max(self._world.monotonic() - steady, (self._world.now_us() - wall) / 1_000_000)
+        return taken >= self._limit
+
 
 RETRY_BUDGET: Final = 5
 
@@ -105,7 +129,7 @@ class Published:
 
 
 def publish(
-    line: ManifestLine, request: PublishRequest, world: World, policy: UpkeepPolicy = DEFAULT_UPKEEP
+    line: BranchManifest, request: PublishRequest, world: World, policy: ManifestPolicy = DEFAULT_UPKEEP
 ) -> Published:
     """Make the request visible on the line's branch, or raise and change nothing.
 
@@ -134,7 +158,7 @@ def publish(
         raise Contention(f"publishing on branch {line.branch!r}", attempts=RETRY_BUDGET)
 
 
-def _look_again(line: ManifestLine, request: PublishRequest, error: OmniGraphError) -> None:
+def _look_again(line: BranchManifest, request: PublishRequest, error: OmniGraphError) -> None:
     """Read what is there now. An answer that was lost is settled so: the commit id is among the rows if it landed."""
     in_doubt = isinstance(error, CommitOutcomeUnknown | StoreError)
     try:
@@ -151,7 +175,7 @@ def _look_again(line: ManifestLine, request: PublishRequest, error: OmniGraphErr
         raise error
 
 
-def _check(line: ManifestLine, request: PublishRequest) -> None:
+def _check(line: BranchManifest, request: PublishRequest) -> None:
     """Compare with the warm rows first; only when they disagree look whether they are stale."""
     mismatch = _mismatch(line, request)
     if mismatch is None:
@@ -162,7 +186,7 @@ def _check(line: ManifestLine, request: PublishRequest) -> None:
         raise mismatch
 
 
-def _mismatch(line: ManifestLine, request: PublishRequest) -> OmniGraphError | None:
+def _mismatch(line: BranchManifest, request: PublishRequest) -> OmniGraphError | None:
     head = line.state.head.id if line.state.head else None
     if not isinstance(request.expected_head, AnyHead) and request.expected_head != head:
         return HeadMismatch(line.branch, expected=request.expected_head, actual=head)
@@ -175,7 +199,7 @@ def _mismatch(line: ManifestLine, request: PublishRequest) -> OmniGraphError | N
     return _occupied(line, request) or _gone(line, request)
 
 
-def _gone(line: ManifestLine, request: PublishRequest) -> OmniGraphError | None:
+def _gone(line: BranchManifest, request: PublishRequest) -> OmniGraphError | None:
     """What is not there cannot be dropped, and what was dropped comes back only with a later version."""
     for table_key in request.drops:
         if line.state.current_version(table_key) is None:
@@ -190,7 +214,7 @@ def _gone(line: ManifestLine, request: PublishRequest) -> OmniGraphError | None:
     return None
 
 
-def _occupied(line: ManifestLine, request: PublishRequest) -> ExpectedVersionMismatch | None:
+def _occupied(line: BranchManifest, request: PublishRequest) -> ExpectedVersionMismatch | None:
     """A version that is published already can only change hands: same rows, another branch of the table."""
     for new in request.versions:
         known = line.state.versions.get(new.table_key, {}).get(new.version)
@@ -205,7 +229,7 @@ def _occupied(line: ManifestLine, request: PublishRequest) -> ExpectedVersionMis
     return None
 
 
-def _attempt(line: ManifestLine, request: PublishRequest, watch: Stopwatch) -> GraphCommit:
+def _attempt(line: BranchManifest, request: PublishRequest, watch: Stopwatch) -> GraphCommit:
     if line.branch in line.state.heads:
         tail = line.tail()
         if tail is None or tail.is_long:
@@ -216,7 +240,7 @@ def _attempt(line: ManifestLine, request: PublishRequest, watch: Stopwatch) -> G
     return commit
 
 
-def _next_commit(line: ManifestLine, request: PublishRequest) -> GraphCommit:
+def _next_commit(line: BranchManifest, request: PublishRequest) -> GraphCommit:
     return GraphCommit(
         id=request.commit_id,
         branch=line.branch,
@@ -230,7 +254,7 @@ def _next_commit(line: ManifestLine, request: PublishRequest) -> GraphCommit:
     )
 
 
-def _rows(line: ManifestLine, request: PublishRequest, commit: GraphCommit) -> list[Row]:
+def _rows(line: BranchManifest, request: PublishRequest, commit: GraphCommit) -> list[Row]:
     registrations: list[Row] = []
     versions: list[Row] = []
     for new in request.versions:
@@ -244,13 +268,13 @@ def _rows(line: ManifestLine, request: PublishRequest, commit: GraphCommit) -> l
     return [*registrations, *versions, *tombstones, commit]
 
 
-def _path_of_new_table(line: ManifestLine, new: NewVersion) -> str:
+def _path_of_new_table(line: BranchManifest, new: NewVersion) -> str:
     if new.path is None:
         raise ManifestCorrupt(line.stores.uri, f"{new.table_key} is not registered and no path was given for it.")
     return new.path
 
 
-def _set_head_apart(line: ManifestLine) -> None:
+def _set_head_apart(line: BranchManifest) -> None:
     """Write the head row anew, alone: another program or a migration put it among rows that must not be replaced."""
     line.require_same_incarnation()
     newest = line.state.head
@@ -258,7 +282,7 @@ def _set_head_apart(line: ManifestLine) -> None:
         line.adopt(upsert_rows_by_key(line.table, encode([GraphHead(line.branch, newest.id, newest.parent)]), key=KEY))
 
 
-def _write(line: ManifestLine, rows: list[Row], commit: GraphCommit, watch: Stopwatch) -> None:
+def _write(line: BranchManifest, rows: list[Row], commit: GraphCommit, watch: Stopwatch) -> None:
     """One commit: under the key filter when there is no head row yet, or when a row changes hands; else staged."""
     line.require_same_incarnation()
     watch.start()
@@ -279,14 +303,14 @@ def _write(line: ManifestLine, rows: list[Row], commit: GraphCommit, watch: Stop
         move()
 
 
-def _require_visible(line: ManifestLine, commit: GraphCommit) -> None:
+def _require_visible(line: BranchManifest, commit: GraphCommit) -> None:
     """Raise when a commit that landed is not in the newest version: others have collected the one it became."""
     line.refresh()
     if commit.id not in line.state.commits:
         raise Contention(f"publishing on branch {line.branch!r}", attempts=1)
 
 
-def _replaces_rows(line: ManifestLine, rows: list[Row]) -> bool:
+def _replaces_rows(line: BranchManifest, rows: list[Row]) -> bool:
     return any(
         isinstance(row, TableVersion) and row.version in line.state.versions.get(row.table_key, {}) for row in rows
     )

@@ -23,6 +23,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.counters import unguarded
 from omnigraph.errors import (
     BranchNotFound,
     Contention,
@@ -34,26 +35,26 @@ from omnigraph.errors import (
     StoreError,
     VersionReclaimed,
 )
+from omnigraph.manifest.branch_manifest import branch_incarnation
 from omnigraph.manifest.layout import MAIN, RECLAIMED
-from omnigraph.manifest.line import branch_incarnation
 from omnigraph.manifest.version_ranges import NONE, VersionRanges
-from omnigraph.store.guard import unguarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from omnigraph.manifest.line import Stores
+    from omnigraph.manifest.branch_manifest import Storage
     from omnigraph.manifest.snapshot import Snapshot, TableEntry
     from omnigraph.manifest.state import ManifestState
-    from omnigraph.store.lease import Lease
-    from omnigraph.store.objects import ControlStore, Tag
+    from omnigraph.storage.objects.lease import Lease
+    from omnigraph.storage.objects.model import ObjectVersion
+    from omnigraph.storage.objects.store import ObjectStore
 
 FORMAT = 1
 ATTEMPTS = 20
 
 
 @dataclass(frozen=True)
-class TableLine:
+class TableRef:
     """A table on one of its branches. `incarnation` tells the branch from an earlier one of the name; None for main."""
 
     path: str
@@ -61,39 +62,39 @@ class TableLine:
     incarnation: str | None = None
 
 
-Victims = dict[TableLine, VersionRanges]
+Victims = dict[TableRef, VersionRanges]
 
 
 @dataclass(frozen=True)
 class Run:
     """What one cleanup that has not ended is after. Until it is confirmed, nothing of it is deleted."""
 
-    lines: Mapping[TableLine, VersionRanges]
+    lines: Mapping[TableRef, VersionRanges]
     confirmed: bool = False
 
 
 @dataclass(frozen=True)
-class Note:
+class ReclaimedVersions:
     """What the note says: what is gone, and what cleanups on their way, living or dead, have condemned."""
 
-    gone: Mapping[TableLine, VersionRanges] = field(default_factory=dict)
+    gone: Mapping[TableRef, VersionRanges] = field(default_factory=dict)
     running: Mapping[str, Run] = field(default_factory=dict)
 
-    def final(self, line: TableLine) -> VersionRanges:
+    def final(self, line: TableRef) -> VersionRanges:
         """The versions of a line that are gone, or that nobody can save any more."""
         confirmed = (each.lines for each in self.running.values() if each.confirmed)
         return _union((self.gone, *confirmed), line)
 
-    def lines(self) -> set[TableLine]:
+    def lines(self) -> set[TableRef]:
         """Every line that it says something of."""
         return {each for part in self._parts() for each in part}
 
-    def condemned(self, path: str, branch: str | None, version: int) -> list[TableLine]:
+    def condemned(self, path: str, branch: str | None, version: int) -> list[TableRef]:
         """The lines of a table, of branches of one name, on which a version counts as gone."""
         lines = [each for each in self.lines() if (each.path, each.branch) == (path, branch)]
         return [each for each in lines if version in _union(self._parts(), each)]
 
-    def _parts(self) -> list[Mapping[TableLine, VersionRanges]]:
+    def _parts(self) -> list[Mapping[TableRef, VersionRanges]]:
         return [self.gone, *(each.lines for each in self.running.values())]
 
     def encode(self) -> bytes:
@@ -102,7 +103,7 @@ class Note:
         return json.dumps({"version": FORMAT, "gone": _fields(self.gone), "running": runs}, indent=2).encode()
 
     @classmethod
-    def decode(cls, data: bytes) -> Note:
+    def decode(cls, data: bytes) -> ReclaimedVersions:
         """From the bytes of the object; `StoreError` when they say something else."""
         try:
             fields = json.loads(data)
@@ -119,16 +120,16 @@ class Note:
             ) from error
 
 
-def read_note(objects: ControlStore) -> tuple[Note, Tag | None]:
+def read_note(objects: ObjectStore) -> tuple[ReclaimedVersions, ObjectVersion | None]:
     """The note as it stands; an empty one where no cleanup has left any yet."""
     try:
         data, tag = objects.read_versioned(RECLAIMED)
     except ObjectNotFound:
-        return Note(), None
-    return Note.decode(data), tag
+        return ReclaimedVersions(), None
+    return ReclaimedVersions.decode(data), tag
 
 
-def require_kept(stores: Stores, entries: Collection[TableEntry]) -> None:
+def require_kept(stores: Storage, entries: Collection[TableEntry]) -> None:
     """Raise `VersionReclaimed` when one of these states is condemned. Say first that they are needed, then ask here."""
     if not entries:
         return
@@ -144,7 +145,7 @@ def superseded(newest: ManifestState, state: Snapshot) -> list[TableEntry]:
 
 
 def require_still_kept(
-    stores: Stores,
+    stores: Storage,
     claim: Lease,
     old: Collection[TableEntry],
     *,
@@ -173,7 +174,7 @@ def require_still_kept(
         raise
 
 
-def _is_condemned(stores: Stores, note: Note, entry: TableEntry) -> bool:
+def _is_condemned(stores: Storage, note: ReclaimedVersions, entry: TableEntry) -> bool:
     lines = note.condemned(entry.path, entry.branch, entry.version)
     if not lines:
         return False
@@ -188,12 +189,12 @@ def _is_condemned(stores: Stores, note: Note, entry: TableEntry) -> bool:
 class Condemning:
     """The note in the hands of one cleanup, which goes on under the name `run`."""
 
-    objects: ControlStore
+    objects: ObjectStore
     run: str
-    note: Note = field(default_factory=Note)
-    _tag: Tag | None = None
+    note: ReclaimedVersions = field(default_factory=ReclaimedVersions)
+    _tag: ObjectVersion | None = None
 
-    def read(self) -> Note:
+    def read(self) -> ReclaimedVersions:
         """Look at the note afresh."""
         self.note, self._tag = read_note(self.objects)
         return self.note
@@ -206,7 +207,7 @@ class Condemning:
         """Condemn these of the proposed versions for ever; the others are free again."""
         proposed, mine = self.note.running[self.run], Run(_nonempty(victims), confirmed=True)
 
-        def confirmed(note: Note) -> Note:
+        def confirmed(note: ReclaimedVersions) -> ReclaimedVersions:
             if note.running.get(self.run) not in (proposed, mine):
                 raise LeaseLost("cleaning up: another cleanup has begun meanwhile. Nothing was deleted; try again.")
             return replace(note, running={**note.running, self.run: mine})
@@ -216,7 +217,7 @@ class Condemning:
     def withdraw(self) -> None:
         """Everything that was proposed is free again; what is confirmed is not."""
 
-        def withdrawn(note: Note) -> Note:
+        def withdrawn(note: ReclaimedVersions) -> ReclaimedVersions:
             mine = note.running.get(self.run)
             if mine is None or mine.confirmed:
                 return note
@@ -224,10 +225,10 @@ class Condemning:
 
         self._edit(withdrawn)
 
-    def finish(self, done: Victims, obsolete: Collection[TableLine] = ()) -> None:
+    def finish(self, done: Victims, obsolete: Collection[TableRef] = ()) -> None:
         """These versions are deleted, and what else was confirmed of the same lines; `obsolete` lines are forgotten."""
 
-        def finished(note: Note) -> Note:
+        def finished(note: ReclaimedVersions) -> ReclaimedVersions:
             gone = {**note.gone, **{line: note.final(line) | each for line, each in done.items()}}
             left = {
                 key: replace(run, lines={line: each for line, each in run.lines.items() if line not in done})
@@ -237,7 +238,7 @@ class Condemning:
 
         self._edit(finished)
 
-    def _edit(self, change: Callable[[Note], Note]) -> None:
+    def _edit(self, change: Callable[[ReclaimedVersions], ReclaimedVersions]) -> None:
         for _ in range(ATTEMPTS):
             changed = _tidied(change(self.note), self.run)
             if changed == self.note:
@@ -251,47 +252,49 @@ class Condemning:
             return
         raise Contention(f"other cleanups write {RECLAIMED}", attempts=ATTEMPTS)
 
-    def _write(self, data: bytes) -> Tag:
+    def _write(self, data: bytes) -> ObjectVersion:
         if self._tag is None:
             return self.objects.create(RECLAIMED, data)
         return self.objects.replace(RECLAIMED, data, self._tag)
 
 
-def _union(parts: Iterable[Mapping[TableLine, VersionRanges]], line: TableLine) -> VersionRanges:
+def _union(parts: Iterable[Mapping[TableRef, VersionRanges]], line: TableRef) -> VersionRanges:
     found = NONE
     for part in parts:
         found |= part.get(line, NONE)
     return found
 
 
-def _tidied(note: Note, run: str) -> Note:
+def _tidied(note: ReclaimedVersions, run: str) -> ReclaimedVersions:
     """Without proposals of others, and without what is empty."""
     running = {
         key: replace(each, lines=_nonempty(each.lines))
         for key, each in note.running.items()
         if each.confirmed or key == run
     }
-    return Note(_nonempty(note.gone), {key: each for key, each in running.items() if each.lines})
+    return ReclaimedVersions(_nonempty(note.gone), {key: each for key, each in running.items() if each.lines})
 
 
-def _nonempty(lines: Mapping[TableLine, VersionRanges]) -> Victims:
+def _nonempty(lines: Mapping[TableRef, VersionRanges]) -> Victims:
     return {line: each for line, each in lines.items() if each}
 
 
-def _forgetting(note: Note, obsolete: Collection[TableLine]) -> Note:
-    def kept(lines: Mapping[TableLine, VersionRanges]) -> Victims:
+def _forgetting(note: ReclaimedVersions, obsolete: Collection[TableRef]) -> ReclaimedVersions:
+    def kept(lines: Mapping[TableRef, VersionRanges]) -> Victims:
         return {line: each for line, each in lines.items() if line not in obsolete}
 
-    return Note(kept(note.gone), {key: replace(run, lines=kept(run.lines)) for key, run in note.running.items()})
+    return ReclaimedVersions(
+        kept(note.gone), {key: replace(run, lines=kept(run.lines)) for key, run in note.running.items()}
+    )
 
 
-def _fields(lines: Mapping[TableLine, VersionRanges]) -> list[dict[str, Any]]:
+def _fields(lines: Mapping[TableRef, VersionRanges]) -> list[dict[str, Any]]:
     return [{**vars(line), "versions": str(each)} for line, each in lines.items()]
 
 
 def _lines(fields: Iterable[Mapping[str, Any]]) -> Victims:
     found: Victims = defaultdict(VersionRanges)
     for each in fields:
-        line = TableLine(str(each["path"]), each["branch"], each["incarnation"])
+        line = TableRef(str(each["path"]), each["branch"], each["incarnation"])
         found[line] |= VersionRanges.parse(each["versions"])
     return dict(found)

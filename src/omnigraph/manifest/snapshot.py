@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import NotFound
-from omnigraph.store.tables import Pin
+from omnigraph.storage.tables.table import Pin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -17,7 +17,7 @@ from omnigraph.manifest.snapshot import Snapshot, TableEntry
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from omnigraph.manifest.row_ages import AgedRow
+    from omnigraph.manifest.row_versions import AgedRow
 
 _T = TypeVar("_T")
 

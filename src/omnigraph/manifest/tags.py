@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.errors import InvalidInput, NotFound, ObjectExists, ObjectNotFound, TagExists
 
 if TYPE_CHECKING:
+    from omnigraph.manifest.branch_manifest import Storage
     from omnigraph.manifest.graph_manifest import GraphManifest
-    from omnigraph.manifest.line import Stores
 
 PREFIX = "__tags"
 LONGEST_NAME = 200
@@ -51,7 +51,7 @@ def check_tag_name(name: str) -> str:
     return name
 
 
-def list_tags(stores: Stores, known: KnownTags | None = None) -> list[Tag]:
+def list_tags(stores: Storage, known: KnownTags | None = None) -> list[Tag]:
     """Every tag, by name. What is `known` under its object's tag is not read again; what was read is known then."""
     known = {} if known is None else known
     found = []
@@ -65,7 +65,7 @@ def list_tags(stores: Stores, known: KnownTags | None = None) -> list[Tag]:
     return sorted(found, key=lambda each: each.name)
 
 
-def read_tag(stores: Stores, name: str) -> Tag:
+def read_tag(stores: Storage, name: str) -> Tag:
     """One tag, or `NotFound`."""
     found = find_tag(stores, name)
     if found is None:
@@ -73,12 +73,12 @@ def read_tag(stores: Stores, name: str) -> Tag:
     return found
 
 
-def find_tag(stores: Stores, name: str) -> Tag | None:
+def find_tag(stores: Storage, name: str) -> Tag | None:
     """One tag, if it is there."""
     return _read(stores, _path(name)) if _NAME.fullmatch(name) else None
 
 
-def write_tag(stores: Stores, tag: Tag) -> None:
+def write_tag(stores: Storage, tag: Tag) -> None:
     """Make a tag; `TagExists` when the name is taken. Of several at once, one succeeds."""
     fields = {
         "version": 1,
@@ -95,13 +95,13 @@ def write_tag(stores: Stores, tag: Tag) -> None:
         raise TagExists(tag.name) from error
 
 
-def remove_tag(stores: Stores, name: str) -> None:
+def remove_tag(stores: Storage, name: str) -> None:
     """Remove a tag; the commit stays until a cleanup finds that nothing keeps it."""
     read_tag(stores, name)
     take_back_tag(stores, name)
 
 
-def take_back_tag(stores: Stores, name: str) -> None:
+def take_back_tag(stores: Storage, name: str) -> None:
     """Remove a tag that was made a moment ago, and that nobody has been told of."""
     stores.objects.delete(_path(name))
 
@@ -118,7 +118,7 @@ def _path(name: str) -> str:
     return f"{PREFIX}/{name.replace('/', '%2F')}.json"
 
 
-def _read(stores: Stores, path: str) -> Tag | None:
+def _read(stores: Storage, path: str) -> Tag | None:
     """None when it was removed a moment ago."""
     try:
         data = stores.objects.read(path)

@@ -1,1 +1,1 @@
-"""The data pipeline on Spark. The only part of the house that imports pyspark at module level."""
+"""Spark as the second engine."""

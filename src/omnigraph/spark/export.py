@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, BinaryIO, Literal
 
 import pyarrow as pa
 
+from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import InvalidInput, StoreError
-from omnigraph.language.schema.catalog import EdgeType, NodeType
-from omnigraph.read.export import exported_types, piece_rows, record_lines
-from omnigraph.read.export_tables import write_rows
-from omnigraph.spark.table_scan import ROWS_PER_TASK, TableScan, tasks_of
-from omnigraph.spark.tasks import errors_of_tasks, one_task_each
-from omnigraph.store.location import OBJECT_STORES, Location, parse_location
-from omnigraph.store.remote_objects import open_remote_objects
+from omnigraph.export.records import exported_types, fragment_rows, record_lines
+from omnigraph.export.tables import write_rows
+from omnigraph.spark.runner import errors_of_tasks, one_task_each
+from omnigraph.storage.objects.location import OBJECT_STORES, Location, parse_location
+from omnigraph.storage.objects.remote import open_remote_objects
+from omnigraph.tasks.table_scan import ROWS_PER_TASK, TableScan, tasks_of
 from omnigraph.world import REAL
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from omnigraph.language.schema.catalog import Catalog
+    from omnigraph.catalog.catalog import Catalog
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.manifest.snapshot import Snapshot
 
@@ -74,7 +74,7 @@ def export_files(
 
 @dataclass(frozen=True)
 class _Part:
-    """What one file gets: a group of neighbouring pieces of a table."""
+    """What one file gets: a group of neighbouring fragments of a table."""
 
     kind: NodeType | EdgeType
     number: int
@@ -92,8 +92,8 @@ def _tasks(scan: TableScan, rows_per_file: int) -> list[TableScan]:
 
 def _write(part: _Part, *, target: Path | Location, form: Form) -> Iterator[pa.RecordBatch]:
     table = part.scan.table()
-    pieces = part.scan.fragments
-    batches = piece_rows(table, part.kind, pieces) if pieces else iter(())
+    fragments = part.scan.fragments
+    batches = fragment_rows(table, part.kind, fragments) if fragments else iter(())
     name = part.name(form)
     if isinstance(target, Path):
         where, rows = _write_file(target / name, part, batches, form)

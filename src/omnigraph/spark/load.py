@@ -1,4 +1,4 @@
-"""A load on Spark, of any size, as one commit: the door to `spark/bulk`.
+"""A load on Spark, of any size, as one commit: the door to `load/bulk`.
 
     read and write   tasks parse, cast and check rows, and write them as fragments of their tables; nothing is visible
     validate         ids, ends, tuples and counts as 64-bit numbers that meet by part; rows are fetched for suspects
@@ -13,26 +13,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import InvalidInput
+from omnigraph.load.bulk.operation import BulkLoad
+from omnigraph.load.bulk.read import InputRead
+from omnigraph.load.bulk.rejects import counts_of
+from omnigraph.load.operation import LoadSummary
+from omnigraph.load.plan import FAIL, ErrorPolicy, Input, LoadPlan, named_type
 from omnigraph.manifest.layout import MAIN
-from omnigraph.spark.bulk.input.reading import Reading
-from omnigraph.spark.bulk.input.rejects import counts_of
-from omnigraph.spark.bulk.numbers.ledger import shared_directory
-from omnigraph.spark.bulk.operation import BulkLoad
-from omnigraph.spark.session import spark_session
+from omnigraph.spark.runner import SparkRunner
+from omnigraph.spark.runtime.session import spark_session
+from omnigraph.transaction.commit.protocol import ANY_SCHEMA, AnySchema, Operation, Receipt, commit
 from omnigraph.world import REAL, World
-from omnigraph.write.commit import ANY_SCHEMA, AnySchema, Operation, Receipt, commit
-from omnigraph.write.load.error_policy import FAIL, ErrorPolicy
-from omnigraph.write.load.load import LoadSummary, Mode
-from omnigraph.write.load.sources import Input, LoadPlan, named_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from omnigraph.embeddings.embeddings import Embeddings
-    from omnigraph.language.schema.catalog import Catalog
+    from omnigraph.catalog.catalog import Catalog
+    from omnigraph.embeddings.embedder import Embeddings
     from omnigraph.manifest.graph_manifest import GraphManifest
+    from omnigraph.values.batches import Mode
 
 
 def load_frames(
@@ -92,8 +92,9 @@ def load_plan(
     session = spark or _session_of(plan) or load_session(master=master, world=world)
     # It takes long: begun from an old state, it would have to be validated a second time while others wait.
     manifest.fresh_line(branch)
-    with shared_directory(session) as directory:
-        load = BulkLoad(Reading(session, catalog, plan, mode, world, errors, directory, strict, embeddings))
+    runner = SparkRunner(session)
+    with runner.shared_directory() as directory:
+        load = BulkLoad(InputRead(runner, catalog, plan, mode, world, errors, directory, strict, embeddings))
         operation = Operation(
             "Load",
             load.prepare,

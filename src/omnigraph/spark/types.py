@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import types as spark
 
+from omnigraph.catalog.arrow import stored_schema
 from omnigraph.errors import InvalidInput
-from omnigraph.language.schema.arrow import BLOB, BLOB_METADATA
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 # Spark names the items of a list otherwise than Arrow and Lance do, and compares the names.
 _ITEM, _ELEMENT = "item", "element"
-_EXTENSION = b"ARROW:extension:name"
 _INSTANT = pa.timestamp("us", tz="UTC")
 _CARRIERS: dict[pa.DataType, pa.DataType] = {
     pa.uint8(): pa.int16(),
@@ -52,18 +51,6 @@ _SPARK: dict[pa.DataType, spark.DataType] = {
 }
 
 
-def is_blob(field: pa.Field[Any]) -> bool:
-    """Whether a column holds blobs, as the catalog declares them or as Lance returns them."""
-    if isinstance(field.type, pa.BaseExtensionType):
-        return field.type.extension_name.encode() == BLOB_METADATA[_EXTENSION]
-    return (field.metadata or {}).get(_EXTENSION) == BLOB_METADATA[_EXTENSION]
-
-
-def stored_schema(schema: pa.Schema) -> pa.Schema:
-    """A table's schema as the catalog writes it: blobs as plain structs, and no metadata but theirs."""
-    return pa.schema([_stored(field) for field in schema])
-
-
 def spark_schema(schema: pa.Schema) -> spark.StructType:
     """The Spark columns of a table."""
     return _struct(carried(schema))
@@ -89,12 +76,6 @@ def from_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         raise InvalidInput(f"there is no column {missing[0]!r}; there are {', '.join(batch.schema.names)}.")
     columns = [_restored(batch.column(field.name), field.type, field.name) for field in target]
     return pa.RecordBatch.from_arrays(columns, schema=target)
-
-
-def _stored(field: pa.Field[Any]) -> pa.Field[Any]:
-    if is_blob(field):
-        return pa.field(field.name, BLOB, field.nullable, metadata=BLOB_METADATA)
-    return pa.field(field.name, field.type, field.nullable)
 
 
 def _carrier(kind: pa.DataType) -> pa.DataType:

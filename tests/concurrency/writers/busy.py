@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from crash.zygote_process import report
 from omnigraph.errors import OmniGraphError
 from omnigraph.manifest.layout import MAIN
+from omnigraph.transaction.commit.protocol import commit
+from omnigraph.transaction.recovery.recover import sweep
 from omnigraph.world import REAL
-from omnigraph.write.commit import commit
-from omnigraph.write.recovery.sweep import sweep
 from write.recovery.hand_made import TABLES, chain, content, insert, reopen, require_settled
 
 if TYPE_CHECKING:

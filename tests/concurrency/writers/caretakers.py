@@ -6,7 +6,7 @@ import datetime as dt
 
 import omnigraph as og
 from omnigraph.errors import ReadSetChanged
-from omnigraph.store.compaction import FoldPolicy
+from omnigraph.storage.tables.compaction import CompactionPolicy
 from omnigraph.world import REAL
 
 SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person { @key(src, dst) }\n"
@@ -19,7 +19,7 @@ ALL = "query q() { match { $p: Person } return { count($p) as n } }"
 def keep_writing(uri: str, name: str, times: int) -> int:
     """Add people who know themselves, and change them; how many were added."""
     graph = og.open(uri)
-    graph._manifest.fold = FoldPolicy(pieces=3)
+    graph._manifest.fold = CompactionPolicy(fragments=3)
     for number in range(times):
         graph.mutate(ADD, {"n": f"{name}-{number}"})
         for attempt in range(100):

@@ -13,7 +13,7 @@ import pytest
 
 import omnigraph as og
 from concurrency.writers import transactions as tx
-from omnigraph.write.commit import commit
+from omnigraph.transaction.commit.protocol import commit
 from write.recovery.hand_made import CITY, PERSON, create, require_settled, values_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 
 import omnigraph as og
 from concurrency.writers import caretakers
-from omnigraph.write.recovery.sidecar import PREFIX
+from omnigraph.transaction.intents.sidecar import PREFIX
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,15 +8,16 @@ import omnigraph as og
 from crash.zygote_process import report
 from omnigraph.errors import ConstraintViolation, HeadMismatch, OmniGraphError, ReadSetChanged
 from omnigraph.failpoints import InjectedFaultError, arm
+from omnigraph.transaction.commit.protocol import Operation, commit
+from omnigraph.transaction.write_set import TableWrite, WriteSet
 from omnigraph.world import REAL
-from omnigraph.write.commit import Operation, TableWrite, WriteSet, commit
 from store.joined_changes import stage_upsert
 from write.recovery.hand_made import CITY, PERSON, content, reopen, rows_of, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from omnigraph.write.view import View
+    from omnigraph.transaction.read_view import ReadView
 
     Values = Mapping[str, Mapping[str, int]]
 
@@ -26,7 +27,7 @@ PATIENCE = 200
 def transaction(compute: Callable[[Values], Values | None], *tables: str, repeatable: bool = True) -> Operation:
     """Read some tables whole, and set rows in some of them."""
 
-    def prepare(view: View) -> WriteSet | None:
+    def prepare(view: ReadView) -> WriteSet | None:
         found: dict[str, dict[str, int]] = {}
         for table_key in tables:
             found[table_key] = values_of(view.read(table_key))

@@ -14,7 +14,7 @@ from omnigraph.manifest.schema_files import STAGING
 if TYPE_CHECKING:
     import omnigraph as og
     from omnigraph.manifest.snapshot import Snapshot
-    from omnigraph.store.tables import Pin
+    from omnigraph.storage.tables.table import Pin
 
 Rows = frozenset[tuple[Any, ...]]
 State = dict[str, dict[str, Rows]]

@@ -8,10 +8,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from omnigraph import counters
 from omnigraph.errors import StoreUnavailable
-from omnigraph.store import counting, residual, staging
-from omnigraph.store.local_files import LocalFiles
-from omnigraph.store.remote_objects import RemoteObjects
+from omnigraph.storage.objects.local import LocalFiles
+from omnigraph.storage.objects.remote import RemoteObjects
+from omnigraph.storage.tables import immediate, staging
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,12 +33,12 @@ class LostAnswer:
 
     def arm(self) -> None:
         """From here on, in this process and until it ends."""
-        self._follow(counting, self._count)
+        self._follow(counters, self._count)
         self._follow(staging, self._table_committed)
         for kind, names in ((LocalFiles, _DISK), (RemoteObjects, _BUCKET)):
             for name in names:
                 setattr(kind, name, self._answered(getattr(kind, name)))
-        vars(residual)["lance_errors"] = self._lance_errors(residual.lance_errors)
+        vars(immediate)["lance_errors"] = self._lance_errors(immediate.lance_errors)
 
     def _follow(self, module: Any, then: Callable[[str], None]) -> None:
         reach = module.reach

@@ -177,7 +177,7 @@ class Operation:
 
 OPERATIONS: dict[str, Operation] = {
     **{name: Operation(_as_workload(name)) for name in (
-        "insert", "insert_in_three_tables", "update", "delete", "load", "merge", "merge_in_pieces",
+        "insert", "insert_in_three_tables", "update", "delete", "load", "merge", "merge_in_partitions",
         "insert_and_fold",
     )},
     "overwrite": Operation(overwrite),

@@ -15,8 +15,8 @@ from crash.graph_copies import neighbour, replace_graph
 from crash.suspension.look import Seen, look
 from crash.suspension.operations import VICTIM, act_of, build
 from crash.suspension.work import Answer, answer_of
-from omnigraph.store.location import parse_location
-from omnigraph.store.objects import open_control_store
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.objects.store import open_control_store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

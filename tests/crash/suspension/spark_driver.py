@@ -118,7 +118,7 @@ def main() -> None:
     from crash.suspension.operations import VICTIM
     from crash.suspension.work import answer_of
     from omnigraph import failpoints
-    from omnigraph.spark.session import spark_session, stop_session
+    from omnigraph.spark.runtime.session import spark_session, stop_session
 
     spark = spark_session(
         master="local[2,4]",

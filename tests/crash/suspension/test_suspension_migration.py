@@ -17,8 +17,8 @@ from manifest.graphs import AUTHOR, PAPER, chain, manifest_rows, reopen, version
 from manifest.old_graphs import OldGraph, build
 from manifest.test_migration_crashes import STEPS, same
 from manifest.test_migrations import require_only_true_history, require_true_history, stamp_of
-from omnigraph.store.location import parse_location
-from omnigraph.store.objects import open_control_store
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.objects.store import open_control_store
 from omnigraph.world import CLOCK_SKEW
 
 if TYPE_CHECKING:

@@ -6,12 +6,18 @@ Run `python tests/language/query/showing.py` to write the expected files anew, t
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omnigraph.errors import QueryError
-from omnigraph.language.query import CheckedQuery, check_query, parse_queries
-from omnigraph.language.query import checked as tree
-from omnigraph.language.query import expressions as made
-from omnigraph.language.schema import Catalog, compile_schema
+from omnigraph.language.gq.check import check_query
+from omnigraph.language.gq.syntax.parse import parse_queries
+from omnigraph.language.ir import expressions as made
+from omnigraph.language.ir import query as tree
+from omnigraph.language.ir.query import CheckedQuery
+from omnigraph.language.schema.compile import compile_schema
+
+if TYPE_CHECKING:
+    from omnigraph.catalog.catalog import Catalog
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

@@ -10,8 +10,12 @@ from hypothesis import strategies as st
 
 from language.query.showing import FIXTURES, world
 from omnigraph.errors import QueryError
-from omnigraph.language.query import bind_params, check_query, describe_operation, lint, parse_queries
-from omnigraph.language.query import expressions as made
+from omnigraph.language.gq.check import check_query
+from omnigraph.language.gq.lint import lint
+from omnigraph.language.gq.syntax.parse import parse_queries
+from omnigraph.language.ir import expressions as made
+from omnigraph.language.ir.describe import describe_operation
+from omnigraph.language.ir.params import bind_params
 
 _CATALOG = world()
 _SOURCES = [each.read_text() for each in sorted(FIXTURES.glob("*.gq"))]

@@ -7,7 +7,10 @@ import json
 import pytest
 
 from language.query.showing import FIXTURES, world
-from omnigraph.language.query import check_query, describe_parameters, lint, parse_queries
+from omnigraph.language.gq.check import check_query
+from omnigraph.language.gq.lint import lint
+from omnigraph.language.gq.syntax.parse import parse_queries
+from omnigraph.language.ir.describe import describe_parameters
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,12 @@ import pytest
 
 from language.query.showing import world
 from omnigraph.errors import QueryError
-from omnigraph.language.query import bind_params, check_query, parse_queries
+from omnigraph.language.gq.check import check_query
+from omnigraph.language.gq.syntax.parse import parse_queries
+from omnigraph.language.ir.params import bind_params
 
 if TYPE_CHECKING:
-    from omnigraph.language.query.params import Mode
+    from omnigraph.language.ir.params import Mode
 
 
 def bind(declared: str, value: object, mode: Mode = "standard") -> object:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from omnigraph.errors import QueryError
-from omnigraph.language.query import parse_queries
-from omnigraph.language.query.expression_syntax import (
+from omnigraph.language.core.diagnostics import SourceText
+from omnigraph.language.gq.syntax.column_names import render
+from omnigraph.language.gq.syntax.expressions import (
     AllOf,
     AnyOf,
     Arithmetic,
@@ -20,8 +21,8 @@ from omnigraph.language.query.expression_syntax import (
     NotOf,
     PropertyUse,
 )
-from omnigraph.language.query.naming import render
-from omnigraph.language.query.syntax import Source, Traversal
+from omnigraph.language.gq.syntax.parse import parse_queries
+from omnigraph.language.gq.syntax.tree import Traversal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -221,5 +222,5 @@ def _calls(work: Callable[[], object]) -> int:
 
 def test_a_source_makes_findings_about_itself() -> None:
     query = parse_queries("query q() { delete A where true }", "x.gq").queries[0]
-    assert query.source == Source("query q() { delete A where true }", "x.gq")
+    assert query.source == SourceText("query q() { delete A where true }", "x.gq")
     assert query.is_mutation

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from omnigraph.language.schema import Catalog, EdgeType, NodeType, Property
-    from omnigraph.language.schema.catalog import Annotation
+    from omnigraph.catalog.catalog import Annotation, Catalog, EdgeType, NodeType, Property
 
 
 def outline(catalog: Catalog) -> list[str]:

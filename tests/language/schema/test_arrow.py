@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from omnigraph.language.schema import compile_schema, edge_arrow_schema, node_arrow_schema
-from omnigraph.language.schema.arrow import default_array, table_arrow_schemas
+from omnigraph.catalog.arrow import default_array, edge_arrow_schema, node_arrow_schema, table_arrow_schemas
+from omnigraph.language.schema.compile import compile_schema
 
 EVERYTHING = """
 node All {
@@ -78,7 +78,7 @@ def test_importing_the_language_loads_neither_arrow_nor_the_parser() -> None:
 
 def test_opening_a_schema_without_checks_does_not_load_arrow() -> None:
     code = (
-        "import sys; from omnigraph.language.schema import schema_files as f;"
+        "import sys; from omnigraph.language.stored.files import schema_files as f;"
         "f('node P { a: I32 @range(a, 0..) }'); sys.exit('pyarrow' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0

@@ -7,8 +7,9 @@ import pickle
 import pytest
 
 from omnigraph.errors import OmniGraphError, SchemaError
-from omnigraph.language.diagnostics import diagnostic
-from omnigraph.language.schema import compile_schema, parse_schema
+from omnigraph.language.core.diagnostics import diagnostic
+from omnigraph.language.schema.compile import compile_schema
+from omnigraph.language.schema.parse import parse_schema
 
 
 def rendered(text: str, start: int, end: int) -> list[str]:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from omnigraph.errors import SchemaChangeRefused
-from omnigraph.language.schema import compile_schema, plan_evolution
-from omnigraph.language.schema.evolution import LINTS, ColumnChange, TableChange
+from omnigraph.language.evolution import LINTS, ColumnChange, TableChange, plan_evolution
+from omnigraph.language.schema.compile import compile_schema
 
 CASES = sorted((Path(__file__).parent / "fixtures" / "evolution").glob("*.txt"))
 SPECIFIED = {

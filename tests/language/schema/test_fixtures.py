@@ -9,10 +9,14 @@ from pathlib import Path
 import pytest
 
 from language.schema.outline import outline
+from omnigraph.catalog.canonical import compact
 from omnigraph.errors import SchemaError
-from omnigraph.language.schema import catalog_from_ir, catalog_to_ir, compile_schema, ir_from_json, print_schema
-from omnigraph.language.schema.codes import CODES
-from omnigraph.language.schema.json_text import compact
+from omnigraph.language.schema.compile import compile_schema
+from omnigraph.language.schema.findings import CODES
+from omnigraph.language.schema.printer import print_schema
+from omnigraph.language.stored.ir import catalog_to_ir
+from omnigraph.language.stored.ir_reader import catalog_from_ir
+from omnigraph.language.stored.ir_shape import ir_from_json
 
 FIXTURES = Path(__file__).parent / "fixtures"
 ACCEPTED = sorted((FIXTURES / "accepted").glob("*.pg"))

@@ -16,9 +16,8 @@ from lark import Lark
 
 from language.schema.generated import schemas
 from omnigraph.errors import SchemaError
-from omnigraph.language.schema import compile_schema
-from omnigraph.language.schema.codes import CODES
-from omnigraph.language.schema.compile import compile_accepted
+from omnigraph.language.schema.compile import compile_accepted, compile_schema
+from omnigraph.language.schema.findings import CODES
 
 FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("*/*.pg"))
 TEXTS = [path.read_text(encoding="utf-8", errors="surrogatepass") for path in FIXTURES]
@@ -73,10 +72,10 @@ def answer(text: str) -> None:
 
 
 def _mutilated(text: str, other: str, rng: Any) -> str:
-    """One valid text with a piece missing, doubled, or replaced by a piece of another."""
+    """One valid text with a fragment missing, doubled, or replaced by a fragment of another."""
     start, length = rng.randrange(len(text) + 1), rng.choice([1, 1, 2, 5, 20])
-    piece = rng.choice(["", text[start : start + length] * 2, other[start : start + length], rng.choice(TOKENS)])
-    return text[:start] + piece + text[start + length :]
+    fragment = rng.choice(["", text[start : start + length] * 2, other[start : start + length], rng.choice(TOKENS)])
+    return text[:start] + fragment + text[start + length :]
 
 
 # The grammar itself as a generator, without the comments and spaces that it may put anywhere.

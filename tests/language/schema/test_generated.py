@@ -7,20 +7,16 @@ import pickle
 from hypothesis import HealthCheck, given, settings
 
 from language.schema.generated import schemas
-from omnigraph.language.schema import (
-    catalog_from_ir,
-    catalog_to_ir,
-    check_schema_files,
-    compile_schema,
-    ir_from_json,
-    ir_hash,
-    plan_evolution,
-    print_schema,
-    schema_files,
-    table_indexes,
-)
-from omnigraph.language.schema.arrow import table_arrow_schemas
-from omnigraph.language.schema.json_text import compact
+from omnigraph.catalog.arrow import table_arrow_schemas
+from omnigraph.catalog.canonical import compact
+from omnigraph.catalog.indexes import table_indexes
+from omnigraph.language.evolution import plan_evolution
+from omnigraph.language.schema.compile import compile_schema
+from omnigraph.language.schema.printer import print_schema
+from omnigraph.language.stored.files import check_schema_files, schema_files
+from omnigraph.language.stored.ir import catalog_to_ir, ir_hash
+from omnigraph.language.stored.ir_reader import catalog_from_ir
+from omnigraph.language.stored.ir_shape import ir_from_json
 
 many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

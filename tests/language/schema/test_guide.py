@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.language.schema import compile_schema
-from omnigraph.language.schema.codes import CODES
-from omnigraph.language.schema.evolution import LINTS
-from omnigraph.language.schema.evolution.steps import StepKind
+from omnigraph.language.evolution import LINTS
+from omnigraph.language.evolution.steps import StepKind
+from omnigraph.language.schema.compile import compile_schema
+from omnigraph.language.schema.findings import CODES
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "schema.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^```pg\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from omnigraph.catalog.catalog import PropertyType
+from omnigraph.catalog.key_ids import canonical_text, edge_id, node_id
 from omnigraph.errors import ConstraintViolation
-from omnigraph.language.schema import compile_schema, edge_id, node_id
-from omnigraph.language.schema.catalog import PropertyType
-from omnigraph.language.schema.identity import canonical_text
+from omnigraph.language.schema.compile import compile_schema
 
 
 @pytest.mark.parametrize(

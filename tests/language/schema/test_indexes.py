@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from omnigraph.catalog.indexes import table_indexes
 from omnigraph.errors import SchemaError
-from omnigraph.language.schema import compile_schema, table_indexes
+from omnigraph.language.schema.compile import compile_schema
 
 SOURCE = """
 node Doc {

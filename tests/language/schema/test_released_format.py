@@ -7,21 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from omnigraph.catalog.canonical import compact, float_text, hash32, pretty
+from omnigraph.catalog.catalog import Range
 from omnigraph.errors import SchemaContractDrift, SchemaError
-from omnigraph.language.schema import (
-    StoredSchemaFault,
-    catalog_from_ir,
-    catalog_to_ir,
-    check_schema_files,
-    compile_schema,
-    ir_from_json,
-    ir_hash,
-    schema_files,
-)
-from omnigraph.language.schema.canonical import float_text, hash32
-from omnigraph.language.schema.catalog import Range
-from omnigraph.language.schema.compile import compile_accepted
-from omnigraph.language.schema.json_text import compact, pretty
+from omnigraph.language.schema.compile import compile_accepted, compile_schema
+from omnigraph.language.stored.files import check_schema_files, schema_files
+from omnigraph.language.stored.ir import catalog_to_ir, ir_hash
+from omnigraph.language.stored.ir_reader import catalog_from_ir
+from omnigraph.language.stored.ir_shape import StoredSchemaFault, ir_from_json
 
 RELEASED = Path(__file__).parent / "fixtures" / "released"
 PLAIN = "node Person { name: String @key age: I32? @range(age, 0..) }"

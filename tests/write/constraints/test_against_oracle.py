@@ -11,14 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from omnigraph.errors import CardinalityViolation, ConstraintViolation, OrphanEdge, UniqueViolation, ValueViolation
-from omnigraph.write.constraints import validate, violations
+from omnigraph.transaction.constraints.validate import validate, violations
 from write.small_graph import SmallGraph
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from omnigraph.language.schema.catalog import Catalog, EdgeType, NodeType
-    from omnigraph.write.changes import TableChanges
+    from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
+    from omnigraph.transaction.write_set import TableChanges
 
 State = dict[str, dict[str, dict[str, Any]]]
 Told = tuple[str, str, Any, Any]

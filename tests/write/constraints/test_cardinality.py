@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from omnigraph.counters import counting
 from omnigraph.errors import CardinalityViolation
-from omnigraph.store.counting import counting
-from omnigraph.write.constraints import validate, violations
+from omnigraph.transaction.constraints.validate import validate, violations
 from write.small_graph import SmallGraph
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from omnigraph.write.changes import TableChanges
+    from omnigraph.transaction.write_set import TableChanges
 
 SCHEMA = """
 node Person { name: String? }

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from omnigraph.counters import counting
 from omnigraph.errors import OrphanEdge
-from omnigraph.store.counting import counting
-from omnigraph.write.changes import TableChanges
-from omnigraph.write.constraints import validate, violations
+from omnigraph.transaction.constraints.validate import validate, violations
+from omnigraph.transaction.write_set import TableChanges
 from write.small_graph import SmallGraph
 
 if TYPE_CHECKING:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.language.schema import compile_schema
-from omnigraph.write.load.load import prepare_load
-from omnigraph.write.load.ndjson import read_permissive, read_strict
-from omnigraph.write.load.reading import read_input
-from omnigraph.write.load.rows import gather_rows
-from omnigraph.write.load.sources import plan_load
+from omnigraph.language.schema.compile import compile_schema
+from omnigraph.load.ndjson import read_permissive, read_strict
+from omnigraph.load.operation import prepare_load
+from omnigraph.load.plan import plan_load
+from omnigraph.load.read import read_input
+from omnigraph.load.rows import gather_rows
 from seeded_world import SeededWorld
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from omnigraph.write.load.load import LoadSummary, Mode
+    from omnigraph.load.operation import LoadSummary
+    from omnigraph.values.batches import Mode
     from write.small_graph import SmallGraph
 
 SOCIAL = """

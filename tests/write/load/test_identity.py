@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from omnigraph.catalog.key_ids import edge_id, node_id
 from omnigraph.errors import InvalidRecord, UniqueViolation
-from omnigraph.language.schema import compile_schema, edge_id, node_id
+from omnigraph.language.schema.compile import compile_schema
+from omnigraph.values.row_ids import mint_ulids
 from omnigraph.world import REAL, encode_ulid
-from omnigraph.write.load.ulids import mint_ulids
 from seeded_world import SeededWorld
 from write.load.loading import read, rows, strict
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.errors import InvalidRecord, KeyConflict, OrphanEdge, UniqueViolation
-from omnigraph.write.load.load import prepare_load, read_load
-from omnigraph.write.load.sources import plan_load
+from omnigraph.load.operation import prepare_load, read_load
+from omnigraph.load.plan import plan_load
 from seeded_world import SeededWorld
 from write.load.loading import SOCIAL, load
 from write.small_graph import SmallGraph

@@ -7,10 +7,9 @@ import io
 import pytest
 
 from omnigraph.errors import InvalidRecord, UniqueViolation, ValueViolation
-from omnigraph.language.schema import compile_schema
-from omnigraph.write.load.framing import LONGEST_LINE
-from omnigraph.write.load.json_objects import MOST_SLOTS
-from omnigraph.write.load.ndjson import read_strict
+from omnigraph.language.schema.compile import compile_schema
+from omnigraph.load.graph_records import MOST_SLOTS
+from omnigraph.load.ndjson import LONGEST_LINE, read_strict
 from write.load.loading import rows, strict
 
 ADA = '{"type":"Person","data":{"name":"Ada"}}'

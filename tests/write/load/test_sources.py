@@ -14,9 +14,9 @@ import pytest
 from pyarrow import csv, feather, orc, parquet
 
 from omnigraph.errors import InvalidInput, InvalidRecord
-from omnigraph.language.schema import compile_schema
+from omnigraph.language.schema.compile import compile_schema
+from omnigraph.load.plan import LOCAL_BYTES, Input, LoadPlan, plan_load
 from omnigraph.world import REAL
-from omnigraph.write.load.sources import LOCAL_BYTES, Input, LoadPlan, plan_load
 from write.load.loading import SOCIAL, read, rows
 
 if TYPE_CHECKING:
@@ -236,8 +236,8 @@ def test_large_inputs_and_spark_frames_are_for_spark() -> None:
 
 @pytest.mark.s3
 def test_files_in_a_bucket_are_found_and_read(s3_uri: str, tmp_path: Path) -> None:
-    from omnigraph.store.location import parse_location
-    from omnigraph.store.objects import open_control_store
+    from omnigraph.storage.objects.location import parse_location
+    from omnigraph.storage.objects.store import open_control_store
 
     objects = open_control_store(parse_location(s3_uri))
     parquet.write_table(PEOPLE, tmp_path / "p.parquet")

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from omnigraph.catalog.catalog import PropertyType
 from omnigraph.errors import InvalidInput, InvalidRecord, ValueViolation
-from omnigraph.language.schema.catalog import PropertyType
-from omnigraph.write.load.casts import cast_column
-from omnigraph.write.load.columns import BadCell
+from omnigraph.values.arrow_casts import cast_column
+from omnigraph.values.columns import BadCell
 from write.load.loading import SOCIAL, read, rows
 
 EVERYTHING = """

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.language.schema.catalog import PropertyType
-from omnigraph.write.load.columns import BadCell, column_of, stored_column
-from omnigraph.write.load.values import WrongValue, stored_value
+from omnigraph.catalog.catalog import PropertyType
+from omnigraph.values.columns import BadCell, column_of, stored_column
+from omnigraph.values.scalars import WrongValue, stored_value
 
 ROLE = PropertyType("String", enum_values=("admin", "user"))
 VECTOR = PropertyType("Vector", dimensions=2)

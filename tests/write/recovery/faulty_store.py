@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import StoreUnavailable
-from omnigraph.manifest.line import Stores
-from omnigraph.store.objects import ControlStore
+from omnigraph.manifest.branch_manifest import Storage
+from omnigraph.storage.objects.store import ObjectStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from omnigraph.manifest.graph_manifest import GraphManifest
-    from omnigraph.store.object_tag import ObjectInfo, Objects, Tag
+    from omnigraph.storage.objects.model import ObjectInfo, Objects, ObjectVersion
 
 
 @dataclass
@@ -24,21 +24,21 @@ class FaultyObjects:
     failing: set[str] = field(default_factory=set)
     unanswered: set[str] = field(default_factory=set)
 
-    def read(self, path: str) -> tuple[bytes, Tag]:
+    def read(self, path: str) -> tuple[bytes, ObjectVersion]:
         self._before("read", path)
         return self.inner.read(path)
 
-    def write(self, path: str, data: bytes) -> Tag:
+    def write(self, path: str, data: bytes) -> ObjectVersion:
         self._before("write", path)
         return self.inner.write(path, data)
 
-    def create(self, path: str, data: bytes) -> Tag:
+    def create(self, path: str, data: bytes) -> ObjectVersion:
         self._before("create", path)
         tag = self.inner.create(path, data)
         self._after("create", path)
         return tag
 
-    def replace(self, path: str, data: bytes, unchanged: Tag) -> Tag:
+    def replace(self, path: str, data: bytes, unchanged: ObjectVersion) -> ObjectVersion:
         self._before("replace", path)
         return self.inner.replace(path, data, unchanged)
 
@@ -80,5 +80,5 @@ def make_faulty(graph: GraphManifest) -> FaultyObjects:
     """Put a store that can fail under an open graph."""
     objects = graph.stores.objects
     faulty = FaultyObjects(objects._objects)
-    graph.stores = Stores(graph.stores.tables, ControlStore(objects.location, faulty))
+    graph.stores = Storage(graph.stores.tables, ObjectStore(objects.location, faulty))
     return faulty

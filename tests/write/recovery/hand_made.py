@@ -11,29 +11,30 @@ from typing import TYPE_CHECKING, Any
 import lance
 import pyarrow as pa
 
-from omnigraph.manifest.genesis import Blueprint
+from omnigraph.manifest.create import NewGraph
 from omnigraph.manifest.graph_manifest import GraphManifest, create_manifest
 from omnigraph.manifest.layout import MAIN, physical_branch
-from omnigraph.store.location import parse_location
-from omnigraph.store.staging import commit_staged, stage_append, stage_overwrite, stage_restore
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.tables.staging import commit_staged, stage_append, stage_overwrite, stage_restore
+from omnigraph.transaction.commit.protocol import Operation, commit
+from omnigraph.transaction.intents.sidecar import PREFIX
+from omnigraph.transaction.write_set import TableWrite, WriteSet
 from omnigraph.world import REAL, World
-from omnigraph.write.commit import Operation, TableWrite, WriteSet, commit
-from omnigraph.write.recovery.sidecar import PREFIX
 from store.joined_changes import stage_delete_ids, stage_upsert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from omnigraph.store.staging import Staged
-    from omnigraph.store.tables import Table
-    from omnigraph.write.commit import Receipt
-    from omnigraph.write.view import View
+    from omnigraph.storage.tables.staging import Staged
+    from omnigraph.storage.tables.table import Table
+    from omnigraph.transaction.commit.protocol import Receipt
+    from omnigraph.transaction.read_view import ReadView
 
 CITY, KNOWS, PERSON = "node:City", "edge:Knows", "node:Person"
 TABLES = (KNOWS, CITY, PERSON)
 SCHEMA = pa.schema([]).append(pa.field("id", pa.utf8(), nullable=False)).append(pa.field("v", pa.int64()))
 FILES = {"_schema.pg": b"node Person { name: String @key }\n", "_schema.ir.json": b"{}", "__schema_state.json": b"{}"}
-BLUEPRINT = Blueprint(FILES, dict.fromkeys(TABLES, SCHEMA))
+BLUEPRINT = NewGraph(FILES, dict.fromkeys(TABLES, SCHEMA))
 
 Content = dict[str, dict[str, int]]
 _numbers = itertools.count()
@@ -63,7 +64,7 @@ def operation(
 ) -> Operation:
     """The same change to each of some tables; `reads` are looked at and not changed."""
 
-    def prepare(view: View) -> WriteSet:
+    def prepare(view: ReadView) -> WriteSet:
         for table_key in reads:
             view.entry(table_key)
         return WriteSet([TableWrite(view.entry(table_key), stage) for table_key in tables])

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.manifest.layout import MAIN, physical_branch
-from omnigraph.store.lease import lease_seconds, patience
+from omnigraph.storage.objects.lease import lease_seconds, patience
+from omnigraph.transaction.intents.sidecar import Sidecar, TablePin, decode
 from omnigraph.world import REAL
-from omnigraph.write.recovery.sidecar import Sidecar, TablePin, decode
 from write.recovery.hand_made import foreign_append
 
 if TYPE_CHECKING:
     from omnigraph.manifest.graph_manifest import GraphManifest
-    from omnigraph.write.recovery.sidecar import WriterKind
+    from omnigraph.transaction.intents.sidecar import WriterKind
 
 OPERATION = "01JZ0000000000000000000001"
 LONG_AGO = 1_782_650_000_000_000

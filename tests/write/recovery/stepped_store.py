@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import ObjectChanged, ObjectExists, ObjectNotFound
-from omnigraph.store.object_tag import ObjectInfo, Tag
+from omnigraph.storage.objects.model import ObjectInfo, ObjectVersion
 from omnigraph.world import World
 
 if TYPE_CHECKING:
@@ -101,26 +101,26 @@ class SteppedObjects:
     files: dict[str, tuple[bytes, int]] = field(default_factory=dict)
     writes: int = 0
 
-    def read(self, path: str) -> tuple[bytes, Tag]:
+    def read(self, path: str) -> tuple[bytes, ObjectVersion]:
         self.steps.pause()
         if path not in self.files:
             raise ObjectNotFound(path)
         data, number = self.files[path]
-        return data, Tag(str(number))
+        return data, ObjectVersion(str(number))
 
-    def write(self, path: str, data: bytes) -> Tag:
+    def write(self, path: str, data: bytes) -> ObjectVersion:
         self.steps.pause()
         return self._put(path, data)
 
-    def create(self, path: str, data: bytes) -> Tag:
+    def create(self, path: str, data: bytes) -> ObjectVersion:
         self.steps.pause()
         if path in self.files:
             raise ObjectExists(path)
         return self._put(path, data)
 
-    def replace(self, path: str, data: bytes, unchanged: Tag) -> Tag:
+    def replace(self, path: str, data: bytes, unchanged: ObjectVersion) -> ObjectVersion:
         self.steps.pause()
-        if path not in self.files or Tag(str(self.files[path][1])) != unchanged:
+        if path not in self.files or ObjectVersion(str(self.files[path][1])) != unchanged:
             raise ObjectChanged(path)
         return self._put(path, data)
 
@@ -141,10 +141,10 @@ class SteppedObjects:
     def has_any(self, prefix: str) -> bool:
         return any(path.startswith(prefix) for path in self.files)
 
-    def _put(self, path: str, data: bytes) -> Tag:
+    def _put(self, path: str, data: bytes) -> ObjectVersion:
         self.writes += 1
         self.files[path] = (data, self.writes)
-        return Tag(str(self.writes))
+        return ObjectVersion(str(self.writes))
 
 
 @dataclass(frozen=True)

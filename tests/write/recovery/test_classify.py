@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, get_args
 
 import pytest
 
-from omnigraph.write.recovery.classify import Decision, Finding, Observation, classify, decide
-from omnigraph.write.recovery.sidecar import AddedTable, PlannedCommit, Sidecar, TablePin, WriterKind
+from omnigraph.transaction.intents.sidecar import AddedTable, PlannedCommit, Sidecar, TablePin, WriterKind
+from omnigraph.transaction.recovery.classify import Decision, Observation, TableFinding, classify, decide
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-NONE, PAST = Finding.NO_MOVEMENT, Finding.ROLLED_PAST_EXPECTED
-AT_P1, MULTI = Finding.UNEXPECTED_AT_P1, Finding.UNEXPECTED_MULTISTEP
-HALF, BROKEN = Finding.INCOMPLETE_PHASE_B, Finding.INVARIANT_VIOLATION
+NONE, PAST = TableFinding.NO_MOVEMENT, TableFinding.ROLLED_PAST_EXPECTED
+AT_P1, MULTI = TableFinding.UNEXPECTED_AT_P1, TableFinding.UNEXPECTED_MULTISTEP
+HALF, BROKEN = TableFinding.INCOMPLETE_PHASE_B, TableFinding.INVARIANT_VIOLATION
 STRICT: tuple[WriterKind, ...] = ("Mutation", "Load")
 LOOSE: tuple[WriterKind, ...] = ("SchemaApply", "EnsureIndices", "Optimize")
 
@@ -59,9 +59,9 @@ BY_US = [
 def test_a_pin_of_another_release(
     pin: tuple[int, int, int | None],
     there: tuple[int, int],
-    strict: Finding,
-    loose: Finding,
-    confirmed: Finding,
+    strict: TableFinding,
+    loose: TableFinding,
+    confirmed: TableFinding,
     version: int,
     kind: WriterKind,
 ) -> None:
@@ -74,7 +74,7 @@ def test_a_pin_of_another_release(
 @pytest.mark.parametrize("kind", get_args(WriterKind))
 @pytest.mark.parametrize(("pin", "there", "landed", "expects"), BY_US)
 def test_a_pin_with_a_planned_transaction(
-    pin: tuple[int, int], there: tuple[int, int], landed: int | None, expects: Finding, kind: WriterKind
+    pin: tuple[int, int], there: tuple[int, int], landed: int | None, expects: TableFinding, kind: WriterKind
 ) -> None:
     table = TablePin("node:Person", "nodes/x", *pin, transaction="6e9f")
     seen = Observation(table, head=there[0], published=there[1], landed=landed)
@@ -109,7 +109,7 @@ def test_a_planned_pin_whose_transaction_was_never_noted_has_done_nothing(
     ],
 )
 def test_the_whole_operation_goes_forward_or_back(
-    kind: WriterKind, findings: tuple[Finding, ...], others: Decision, ours: Decision
+    kind: WriterKind, findings: tuple[TableFinding, ...], others: Decision, ours: Decision
 ) -> None:
     seen = _at(5, count=len(findings))
     # A schema change of another release has not changed the schema files before its publish: it never goes forward.

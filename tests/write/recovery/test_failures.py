@@ -11,11 +11,10 @@ import pytest
 from omnigraph import failpoints
 from omnigraph.errors import CommitNotDone, CommitRejected, StoreError, StoreUnavailable
 from omnigraph.manifest.layout import table_path
-from omnigraph.write import commit as protocol
-from omnigraph.write import effects
-from omnigraph.write.commit import commit
-from omnigraph.write.recovery.audit import recoveries
-from omnigraph.write.recovery.sweep import sweep
+from omnigraph.transaction.commit import protocol, table_commits
+from omnigraph.transaction.commit.protocol import commit
+from omnigraph.transaction.recovery.audit import recoveries
+from omnigraph.transaction.recovery.recover import sweep
 from write.recovery.faulty_store import make_faulty
 from write.recovery.hand_made import (
     CITY,
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from omnigraph.manifest.graph_manifest import GraphManifest
-    from omnigraph.write.commit import Receipt
+    from omnigraph.transaction.commit.protocol import Receipt
 
 
 @pytest.fixture
@@ -96,7 +95,7 @@ def test_an_interrupt_in_the_middle_takes_back_what_has_landed(
         if reached == name and left[0] == 0:
             raise KeyboardInterrupt
 
-    for module in (protocol, effects):
+    for module in (protocol, table_commits):
         monkeypatch.setattr(module, "reach", interrupt)
     with pytest.raises(KeyboardInterrupt):
         commit(graph, insert("ada", TABLES))

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from omnigraph.errors import CommitRejected, Contention
-from omnigraph.store.lease import LEASE, Owner, patience
+from omnigraph.storage.objects.lease import LEASE, Owner, patience
+from omnigraph.transaction.commit.protocol import commit
+from omnigraph.transaction.intents import queue
+from omnigraph.transaction.intents.sidecar import Sidecar, TablePin
+from omnigraph.transaction.recovery.audit import recoveries
+from omnigraph.transaction.recovery.classify import Decision
+from omnigraph.transaction.recovery.recover import sweep
 from omnigraph.world import REAL
-from omnigraph.write import tickets
-from omnigraph.write.commit import commit
-from omnigraph.write.recovery.audit import recoveries
-from omnigraph.write.recovery.classify import Decision
-from omnigraph.write.recovery.sidecar import Sidecar, TablePin
-from omnigraph.write.recovery.sweep import sweep
 from write.recovery import works
 from write.recovery.hand_made import (
     CITY,
@@ -222,7 +222,7 @@ def test_a_frozen_recovery_that_lost_its_turn_changes_nothing(graph: GraphManife
 def test_waiting_for_a_writer_that_never_ends_is_given_up_with_its_operation(
     graph: GraphManifest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tickets, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(queue, "WAIT_SECONDS", 0.2)
     left = _of_another_machine(graph, seconds=3_600)
     with pytest.raises(Contention, match=f"{left.operation_id} holds node:Person"):
         commit(graph, insert("new"))
@@ -233,7 +233,7 @@ def test_waiting_for_a_writer_that_never_ends_is_given_up_with_its_operation(
 def test_a_writer_of_release_0_8_that_may_live_is_waited_for(
     graph: GraphManifest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tickets, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(queue, "WAIT_SECONDS", 0.2)
     leave_behind(graph, "Mutation", {PERSON: 1}, started_at=REAL.now_us())
     with pytest.raises(Contention):
         commit(graph, insert("new"))

@@ -8,13 +8,13 @@ import pytest
 
 from omnigraph.errors import RecoveryRequired
 from omnigraph.manifest.publisher import NewVersion, PublishRequest
-from omnigraph.store.lease import LEASE
+from omnigraph.storage.objects.lease import LEASE
+from omnigraph.transaction.commit.protocol import commit
+from omnigraph.transaction.intents.sidecar import DroppedTable, Sidecar, TablePin
+from omnigraph.transaction.recovery.audit import TableOutcome, recoveries
+from omnigraph.transaction.recovery.classify import Decision
+from omnigraph.transaction.recovery.recover import sweep
 from omnigraph.world import REAL
-from omnigraph.write.commit import commit
-from omnigraph.write.recovery.audit import TableOutcome, recoveries
-from omnigraph.write.recovery.classify import Decision
-from omnigraph.write.recovery.sidecar import DroppedTable, Sidecar, TablePin
-from omnigraph.write.recovery.sweep import sweep
 from write.recovery import works
 from write.recovery.hand_made import CITY, KNOWS, PERSON, add, content, insert, reopen, require_settled, sidecars
 from write.recovery.left_behind import OPERATION, leave_behind, let_time_pass
@@ -22,7 +22,7 @@ from write.recovery.left_behind import OPERATION, leave_behind, let_time_pass
 if TYPE_CHECKING:
     from crash.zygote import Zygote
     from omnigraph.manifest.graph_manifest import GraphManifest
-    from omnigraph.write.recovery.sidecar import WriterKind
+    from omnigraph.transaction.intents.sidecar import WriterKind
 
 
 @pytest.fixture(autouse=True)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from omnigraph.manifest.layout import branch_tree, table_path
-from omnigraph.write.commit import commit
-from omnigraph.write.recovery.audit import TableOutcome, recoveries
-from omnigraph.write.recovery.classify import Decision
-from omnigraph.write.recovery.sweep import sweep
+from omnigraph.transaction.commit.protocol import commit
+from omnigraph.transaction.recovery.audit import TableOutcome, recoveries
+from omnigraph.transaction.recovery.classify import Decision
+from omnigraph.transaction.recovery.recover import sweep
 from write.recovery import works
 from write.recovery.hand_made import (
     CITY,

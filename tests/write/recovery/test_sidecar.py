@@ -10,18 +10,11 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import RecoveryRequired
-from omnigraph.store.lease import Owner
+from omnigraph.storage.objects.lease import Owner
+from omnigraph.transaction.commit.protocol import commit
+from omnigraph.transaction.intents.sidecar import AddedTable, DroppedTable, PlannedCommit, Sidecar, TablePin, decode
+from omnigraph.transaction.recovery.recover import sweep
 from omnigraph.world import REAL
-from omnigraph.write.commit import commit
-from omnigraph.write.recovery.sidecar import (
-    AddedTable,
-    DroppedTable,
-    PlannedCommit,
-    Sidecar,
-    TablePin,
-    decode,
-)
-from omnigraph.write.recovery.sweep import sweep
 from seeded_world import SeededWorld
 from write.recovery.hand_made import PERSON, add, content, insert, newest, reopen, sidecars
 

@@ -1,4 +1,4 @@
-"""Every order of events in which a few writers can queue: a model of the steps of `write/tickets.py`.
+"""Every order of events in which a few writers can queue: a model of the steps of `transaction/intents/queue.py`.
 
 A step is one operation on the store, as another process could come between any two: PUT the sidecar, LIST, one GET for
 each name in the listing, REPLACE (to announce, to step back, to take over a dead one), effects, publish, DELETE. A
@@ -11,15 +11,15 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from omnigraph.write.recovery.sidecar import Sidecar, TablePin
-from omnigraph.write.tickets import Turn, compete
+from omnigraph.transaction.intents.queue import QueueDecision, compete
+from omnigraph.transaction.intents.sidecar import Sidecar, TablePin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from omnigraph.write.recovery.sidecar import Phase
+    from omnigraph.transaction.intents.sidecar import Phase
 
-    Rule = Callable[[Sidecar, Sequence[Sidecar]], Turn]
+    Rule = Callable[[Sidecar, Sequence[Sidecar]], QueueDecision]
 
 
 @dataclass(frozen=True)
@@ -152,14 +152,14 @@ class Model:
         rivals = [replace(self._sidecars[each], phase=file.phase) for each, file in writer.found]
         listing = writer._replace(at="list", found=())
         match self.rule(sidecar, rivals):
-            case Turn.GO:
+            case QueueDecision.GO:
                 return _with(state, me, writer._replace(at="effects", found=()))
-            case Turn.ANNOUNCE:
+            case QueueDecision.ANNOUNCE:
                 after = listing if self.relist else writer._replace(at="effects", found=())
                 return _with(state, me, after, put=(me, File("running", me, mine.tag + 1)))
-            case Turn.STEP_BACK:
+            case QueueDecision.STEP_BACK:
                 return _with(state, me, listing, put=(me, File("waiting", me, mine.tag + 1)))
-            case Turn.WAIT:
+            case QueueDecision.WAIT:
                 return _with(state, me, listing)
 
 

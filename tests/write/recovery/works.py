@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from crash.zygote_process import report
 from omnigraph.errors import NotFound, OmniGraphError
-from omnigraph.store.lease import LEASE
+from omnigraph.storage.objects.lease import LEASE
+from omnigraph.transaction.commit import protocol
+from omnigraph.transaction.commit.protocol import Operation, commit
+from omnigraph.transaction.intents.queue import list_sidecars
+from omnigraph.transaction.recovery import recover as recovering
+from omnigraph.transaction.recovery import recover as sweeping
+from omnigraph.transaction.write_set import WriteSet
 from omnigraph.world import REAL
-from omnigraph.write import commit as protocol
-from omnigraph.write.commit import Operation, WriteSet, commit
-from omnigraph.write.recovery import recover as recovering
-from omnigraph.write.recovery import sweep as sweeping
-from omnigraph.write.tickets import list_sidecars
 from write.recovery import hand_made
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import omnigraph as og
 
 SCHEMA = "node Person { name: String @key  age: I32?  note: String? }"
-PIECE = 500_000
+CHANGED = 500_000
 
 
 def people(first: int, rows: int) -> pa.Table:
@@ -36,8 +36,8 @@ def peak() -> int:
 
 def build(place: str, rows: int) -> None:
     graph = og.init(place, schema=SCHEMA)
-    for start in range(0, rows, PIECE):
-        graph.load({"Person": people(start, min(PIECE, rows - start))}, mode="append", engine="local")
+    for start in range(0, rows, CHANGED):
+        graph.load({"Person": people(start, min(CHANGED, rows - start))}, mode="append", engine="local")
 
 
 def apply(place: str, schema: str) -> None:

@@ -19,9 +19,9 @@ from omnigraph.errors import (
 )
 from omnigraph.manifest.layout import BRANCH_CLAIM, SCHEMA_FILES
 from omnigraph.manifest.schema_files import STAGING
-from omnigraph.store.lease import LEASE, read_claim
+from omnigraph.storage.objects.lease import LEASE, read_claim
+from omnigraph.transaction.intents.sidecar import PREFIX
 from omnigraph.world import REAL
-from omnigraph.write.recovery.sidecar import PREFIX
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ import omnigraph as og
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from omnigraph.store.tables import Table
+    from omnigraph.storage.tables.table import Table
 
 OLD = "age: I32?  tags: [String]?  v: Vector(2)?"
 

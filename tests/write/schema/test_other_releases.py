@@ -8,7 +8,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import ObjectChanged, SchemaContractDrift
-from omnigraph.language.schema import schema_files
+from omnigraph.language.stored.files import schema_files
 from omnigraph.manifest.layout import SCHEMA_IR, SCHEMA_SOURCE, SCHEMA_STATE
 from omnigraph.manifest.schema_files import STAGING, live_files, promote, stage_files
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import omnigraph as og
+from omnigraph.ddl.data_checks import suspicious_rows
 from omnigraph.errors import SchemaChangeRefused
-from omnigraph.write.schema.repeats import suspicious_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 VALUES = st.one_of(st.none(), st.sampled_from(["", "a", "b", "c", "d"]))
 
 
-def repeated(rows: list[tuple[Any, ...]], piece: int) -> list[tuple[int, tuple[Any, ...]]]:
+def repeated(rows: list[tuple[Any, ...]], fragment: int) -> list[tuple[int, tuple[Any, ...]]]:
     """The rows that are found, by their places."""
     table = pa.table(
         {"at": pa.array(range(len(rows))), **{name: [row[at] for row in rows] for at, name in enumerate("xy")}},
@@ -28,24 +28,24 @@ def repeated(rows: list[tuple[Any, ...]], piece: int) -> list[tuple[int, tuple[A
     )
 
     def read() -> Iterator[pa.Table]:
-        yield from (table.slice(start, piece) for start in range(0, len(rows), piece))
+        yield from (table.slice(start, fragment) for start in range(0, len(rows), fragment))
 
     found = [each.to_pylist() for each in suspicious_rows(read, ["x", "y"])]
     return [(row["at"], (row["x"], row["y"])) for rows in found for row in rows]
 
 
 @settings(deadline=None, max_examples=60)
-@given(rows=st.lists(st.tuples(VALUES, VALUES), max_size=40), piece=st.integers(1, 7))
-def test_exactly_the_rows_that_stand_twice_are_found(rows: list[tuple[Any, ...]], piece: int) -> None:
+@given(rows=st.lists(st.tuples(VALUES, VALUES), max_size=40), fragment=st.integers(1, 7))
+def test_exactly_the_rows_that_stand_twice_are_found(rows: list[tuple[Any, ...]], fragment: int) -> None:
     whole = [row for row in rows if None not in row]
     expected = [(at, row) for at, row in enumerate(rows) if None not in row and whole.count(row) > 1]
-    assert repeated(rows, piece) == expected
+    assert repeated(rows, fragment) == expected
 
 
 def test_very_many_repeats_are_looked_at_some_at_a_time() -> None:
     table = pa.table({"x": ["a"] * 8})
-    pieces = [each.num_rows for each in suspicious_rows(lambda: iter([table]), ["x"], at_once=3)]
-    assert pieces == [4, 4, 2]
+    fragments = [each.num_rows for each in suspicious_rows(lambda: iter([table]), ["x"], at_once=3)]
+    assert fragments == [4, 4, 2]
 
 
 def test_a_rule_over_several_properties_is_refused_with_the_rows_that_break_it(tmp_path: Path) -> None:

@@ -7,9 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from omnigraph.store.lease import Owner
-from omnigraph.write.recovery.classify import Decision, Finding, decide
-from omnigraph.write.recovery.sidecar import AddedTable, DroppedTable, PlannedCommit, PlannedSchema, Sidecar, decode
+from omnigraph.storage.objects.lease import Owner
+from omnigraph.transaction.intents.sidecar import (
+    AddedTable,
+    DroppedTable,
+    PlannedCommit,
+    PlannedSchema,
+    Sidecar,
+    decode,
+)
+from omnigraph.transaction.recovery.classify import Decision, TableFinding, decide
 
 SIDECAR = Sidecar(
     "01JZ0000000000000000000001",
@@ -44,15 +51,15 @@ def test_other_releases_find_the_fields_that_they_know() -> None:
     ("findings", "ready", "published", "decision"),
     [
         ((), True, False, Decision.FORWARD),
-        ((Finding.ROLLED_PAST_EXPECTED,), True, False, Decision.FORWARD),
-        ((Finding.ROLLED_PAST_EXPECTED,), False, False, Decision.BACK),
-        ((Finding.ROLLED_PAST_EXPECTED, Finding.NO_MOVEMENT), True, False, Decision.BACK),
+        ((TableFinding.ROLLED_PAST_EXPECTED,), True, False, Decision.FORWARD),
+        ((TableFinding.ROLLED_PAST_EXPECTED,), False, False, Decision.BACK),
+        ((TableFinding.ROLLED_PAST_EXPECTED, TableFinding.NO_MOVEMENT), True, False, Decision.BACK),
         ((), False, False, Decision.BACK),
-        ((Finding.NO_MOVEMENT,), True, True, Decision.FINISHED),
-        ((Finding.INVARIANT_VIOLATION,), True, False, Decision.ABORT),
+        ((TableFinding.NO_MOVEMENT,), True, True, Decision.FINISHED),
+        ((TableFinding.INVARIANT_VIOLATION,), True, False, Decision.ABORT),
     ],
 )
 def test_only_what_is_whole_is_finished_by_others(
-    findings: tuple[Finding, ...], ready: bool, published: bool, decision: Decision
+    findings: tuple[TableFinding, ...], ready: bool, published: bool, decision: Decision
 ) -> None:
     assert decide(SIDECAR, findings, (), published=published, schema_ready=ready) is decision

@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from omnigraph.language.schema.annotations import annotation_list
-from omnigraph.language.schema.bounds import cardinality_of
-from omnigraph.language.schema.canonical import hash32
-from omnigraph.language.schema.catalog import Catalog, EdgeType, InterfaceType, NodeType, Property
-from omnigraph.language.schema.codes import Findings
-from omnigraph.language.schema.constraints import rules_of
-from omnigraph.language.schema.interfaces import Members, inherit
-from omnigraph.language.schema.node_values import check_defaults, check_embeds
+from omnigraph.catalog.canonical import hash32
+from omnigraph.catalog.catalog import Catalog, EdgeType, InterfaceType, NodeType, Property
+from omnigraph.language.schema.annotations import annotation_list, cardinality_of
+from omnigraph.language.schema.constraints import check_defaults, check_embeds, rules_of
+from omnigraph.language.schema.findings import Findings
 from omnigraph.language.schema.parse import read
-from omnigraph.language.schema.properties import members
+from omnigraph.language.schema.properties import Members, inherit, members
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -1,6 +1,10 @@
 """From written constraints to the rules of a type, with every refusal the language knows.
 
 `@key`, `@unique` and `@index` on a property mean the body constraint on that property alone.
+
+Regular expressions of `@check`: RE2, the dialect that the engines run at every write, in linear time.
+
+Rules between the properties of one node: where embeddings come from, and defaults that its constraints allow.
 """
 
 from __future__ import annotations
@@ -8,18 +12,41 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from omnigraph.language.schema.bounds import range_bounds
-from omnigraph.language.schema.canonical import in_check_order, in_column_order, in_range_order
-from omnigraph.language.schema.catalog import NUMERIC, Check, PropertyType, Range, TypeRules
-from omnigraph.language.schema.patterns import pattern_fault
+from omnigraph.catalog.canonical import in_check_order, in_column_order, in_range_order
+from omnigraph.catalog.catalog import NUMERIC, Check, PropertyType, Range, TypeRules
+from omnigraph.language.schema.annotations import range_bounds
 from omnigraph.language.schema.syntax import AnnotationSyntax, Argument, Bounds, Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from omnigraph.language.diagnostics import Span
-    from omnigraph.language.schema.codes import Findings
+    from omnigraph.language.core.diagnostics import Span
+    from omnigraph.language.schema.findings import Findings
     from omnigraph.language.schema.properties import Member
+
+
+def pattern_fault(pattern: str) -> str | None:
+    """Why a regular expression cannot be used, or None."""
+    _, fault = _search(pattern, "")
+    return fault
+
+
+def pattern_matches(pattern: str, text: str) -> bool:
+    """Whether a text contains a match."""
+    return _search(pattern, text)[0]
+
+
+def _search(pattern: str, text: str) -> tuple[bool, str | None]:
+    # A schema without checks does not pay for Arrow.
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        found = pc.match_substring_regex(pa.array([text], pa.string()), pattern=pattern)
+    except pa.ArrowInvalid as error:
+        return False, str(error)
+    return bool(found[0].as_py()), None
+
 
 EDGE_COLUMNS = frozenset({"src", "dst"})
 _ENDPOINT = PropertyType("String")
@@ -200,3 +227,48 @@ def _index_fault(declared: PropertyType, *, on_property: bool) -> str | None:
     if on_property and declared.is_list:
         return f"is a {declared}: name a list in the body, @index(property)"
     return None
+
+
+def check_embeds(members: Mapping[str, Member], findings: Findings) -> None:
+    """A vector is embedded from a String of the same node."""
+    for member in members.values():
+        source = member.property.embed_source
+        if source is None:
+            continue
+        origin = members.get(source)
+        if origin is None or origin.property.type.scalar != "String" or origin.property.type.is_list:
+            span = _annotation(member, "embed").span
+            findings.add("S506", span, f"@embed reads a String property of this node, and `{source}` is none")
+
+
+def check_defaults(members: Mapping[str, Member], rules: TypeRules, findings: Findings) -> None:
+    """A default must pass the ranges and checks of its own property."""
+    for member in members.values():
+        default = member.property.default
+        fault = None if default is None else _fault(member.property.name, default, rules)
+        if fault:
+            findings.add("S508", _annotation(member, "default").span, f"the default {default!r} {fault}")
+
+
+def _fault(name: str, default: object, rules: TypeRules) -> str | None:
+    for each in rules.ranges:
+        if (
+            each.property == name
+            and isinstance(default, int | float)
+            and not _inside(default, each.minimum, each.maximum)
+        ):
+            return "lies outside the range of the property"
+    for check in rules.checks:
+        if check.property != name or pattern_fault(check.pattern):
+            continue
+        if not pattern_matches(check.pattern, str(default)):
+            return f"does not match {check.pattern!r}"
+    return None
+
+
+def _inside(value: float, minimum: float | None, maximum: float | None) -> bool:
+    return (minimum is None or value >= minimum) and (maximum is None or value <= maximum)
+
+
+def _annotation(member: Member, name: str) -> AnnotationSyntax:
+    return next(each for each in member.syntax.annotations if each.name == name)

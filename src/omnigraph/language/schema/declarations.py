@@ -9,7 +9,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.language.diagnostics import Span
+from omnigraph.language.core.diagnostics import Span
 from omnigraph.language.schema.syntax import (
     AnnotationSyntax,
     EdgeSyntax,
@@ -24,7 +24,7 @@ from omnigraph.language.schema.syntax import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from omnigraph.language.schema.codes import Findings
+    from omnigraph.language.schema.findings import Findings
 
 CONSTRAINTS = frozenset({"key", "unique", "index", "range", "check"})
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)

@@ -6,9 +6,10 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.language.diagnostics import Span
-from omnigraph.language.schema.codes import Findings
+from omnigraph.language.core.diagnostics import Span
+from omnigraph.language.core.parse_tables import Grammar
 from omnigraph.language.schema.declarations import arrange
+from omnigraph.language.schema.findings import Findings
 from omnigraph.language.schema.syntax import (
     AnnotationSyntax,
     Argument,
@@ -20,7 +21,6 @@ from omnigraph.language.schema.syntax import (
     Value,
     ValueKind,
 )
-from omnigraph.language.tables import Grammar
 
 if TYPE_CHECKING:
     from lark import Lark, Token

@@ -5,21 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from omnigraph.language.schema.canonical import plain_float_text
-from omnigraph.language.schema.catalog import Cardinality
+from omnigraph.catalog.canonical import plain_float_text
+from omnigraph.catalog.catalog import Cardinality
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from omnigraph.language.schema.catalog import (
-        Annotation,
-        Catalog,
-        EdgeType,
-        InterfaceType,
-        NodeType,
-        Property,
-        TypeRules,
-    )
+    from omnigraph.catalog.catalog import Annotation, Catalog, EdgeType, InterfaceType, NodeType, Property, TypeRules
 
 _ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from omnigraph.language.record import record
+from omnigraph.lazy import record
 
 if TYPE_CHECKING:
-    from omnigraph.language.diagnostics import Span
+    from omnigraph.language.core.diagnostics import Span
 
 ValueKind = Literal["string", "number", "bool", "name"]
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from lark import TextSlice, UnexpectedInput, UnexpectedToken
 
-from omnigraph.language.diagnostics import Span
+from omnigraph.language.core.diagnostics import Span
 
 if TYPE_CHECKING:
     from lark import Lark
 
-    from omnigraph.language.schema.codes import Findings
+    from omnigraph.language.schema.findings import Findings
 
 _MOST_ERRORS = 20
 _LONGEST_WORD = 80

@@ -1,1 +1,1 @@
-"""Graph algorithms on Spark over one state of the graph, and their results written back as properties."""
+"""PageRank, components, paths and degrees on Spark."""

@@ -12,23 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import InvalidInput
 from omnigraph.manifest.layout import MAIN
-from omnigraph.spark.analytics import array_rounds, groups, paths, ranking
+from omnigraph.spark.analytics import array_algorithms, frame_algorithms
 from omnigraph.spark.analytics.arrays import Arrays, fits
-from omnigraph.spark.analytics.rounds import settle
-from omnigraph.spark.analytics.topology import Ground, Topology
+from omnigraph.spark.analytics.topology import Ground, Topology, settle
 from omnigraph.spark.analytics.write_back import WriteBack, checked_types, values_of
-from omnigraph.spark.session import spark_session
-from omnigraph.write.commit import Operation, commit
+from omnigraph.spark.runtime.session import spark_session
+from omnigraph.transaction.commit.protocol import Operation, commit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from omnigraph.language.schema.catalog import EdgeType
+    from omnigraph.catalog.catalog import EdgeType
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.manifest.rows import GraphCommit
-    from omnigraph.schema_contract import Schemas
+    from omnigraph.transaction.schemas import Schemas
 
 
 @dataclass(frozen=True)
@@ -71,14 +70,14 @@ class Analytics:
         settings: Any = {"damping": damping, "tolerance": tolerance, "max_iterations": max_iterations}
         arrays = self._arrays(edges, branch, commit_id)
         if arrays is not None:
-            return array_rounds.page_rank(arrays, **settings)
-        return ranking.page_rank(self._topology(edges, branch, commit_id), **settings)
+            return array_algorithms.page_rank(arrays, **settings)
+        return frame_algorithms.page_rank(self._topology(edges, branch, commit_id), **settings)
 
     def degrees(
         self, edges: Sequence[str] | None = None, *, branch: str = MAIN, commit_id: str | None = None
     ) -> DataFrame:
         """type, id, in_degree, out_degree and degree, their sum."""
-        return ranking.degrees(self._topology(edges, branch, commit_id))
+        return frame_algorithms.degrees(self._topology(edges, branch, commit_id))
 
     def connected_components(
         self, edges: Sequence[str] | None = None, *, branch: str = MAIN, commit_id: str | None = None
@@ -88,8 +87,8 @@ class Analytics:
         """
         arrays = self._arrays(edges, branch, commit_id)
         if arrays is not None:
-            return array_rounds.connected_components(arrays)
-        return groups.connected_components(self._topology(edges, branch, commit_id))
+            return array_algorithms.connected_components(arrays)
+        return frame_algorithms.connected_components(self._topology(edges, branch, commit_id))
 
     def label_propagation(
         self,
@@ -104,16 +103,16 @@ class Analytics:
         """
         arrays = self._arrays(edges, branch, commit_id)
         if arrays is not None:
-            return array_rounds.label_propagation(arrays, max_iterations=max_iterations)
+            return array_algorithms.label_propagation(arrays, max_iterations=max_iterations)
         topology = self._topology(edges, branch, commit_id)
-        return groups.label_propagation(topology, max_iterations=max_iterations)
+        return frame_algorithms.label_propagation(topology, max_iterations=max_iterations)
 
     def shortest_paths(
         self,
         sources: Sequence[str] | Mapping[str, Sequence[str]],
         edges: Sequence[str] | None = None,
         *,
-        direction: paths.Direction = "out",
+        direction: frame_algorithms.Direction = "out",
         max_distance: int | None = None,
         branch: str = MAIN,
         commit_id: str | None = None,
@@ -124,13 +123,15 @@ class Analytics:
         """
         ground = self._ground(branch, commit_id)
         starts = _by_type(sources, ground.edge_types(edges))
-        return paths.shortest_paths(ground.topology(edges), starts, direction=direction, max_distance=max_distance)
+        return frame_algorithms.shortest_paths(
+            ground.topology(edges), starts, direction=direction, max_distance=max_distance
+        )
 
     def triangle_count(
         self, edges: Sequence[str] | None = None, *, branch: str = MAIN, commit_id: str | None = None
     ) -> DataFrame:
         """type, id and triangles. Edges count both ways, and several between two vertices count as one."""
-        return paths.triangle_count(self._topology(edges, branch, commit_id))
+        return frame_algorithms.triangle_count(self._topology(edges, branch, commit_id))
 
     def write_back(
         self,

@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.spark.analytics.blocks import blocks_of
-from omnigraph.spark.analytics.rounds import settle
-from omnigraph.spark.bulk.columns import BYTES, INT, TEXT
-from omnigraph.spark.table_scan import TableScan, read_scan, tasks_of
-from omnigraph.spark.tasks import errors_of_tasks, one_task_each
+from omnigraph.spark.analytics.edge_blocks import blocks_of
+from omnigraph.spark.analytics.topology import settle
+from omnigraph.spark.runner import errors_of_tasks, one_task_each
+from omnigraph.tasks.runner import BYTES, INT, TEXT
+from omnigraph.tasks.table_scan import TableScan, read_scan, tasks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark.sql import DataFrame
 
-    from omnigraph.language.schema.catalog import EdgeType
-    from omnigraph.spark.analytics.blocks import Packet
+    from omnigraph.catalog.catalog import EdgeType
+    from omnigraph.spark.analytics.edge_blocks import Packet
     from omnigraph.spark.analytics.topology import Ground
 
 # A task holds the ids of all of them, and a few numbers for each.
@@ -142,8 +142,8 @@ class Arrays:
 
 
 def _ids(tasks: Sequence[TableScan]) -> pa.Array[Any]:
-    pieces = [batch.column("id") for task in tasks for batch in read_scan(task)]
-    return pa.concat_arrays(pieces) if pieces else pa.array([], TEXT)
+    batches = [batch.column("id") for task in tasks for batch in read_scan(task)]
+    return pa.concat_arrays(batches) if batches else pa.array([], TEXT)
 
 
 def _ranks(ids: pa.Array[Any]) -> NDArray[np.int32]:

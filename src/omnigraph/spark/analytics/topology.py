@@ -2,6 +2,8 @@
 
 The numbers follow from the nodes alone, not from how tables are laid out, so that equal graphs give equal results.
 Only ids are read and shuffled; nothing is collected to the driver.
+
+Work in rounds: each round's result is settled, so that the next one starts from rows and not from a longer plan.
 """
 
 from __future__ import annotations
@@ -12,21 +14,50 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
+from pyspark.sql.utils import is_remote
 
 from omnigraph.errors import InvalidInput
-from omnigraph.spark.analytics.rounds import partitions_of, settle
-from omnigraph.spark.table_scan import TableScan, read_scan, tasks_of
-from omnigraph.spark.tasks import one_task_each
-from omnigraph.write.load.sources import named_type
+from omnigraph.load.plan import named_type
+from omnigraph.spark.runner import one_task_each
+from omnigraph.tasks.table_scan import TableScan, read_scan, tasks_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
 
-    from omnigraph.language.schema.catalog import Catalog, EdgeType
+    from omnigraph.catalog.catalog import Catalog, EdgeType
     from omnigraph.manifest.snapshot import Snapshot
-    from omnigraph.store.location import Location
+    from omnigraph.storage.objects.location import Location
+
+
+def settle(frame: DataFrame) -> DataFrame:
+    """Compute a frame now and keep its rows: on the executors, or, where the session has a checkpoint directory,
+    there, where the loss of an executor cannot take them.
+    """
+    return frame.checkpoint() if _has_directory(frame.sparkSession) else frame.localCheckpoint()
+
+
+def totals(frame: DataFrame, **sums: Column) -> Row:
+    """One row of aggregates over a whole frame, by name."""
+    return _only_row(frame.agg(*(each.alias(name) for name, each in sums.items())).collect())
+
+
+def partitions_of(frame: DataFrame) -> int:
+    """How many partitions a shuffle of this session makes."""
+    return int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or "200")
+
+
+def _has_directory(session: SparkSession) -> bool:
+    if is_remote():
+        return bool(session.conf.get("spark.checkpoint.dir", None))
+    return session.sparkContext.getCheckpointDir() is not None
+
+
+def _only_row(rows: Sequence[Row]) -> Row:
+    (row,) = rows
+    return row
+
 
 # `monotonically_increasing_id` has the row's number within its partition in the lower bits.
 _PARTITION_BITS = 33

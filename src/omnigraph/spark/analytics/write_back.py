@@ -1,6 +1,6 @@
 """Results as properties of the nodes they are about, in one commit.
 
-Only the new values travel, each to the piece of the table that has its node, where a task writes the new column.
+Only the new values travel, each to the fragment of the table that has its node, where a task writes the new column.
 """
 
 from __future__ import annotations
@@ -12,34 +12,34 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import functions as f
 
+from omnigraph.catalog.rules import unique_rules, value_rules
 from omnigraph.errors import InvalidInput
-from omnigraph.spark.table_scan import TableScan, tasks_of
-from omnigraph.spark.tasks import errors_of_tasks, one_task_each
+from omnigraph.spark.runner import errors_of_tasks, one_task_each
 from omnigraph.spark.types import spark_schema
-from omnigraph.store.column_rewrites import ADDRESS, RewrittenPiece, rewrite_columns, stage_rewritten
-from omnigraph.write.commit import TableWrite, WriteSet
-from omnigraph.write.constraints.rules import unique_rules, value_rules
-from omnigraph.write.constraints.values import value_violations
-from omnigraph.write.load.casts import cast_column
-from omnigraph.write.load.columns import BadCell
+from omnigraph.storage.tables.column_writes import ADDRESS, RewrittenFragment, rewrite_columns, stage_rewritten
+from omnigraph.tasks.table_scan import TableScan, tasks_of
+from omnigraph.transaction.constraints.values import value_violations
+from omnigraph.transaction.write_set import TableWrite, WriteSet
+from omnigraph.values.arrow_casts import cast_column
+from omnigraph.values.columns import BadCell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
-    from omnigraph.language.schema.catalog import Catalog, NodeType
-    from omnigraph.store.location import Location
-    from omnigraph.store.staging import Staged
-    from omnigraph.store.tables import Table
-    from omnigraph.write.view import View
+    from omnigraph.catalog.catalog import Catalog, NodeType
+    from omnigraph.storage.objects.location import Location
+    from omnigraph.storage.tables.staging import Staged
+    from omnigraph.storage.tables.table import Table
+    from omnigraph.transaction.read_view import ReadView
 
 _NUMBER: pa.DataType = pa.int64()
 _TEXT: pa.DataType = pa.string()
 _PLACES = pa.schema([pa.field("id", _TEXT, nullable=False), pa.field("address", _NUMBER, nullable=False)])
 _NUMBERS: pa.DataType = pa.list_(pa.field("element", pa.int32()))
 _WRITTEN = pa.schema(
-    [("piece", _NUMBER), ("description", _TEXT), ("fields", _NUMBERS), ("offsets", _TEXT), ("rows", _NUMBER)]
+    [("fragment", _NUMBER), ("description", _TEXT), ("fields", _NUMBERS), ("offsets", _TEXT), ("rows", _NUMBER)]
 )
 
 
@@ -54,7 +54,7 @@ class WriteBack:
     types: Sequence[str]
     written: dict[str, int] = field(default_factory=dict)
 
-    def prepare(self, view: View) -> WriteSet:
+    def prepare(self, view: ReadView) -> WriteSet:
         """One write for each type that has nodes."""
         self.written.clear()
         entries = [view.entry(f"node:{each}") for each in self.types]
@@ -66,13 +66,13 @@ class WriteBack:
         session = self.values.sparkSession
         places = one_task_each(session, tasks_of(scan), _places, _PLACES)
         mine = self.values.where(f.col("type") == kind.name).drop("type")
-        joined = places.join(mine, "id").withColumn("piece", f.shiftright("address", 32))
+        joined = places.join(mine, "id").withColumn("fragment", f.shiftright("address", 32))
         write = _writer(scan, kind, self.catalog, self.properties)
         with errors_of_tasks():
-            written: Any = joined.groupBy("piece").applyInArrow(write, spark_schema(_WRITTEN)).toArrow()
-        pieces = [RewrittenPiece(**each) for each in written.sort_by("piece").to_pylist()]
-        self.written[kind.name] = sum(each.rows for each in pieces)
-        return stage_rewritten(table, pieces)
+            written: Any = joined.groupBy("fragment").applyInArrow(write, spark_schema(_WRITTEN)).toArrow()
+        fragments = [RewrittenFragment(**each) for each in written.sort_by("fragment").to_pylist()]
+        self.written[kind.name] = sum(each.rows for each in fragments)
+        return stage_rewritten(table, fragments)
 
 
 def checked_types(catalog: Catalog, names: Sequence[str], properties: Sequence[str]) -> list[str]:
@@ -113,7 +113,7 @@ def _places(scan: TableScan) -> Iterator[pa.RecordBatch]:
 def _writer(
     scan: TableScan, kind: NodeType, catalog: Catalog, properties: Sequence[str]
 ) -> Callable[[pa.Table], pa.Table]:
-    """The body of a task: the values of one piece of the table in, the description of its new files out."""
+    """The body of a task: the values of one fragment of the table in, the description of its new files out."""
     rules = [rule for rule in value_rules(catalog, kind.table_key) if rule.property in properties]
     declared = {name: kind.properties[name].type for name in properties}
 
@@ -129,7 +129,7 @@ def _writer(
             raise violation
         addresses = rows.column("address").combine_chunks().cast(pa.uint64())
         values = pa.table({ADDRESS: addresses, **{name: columns[name] for name in declared}})
-        piece = rewrite_columns(scan.table(), int(rows.column("piece")[0].as_py()), values)
-        return pa.Table.from_pylist([{**vars(piece), "fields": list(piece.fields)}], schema=_WRITTEN)
+        fragment = rewrite_columns(scan.table(), int(rows.column("fragment")[0].as_py()), values)
+        return pa.Table.from_pylist([{**vars(fragment), "fields": list(fragment.fields)}], schema=_WRITTEN)
 
     return write

@@ -1,1 +1,1 @@
-"""Reads on Spark: the plan of the embedded engine, its steps as joins of frames, its expressions as Spark's SQL."""
+"""Read queries as Spark data frames."""

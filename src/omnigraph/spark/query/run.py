@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, cast
 import pyarrow as pa
 from sqlglot import exp
 
-from omnigraph.language.query.expressions import EntityValue, Expression, ParameterValue, PropertyValue
-from omnigraph.read.plan.build import Planner, visible
-from omnigraph.read.plan.estimates import Estimates
-from omnigraph.read.plan.needs import deciding
-from omnigraph.relational.expressions import SqlBuilder
-from omnigraph.relational.outcome import MATCHES, Bounds, Outcome
-from omnigraph.relational.request import RequestValues
-from omnigraph.spark.query.asked import KEY, by_key, properties, refusal, wholes
-from omnigraph.spark.query.frames import Frames
-from omnigraph.spark.query.match import Matcher
-from omnigraph.spark.query.render import aggregated, rendered
+from omnigraph.expressions.dialects import aggregated, rendered
+from omnigraph.expressions.pushdown import RequestValues
+from omnigraph.expressions.result_query import MATCHES, LimitOffset, ResultQuery
+from omnigraph.expressions.sql import SqlBuilder
+from omnigraph.language.ir.expressions import EntityValue, Expression, ParameterValue, PropertyValue
+from omnigraph.query.plan.conditions import deciding
+from omnigraph.query.plan.estimates import Estimates
+from omnigraph.query.plan.planner import Planner, visible
+from omnigraph.spark.query.frames import KEY, Frames, by_key, properties, refusal, wholes
+from omnigraph.spark.query.matcher import FrameMatcher
 from omnigraph.spark.types import spark_schema, to_spark
 
 if TYPE_CHECKING:
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from omnigraph.language.query.checked import CheckedQuery, Pattern, Variable
-    from omnigraph.read.query import PreparedQuery
+    from omnigraph.language.ir.query import CheckedQuery, Pattern, Variable
+    from omnigraph.query.run import PreparedQuery
 
 
 def run_on_spark(session: SparkSession, prepared: PreparedQuery) -> DataFrame:
@@ -42,7 +41,7 @@ def run_on_spark(session: SparkSession, prepared: PreparedQuery) -> DataFrame:
     planner = Planner(Estimates(snapshot, catalog), RequestValues(params, moment))
     variables = {each.name: each for each in _everything(keyed.pattern)}
     steps = planner.plan(keyed.pattern, {}, frozenset(each.name for each in visible(keyed.pattern)))
-    matches = Matcher(frames, builder, variables).run(steps)
+    matches = FrameMatcher(frames, builder, variables).run(steps)
     return _outcome(session, keyed, builder, params, matches)
 
 
@@ -79,8 +78,8 @@ def _outcome(
     matches: DataFrame,
 ) -> DataFrame:
     ties = [_of(each.name, name) for each in deciding(checked) for name in ("id", KEY)]
-    outcome = Outcome(checked, replace(builder, leaf=_leaf), _identity, ties=ties)
-    query = outcome.query(Bounds(_bound(checked.limit, params), _bound(checked.offset, params) or 0))
+    outcome = ResultQuery(checked, replace(builder, leaf=_leaf), _identity, ties=ties)
+    query = outcome.query(LimitOffset(_bound(checked.limit, params), _bound(checked.offset, params) or 0))
     # Braces of values would be taken for places of frames.
     text = rendered(query.transform(_placed)).replace("{", "{{").replace("}", "}}")
     text = text.replace(f"`{_PLACE}`", f"{{{MATCHES}}}")

@@ -1,0 +1,1 @@
+"""The compiled schema: node and edge types, their Arrow columns, row ids, declared indexes and constraints."""

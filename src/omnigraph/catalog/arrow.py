@@ -1,0 +1,190 @@
+"""Catalog types as Arrow: the columns of node and edge tables exactly as they are on disk.
+
+`id` first, on edges then `src` and `dst`, then the properties by name. No schema metadata, and field metadata only on
+blobs. Importing this module imports pyarrow; `omnigraph.language.schema` alone does not.
+
+Rows in the shape of their table: the same columns in the same order, each of the stored type.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.errors import InvalidInput, ValueViolation
+from omnigraph.kernels.arrays import ID, one_array
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType, Property, PropertyType
+
+_EXTENSION = b"ARROW:extension:name"
+
+_SCALARS: dict[str, pa.DataType] = {
+    "String": pa.string(),
+    "Bool": pa.bool_(),
+    "I32": pa.int32(),
+    "I64": pa.int64(),
+    "U32": pa.uint32(),
+    "U64": pa.uint64(),
+    "F32": pa.float32(),
+    "F64": pa.float64(),
+    "Date": pa.date32(),
+    # Milliseconds since the epoch with the time of day, in a type whose name says date.
+    "DateTime": pa.date64(),
+}
+BLOB = pa.struct([pa.field("data", pa.large_binary()), pa.field("uri", pa.string())])
+BLOB_METADATA = {b"ARROW:extension:name": b"lance.blob.v2"}
+_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+
+
+def node_arrow_schema(node: NodeType) -> pa.Schema:
+    """The columns of a node table."""
+    return pa.schema([_identifier("id"), *map(property_field, node.properties.values())])
+
+
+def edge_arrow_schema(edge: EdgeType) -> pa.Schema:
+    """The columns of an edge table."""
+    ends = [_identifier(name) for name in ("id", "src", "dst")]
+    return pa.schema([*ends, *map(property_field, edge.properties.values())])
+
+
+def table_arrow_schemas(catalog: Catalog) -> dict[str, pa.Schema]:
+    """The columns of every table, by table key."""
+    nodes = {each.table_key: node_arrow_schema(each) for each in catalog.nodes.values()}
+    return nodes | {each.table_key: edge_arrow_schema(each) for each in catalog.edges.values()}
+
+
+def property_field(each: Property) -> pa.Field[Any]:
+    """One property as a column."""
+    metadata = BLOB_METADATA if each.type.scalar == "Blob" else None
+    return pa.field(each.name, arrow_type(each.type), nullable=each.type.nullable, metadata=metadata)
+
+
+def arrow_type(declared: PropertyType) -> pa.DataType:
+    """The Arrow type of a declared type."""
+    if declared.scalar == "Blob":
+        return BLOB
+    if declared.dimensions is not None:
+        return pa.list_(pa.field("item", pa.float32()), declared.dimensions)
+    scalar = _SCALARS[declared.scalar]
+    return pa.list_(pa.field("item", scalar)) if declared.is_list else scalar
+
+
+def default_array(each: Property, length: int) -> pa.Array[Any]:
+    """The property's default `length` times, or nulls when it has none."""
+    kind: Any = arrow_type(each.type)
+    value: Any = pa.scalar(_storable(each.default), _carrier(kind))
+    repeated: pa.Array[Any] = pa.nulls(length, kind) if each.default is None else pa.repeat(value, length).cast(kind)
+    return repeated
+
+
+def _carrier(kind: pa.DataType) -> pa.DataType:
+    """pyarrow drops the time of day when it makes a date64 from a datetime, and keeps it from an integer."""
+    return pa.int64() if kind == pa.date64() else kind
+
+
+def _storable(value: object) -> object:
+    if isinstance(value, datetime):
+        return (value - _EPOCH) // timedelta(milliseconds=1)
+    return value
+
+
+def _identifier(name: str) -> pa.Field[Any]:
+    return pa.field(name, pa.string(), nullable=False)
+
+
+def put_schema(stored: pa.Schema) -> pa.Schema:
+    """What rows to put look like. A stored blob is a descriptor; one that is put is its bytes or a URI."""
+    return pa.schema([_put_field(each) for each in stored])
+
+
+def readable_columns(stored: pa.Schema) -> list[str]:
+    """The columns that a read gives: all but blobs, which are read one by one."""
+    return [each.name for each in stored if not _is_blob(each)]
+
+
+def shaped(rows: pa.Table, schema: pa.Schema, type_name: str) -> pa.Table:
+    """The rows with exactly the columns of the schema. Nulls in required columns are left for validation to name."""
+    _require_columns(rows, schema.names, type_name)
+    if rows.schema == schema:
+        return rows
+    ids = rows.column(ID)
+    columns = [_cast(rows.column(field.name), field, type_name, ids) for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _put_field(field: pa.Field[Any]) -> pa.Field[Any]:
+    if not _is_blob(field):
+        return field
+    return pa.field(field.name, BLOB, nullable=field.nullable, metadata=BLOB_METADATA)
+
+
+def _is_blob(field: pa.Field[Any]) -> bool:
+    kind: Any = field.type
+    return isinstance(kind, pa.BaseExtensionType) or BLOB_METADATA.items() <= (field.metadata or {}).items()
+
+
+def _require_columns(rows: pa.Table, names: Sequence[str], type_name: str) -> None:
+    missing = [name for name in names if name not in rows.column_names]
+    unknown = [name for name in rows.column_names if name not in names]
+    if missing or unknown:
+        what = f"lack {', '.join(missing)}" if missing else f"have unknown columns {', '.join(unknown)}"
+        raise InvalidInput(f"rows of {type_name} {what}; whole rows have {', '.join(names)}")
+
+
+def _cast(
+    column: pa.ChunkedArray[Any], field: pa.Field[Any], type_name: str, ids: pa.ChunkedArray[Any]
+) -> pa.ChunkedArray[Any]:
+    kind: Any = field.type
+    if column.type == kind:
+        return column
+    if pa.types.is_fixed_size_list(kind):
+        _require_dimensions(column, field.name, kind.list_size, type_name, ids)
+    try:
+        return column.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidInput(f"{type_name}.{field.name} does not take these values: {error}") from error
+
+
+def _require_dimensions(
+    column: pa.ChunkedArray[Any], name: str, dimensions: int, type_name: str, ids: pa.ChunkedArray[Any]
+) -> None:
+    """A vector that comes as a list must have the declared length; afterwards its type guarantees it."""
+    if not (pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type)):
+        raise InvalidInput(f"{type_name}.{name} takes vectors, not {column.type}")
+    lengths = one_array(pc.list_value_length(column)).fill_null(dimensions).to_numpy(zero_copy_only=False)
+    wrong = np.flatnonzero(lengths != dimensions)
+    if len(wrong):
+        row, row_id = int(wrong[0]), ids[int(wrong[0])].as_py()
+        raise ValueViolation(
+            f"{type_name}.{name} expects {dimensions} dimensions, got {lengths[row]} (row {row_id!r})",
+            rule="vector",
+            type_name=type_name,
+            property_name=name,
+            row_id=row_id,
+            value=column[row].as_py(),
+        )
+
+
+def is_blob(field: pa.Field[Any]) -> bool:
+    """Whether a column holds blobs, as the catalog declares them or as Lance returns them."""
+    if isinstance(field.type, pa.BaseExtensionType):
+        return field.type.extension_name.encode() == BLOB_METADATA[_EXTENSION]
+    return (field.metadata or {}).get(_EXTENSION) == BLOB_METADATA[_EXTENSION]
+
+
+def stored_schema(schema: pa.Schema) -> pa.Schema:
+    """A table's schema as the catalog writes it: blobs as plain structs, and no metadata but theirs."""
+    return pa.schema([_stored(field) for field in schema])
+
+
+def _stored(field: pa.Field[Any]) -> pa.Field[Any]:
+    if is_blob(field):
+        return pa.field(field.name, BLOB, field.nullable, metadata=BLOB_METADATA)
+    return pa.field(field.name, field.type, field.nullable)

@@ -1,0 +1,112 @@
+"""The canonical forms that stored schemas stand on: number text, orders, and ids made of names.
+
+JSON exactly as the released program writes it: its number text, its escapes, two spaces or none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from omnigraph.catalog.catalog import Check, Range
+
+
+def hash32(text: str) -> int:
+    """FNV-1a of the UTF-8 bytes in 32 bits, never zero: the stored id of a type or property."""
+    value = 2166136261
+    for byte in text.encode():
+        value = ((value ^ byte) * 16777619) & 0xFFFFFFFF
+    return value or 1
+
+
+def float_text(value: float) -> str:
+    """Shortest digits that read back; an exponent below 1e-5 and from 1e16 on, always a point without one."""
+    digits, exponent = _digits(value)
+    sign = "-" if value < 0 or str(value).startswith("-") else ""
+    if value and not -5 <= exponent < 16:
+        mantissa = digits[0] + (f".{digits[1:]}" if len(digits) > 1 else "")
+        return f"{sign}{mantissa}e{exponent}"
+    return sign + _plain(digits, exponent, point=True)
+
+
+def plain_float_text(value: float) -> str:
+    """Shortest digits that read back, never an exponent, no point when integral."""
+    digits, exponent = _digits(value)
+    return ("-" if value < 0 else "") + _plain(digits, exponent, point=False)
+
+
+def _digits(value: float) -> tuple[str, int]:
+    """The significant digits without trailing zeros, and the power of ten of the first one."""
+    mantissa, _, exponent = repr(abs(value)).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    leading = len(whole + fraction) - len(digits)
+    power = len(whole) - 1 - leading + int(exponent or 0)
+    return digits.rstrip("0") or "0", power if digits else 0
+
+
+def _plain(digits: str, exponent: int, *, point: bool) -> str:
+    if exponent < 0:
+        return f"0.{'0' * (-exponent - 1)}{digits}"
+    whole = digits[: exponent + 1].ljust(exponent + 1, "0")
+    fraction = digits[exponent + 1 :]
+    return f"{whole}.{fraction}" if fraction else f"{whole}.0" if point else whole
+
+
+def in_column_order(tuples: Iterable[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
+    """Tuples of columns in the order that they are stored in."""
+    return tuple(sorted(tuples, key=",".join))
+
+
+def in_range_order(ranges: Iterable[Range]) -> tuple[Range, ...]:
+    """Ranges in the order that they are stored in."""
+    return tuple(sorted(ranges, key=range_text))
+
+
+def in_check_order(checks: Iterable[Check]) -> tuple[Check, ...]:
+    """Checks in the order that they are stored in."""
+    return tuple(sorted(checks, key=lambda each: f"{each.property}:{each.pattern}"))
+
+
+def range_text(each: Range) -> str:
+    """One text per range: an integer bound and an equal float bound are different."""
+    return f"{each.property}:{_bound_text(each.minimum)}:{_bound_text(each.maximum)}"
+
+
+def _bound_text(bound: float | None) -> str:
+    if bound is None:
+        return "None"
+    return f"Some(Float({float_text(bound)}))" if isinstance(bound, float) else f"Some(Integer({bound}))"
+
+
+Json = str | int | float | bool | None | Sequence["Json"] | Mapping[str, "Json"]
+
+
+def compact(value: Json) -> str:
+    """Without white space: the form that is hashed."""
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{compact(key)}:{compact(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, Sequence):
+        return "[" + ",".join(map(compact, value)) + "]"
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return float_text(value) if isinstance(value, float) else str(value)
+
+
+def pretty(value: Json, indent: str = "") -> str:
+    """With two spaces a level and no line feed at the end: the form of the files."""
+    if isinstance(value, str) or not isinstance(value, Mapping | Sequence) or not value:
+        return compact(value)
+    inner = f"{indent}  "
+    if isinstance(value, Mapping):
+        lines = [f"{inner}{compact(key)}: {pretty(each, inner)}" for key, each in value.items()]
+        return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
+    return "[\n" + ",\n".join(f"{inner}{pretty(each, inner)}" for each in value) + f"\n{indent}]"

@@ -1,0 +1,165 @@
+"""The compiled schema: what every other part of the house asks about types.
+
+A catalog is immutable, compares by value, and lists properties by name, as the tables on disk do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from omnigraph.lazy import record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ScalarName = Literal["String", "Bool", "I32", "I64", "U32", "U64", "F32", "F64", "Date", "DateTime", "Blob", "Vector"]
+INTEGERS: frozenset[str] = frozenset({"I32", "I64", "U32", "U64"})
+FLOATS: frozenset[str] = frozenset({"F32", "F64"})
+NUMERIC: frozenset[str] = INTEGERS | FLOATS
+
+
+@record
+class PropertyType:
+    """A declared type. `dimensions` is set for vectors, `enum_values` (sorted) for enums, which are Strings."""
+
+    scalar: ScalarName
+    nullable: bool = False
+    is_list: bool = False
+    enum_values: tuple[str, ...] | None = None
+    dimensions: int | None = None
+
+    def __str__(self) -> str:
+        if self.enum_values is not None:
+            text = f"enum({', '.join(self.enum_values)})"
+        elif self.scalar == "Vector":
+            text = f"Vector({self.dimensions})"
+        else:
+            text = f"[{self.scalar}]" if self.is_list else self.scalar
+        return f"{text}?" if self.nullable else text
+
+
+@record
+class Annotation:
+    """`@name`, `@name(value)` or `@name(value, key=value)`; every value is kept as text."""
+
+    name: str
+    value: str | None = None
+    arguments: tuple[tuple[str, str], ...] = ()
+
+
+@record
+class Property:
+    """One property of a type. `embed_source` names the String property a vector is made from."""
+
+    name: str
+    type: PropertyType
+    annotations: tuple[Annotation, ...] = ()
+    default: object | None = None
+    embed_source: str | None = None
+    embed_model: str | None = None
+
+
+@record
+class Range:
+    """An inclusive numeric range; None is an open end."""
+
+    property: str
+    minimum: int | float | None
+    maximum: int | float | None
+
+
+@record
+class Check:
+    """A regular expression that a String property must contain a match of."""
+
+    property: str
+    pattern: str
+
+
+@record
+class Cardinality:
+    """How many edges of a type one source node may have."""
+
+    minimum: int = 0
+    maximum: int | None = None
+
+
+@record
+class TypeRules:
+    """The constraints of a type, in canonical order; columns of a tuple are sorted by name."""
+
+    key: tuple[str, ...] = ()
+    unique: tuple[tuple[str, ...], ...] = ()
+    indexes: tuple[tuple[str, ...], ...] = ()
+    ranges: tuple[Range, ...] = ()
+    checks: tuple[Check, ...] = ()
+
+
+@record
+class InterfaceType:
+    """A set of properties that node types promise to have."""
+
+    name: str
+    properties: Mapping[str, Property]
+
+
+@record
+class NodeType:
+    """A node type; `properties` are in name order."""
+
+    name: str
+    properties: Mapping[str, Property]
+    rules: TypeRules = TypeRules()
+    implements: tuple[str, ...] = ()
+    annotations: tuple[Annotation, ...] = ()
+
+    @property
+    def table_key(self) -> str:
+        """The name of its table in the manifest."""
+        return f"node:{self.name}"
+
+
+@record
+class EdgeType:
+    """An edge type from one node type to another. A non-empty `rules.key` makes equal edges one edge."""
+
+    name: str
+    source: str
+    target: str
+    properties: Mapping[str, Property]
+    rules: TypeRules = TypeRules()
+    cardinality: Cardinality = Cardinality()
+    annotations: tuple[Annotation, ...] = ()
+
+    @property
+    def table_key(self) -> str:
+        """The name of its table in the manifest."""
+        return f"edge:{self.name}"
+
+
+@record
+class Catalog:
+    """All types of one schema, by name, in name order."""
+
+    interfaces: Mapping[str, InterfaceType] = field(default_factory=dict)
+    nodes: Mapping[str, NodeType] = field(default_factory=dict)
+    edges: Mapping[str, EdgeType] = field(default_factory=dict)
+
+    def edge(self, name: str) -> EdgeType | None:
+        """An edge type by its name, in any case: `worksAt` finds `WorksAt`."""
+        return self.edges.get(name) or self._folded.get(name.lower())
+
+    def implementers(self, interface: str) -> tuple[NodeType, ...]:
+        """The node types that implement an interface."""
+        return tuple(node for node in self.nodes.values() if interface in node.implements)
+
+    def table_keys(self) -> tuple[str, ...]:
+        """Every table, nodes before edges."""
+        nodes = (node.table_key for node in self.nodes.values())
+        return (*nodes, *(edge.table_key for edge in self.edges.values()))
+
+    @cached_property
+    def _folded(self) -> dict[str, EdgeType]:
+        return {name.lower(): edge for name, edge in self.edges.items()}

@@ -1,0 +1,178 @@
+"""`omnigraph branch`: make, list, merge and delete branches."""
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from omnigraph.cli.frame.arguments import Json, Uri, UriOption
+from omnigraph.cli.frame.graph_scope import actor, addressed, require_consent
+from omnigraph.cli.frame.options import Command, Group
+from omnigraph.cli.frame.output import note, say, say_json
+from omnigraph.cli.frame.resolve_options import (
+    DryRun,
+    Resolve,
+    ResolveFile,
+    Strict,
+    resolver_of,
+    say_conflicts,
+    say_left_out,
+)
+from omnigraph.errors import InvalidInput, MergeConflicts
+
+if TYPE_CHECKING:
+    from omnigraph.history.merge.merge import Merged
+
+branch = typer.Typer(cls=Group, no_args_is_help=True, help="Make, list, merge and delete branches.")
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The branch.")]
+
+
+@branch.command("create", cls=Command)
+def create(
+    name: Name,
+    uri: UriOption = None,
+    from_: Annotated[str, typer.Option("--from", metavar="BRANCH", help="Where it begins.")] = "main",
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="COMMIT", help="Begin at this commit instead of the newest one.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Make a branch. It costs nothing until it is written to.
+
+    $ omnigraph branch create review --uri social.omni
+    $ omnigraph branch create last-week --uri social.omni --from main --at 01M7GP1WZ52FYZDCM3NRT8NXYP
+    """
+    from omnigraph.cli.render.documents import present
+
+    target = addressed(uri)
+    target.open().branches.create(name, from_=from_, commit_id=at)
+    if json:
+        say_json({"uri": target.uri, "name": name, "from": from_, **present(actor_id=actor())})
+    else:
+        say(f"created branch {name} from {from_}")
+
+
+@branch.command("list", cls=Command)
+def list_branches(uri: Uri = None, uri_option: UriOption = None, json: Json = False) -> None:
+    """List the branches, main first.
+
+    $ omnigraph branch list social.omni
+    """
+    if uri is not None and uri_option is not None:
+        raise InvalidInput("a URI and --uri are mutually exclusive: address one graph in one way.")
+    names = [each.name for each in addressed(uri or uri_option).open(read_only=True).branches.list()]
+    if json:
+        say_json({"branches": names})
+        return
+    for name in names:
+        say(name)
+
+
+@branch.command("delete", cls=Command)
+def delete(
+    name: Name,
+    uri: UriOption = None,
+    json: Json = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also when two others have merged it and not each other since.")
+    ] = False,
+) -> None:
+    """Delete a branch and what only it has. Refused while another branch stands on it.
+
+    $ omnigraph branch delete review --uri social.omni
+    """
+    from omnigraph.cli.render.documents import present
+
+    target = addressed(uri)
+    require_consent(f"deleting branch {name}", target.uri, is_local=target.is_local, json=json)
+    target.open().branches.delete(name, force=force)
+    if json:
+        say_json({"uri": target.uri, "name": name, **present(actor_id=actor())})
+    else:
+        say(f"deleted branch {name}")
+
+
+@branch.command("merge", cls=Command)
+def merge(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="The branch to merge.")],
+    uri: UriOption = None,
+    into: Annotated[str, typer.Option("--into", metavar="BRANCH", help="The branch that receives it.")] = "main",
+    delete_branch: Annotated[
+        bool, typer.Option("--delete-branch", help="Delete the merged branch afterwards.")
+    ] = False,
+    resolve: Resolve = None,
+    resolve_file: ResolveFile = None,
+    strict: Strict = False,
+    dry_run: DryRun = False,
+    engine: Annotated[
+        Literal["auto", "local", "spark"],
+        typer.Option("--engine", help="Who works on it: auto takes Spark for large merges where a session runs."),
+    ] = "auto",
+    json: Json = False,
+) -> None:
+    """Merge a branch into another as one commit.
+
+    Where they disagree (ours is --into, theirs is SOURCE), nothing is written unless everything is settled.
+
+    $ omnigraph branch merge review --uri social.omni --delete-branch
+    $ omnigraph branch merge review --uri social.omni --dry-run
+    $ omnigraph branch merge review --uri social.omni --resolve theirs
+    $ omnigraph branch merge review --uri social.omni --engine spark
+    """
+    settled = resolver_of(resolve, resolve_file)
+    graph = addressed(uri).open()
+    try:
+        merged = graph.merge(
+            source,
+            into=into,
+            resolve=settled,
+            by_property=not strict,
+            dry_run=dry_run,
+            delete_branch=delete_branch,
+            engine=engine,
+        )
+    except MergeConflicts as conflicts:
+        if json:
+            from omnigraph.cli.render.documents import conflicts_json
+
+            say_json(conflicts_json(conflicts))
+        raise
+    _tell(merged, json=json, dry_run=dry_run)
+
+
+def _tell(merged: "Merged", *, json: bool, dry_run: bool) -> None:
+    from omnigraph.cli.render.documents import present
+
+    if merged.kept_because is not None:
+        note(f"warning: branch {merged.source} was merged but not deleted: {merged.kept_because}")
+    if json:
+        told = {"source": merged.source, "target": merged.target, "outcome": merged.kind, **present(actor_id=actor())}
+        counted = {"conflicts": merged.conflict_count} if dry_run else {}
+        say_json({**told, **_schema(merged), **_fate(merged), **counted})
+        return
+    _tell_schema(merged, dry_run=dry_run)
+    if dry_run:
+        say(f"would merge {merged.source} into {merged.target}: {merged.kind}, {merged.conflict_count} conflicts")
+        say_conflicts(merged.conflicts, merged.more_conflicts)
+        return
+    say(f"merged {merged.source} into {merged.target}: {merged.kind}")
+    if merged.source_deleted:
+        say(f"deleted branch {merged.source}")
+
+
+def _tell_schema(merged: "Merged", *, dry_run: bool) -> None:
+    """What the target takes over of the schema, and which values have no place in it."""
+    for step in merged.schema_steps:
+        say(f"schema of {merged.target}: {step}")
+    say_left_out(merged.left_out, dry_run=dry_run)
+
+
+def _schema(merged: "Merged") -> dict[str, Any]:
+    steps = [each.to_json() for each in merged.schema_steps]
+    return {**({"schema_steps": steps} if steps else {}), **({"left_out": merged.left_out} if merged.left_out else {})}
+
+
+def _fate(merged: "Merged") -> dict[str, Any]:
+    """What became of the source, when it was to be deleted."""
+    if merged.kept_because is not None:
+        return {"branch_deleted": False, "branch_delete_error": merged.kept_because}
+    return {"branch_deleted": True} if merged.source_deleted else {}

@@ -1,0 +1,139 @@
+"""`omnigraph load`: nodes and edges from files, as one commit."""
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from omnigraph.cli.frame.arguments import Json, Uri
+from omnigraph.cli.frame.graph_scope import GraphScope, actor, addressed, require_consent
+from omnigraph.cli.frame.output import note, say, say_json, working
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from omnigraph.graph.backends import Loaded
+
+Mode = Literal["overwrite", "append", "merge"]
+Engine = Literal["auto", "local", "spark"]
+Data = Annotated[
+    str,
+    typer.Option("--data", metavar="PATH", help="A file, a glob or a directory: JSONL graph records, CSV, Parquet, …"),
+]
+LoadBranch = Annotated[str, typer.Option("--branch", metavar="BRANCH", help="The branch to load into.")]
+_MODES = "What happens to entities that are there: overwrite their types, append only new ones, or merge by id."
+
+
+def load(
+    data: Data,
+    mode: Annotated[Mode, typer.Option("--mode", help=_MODES)],
+    uri: Uri = None,
+    branch: LoadBranch = "main",
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="BRANCH", help="Make the branch from this one if it is not there.")
+    ] = None,
+    idempotency_key: Annotated[
+        str | None,
+        typer.Option(
+            "--idempotency-key", metavar="KEY", help="Load once: a second run with the same key does nothing."
+        ),
+    ] = None,
+    engine: Annotated[
+        Engine, typer.Option("--engine", help="Who runs it: auto takes Spark for more than 64 MiB of input.")
+    ] = "auto",
+    master: Annotated[
+        str | None, typer.Option("--master", metavar="URL", help="The Spark master, such as local[4] or spark://host.")
+    ] = None,
+    embed: Annotated[
+        bool, typer.Option("--embed", help="Make the vectors that are missing from the texts that @embed names.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Load nodes and edges as one commit: all of them, or none.
+
+    $ omnigraph load social.omni --data people.jsonl --mode merge
+    $ omnigraph load social.omni --data 'rows/*.parquet' --mode append --branch import --from main
+    $ omnigraph load social.omni --data big/ --mode overwrite --engine spark --master 'local[4]'
+    """
+    target = addressed(uri)
+    how = {"engine": engine, "master": master, "idempotency_key": idempotency_key, "embed": embed}
+    told = _loaded(target, data, mode, branch, from_, strict=True, json=json, **how)
+    if json:
+        say_json({name: value for name, value in told.items() if name != "actor_id"})
+        return
+    kinds = f"{len(told['nodes'])} node types and {len(told['edges'])} edge types"
+    say(f"loaded {target.uri} on branch {branch} with {mode}: {told['total_entities']} entities across {kinds}")
+    if told["branch_created"]:
+        say(f"branch {branch} created from {from_}")
+
+
+def ingest(
+    data: Data,
+    uri: Uri = None,
+    branch: LoadBranch = "main",
+    from_: Annotated[str, typer.Option("--from", metavar="BRANCH", help="Make the branch from this one.")] = "main",
+    mode: Annotated[Mode, typer.Option("--mode", help=_MODES)] = "merge",
+    json: Json = False,
+) -> None:
+    """Load with a forgiving reader. The name of earlier releases for what `load` does.
+
+    $ omnigraph ingest social.omni --data people.jsonl
+    """
+    note("warning: `ingest` is now `load`, which names its --mode")
+    target = addressed(uri)
+    told = _loaded(target, data, mode, branch, from_, strict=False, json=json)
+    if json:
+        say_json(told)
+        return
+    made = "branch created" if told["branch_created"] else "branch exists"
+    say(
+        f"ingested {told['total_entities']} entities from {data} into branch {branch} from {from_} with {mode} ({made})"
+    )
+    for kind in ("node", "edge"):
+        for each in told[f"{kind}s"]:
+            say(f"{kind} type '{each['name']}': {each['entities_loaded']} entities loaded")
+    if "actor_id" in told:
+        say(f"actor_id: {told['actor_id']}")
+
+
+def _loaded(
+    target: GraphScope,
+    data: str,
+    mode: Mode,
+    branch: str,
+    from_: str | None,
+    *,
+    strict: bool,
+    json: bool,
+    **how: Any,
+) -> dict[str, Any]:
+    """Load and tell, in the shape that programs read."""
+    from omnigraph.cli.render.documents import commit_json, present
+
+    if mode == "overwrite":
+        require_consent("load --mode overwrite", target.uri, is_local=target.is_local, json=json)
+    graph = target.open()
+    created = from_ is not None and branch not in {each.name for each in graph.branches.list()}
+    with working(f"loading {data}"):
+        done = graph.load(data, mode=mode, branch=branch, from_=from_, strict=strict, **how)
+    return {
+        "uri": target.uri,
+        "branch": branch,
+        "mode": mode,
+        **present(base_branch=from_),
+        "branch_created": created,
+        **_counts(done),
+        **present(actor_id=actor()),
+        "commit": commit_json(done.commit),
+    }
+
+
+def _counts(done: "Loaded") -> dict[str, Any]:
+    """A load that had been done before loads nothing."""
+    if done.repeated:
+        return {"nodes": [], "edges": [], "total_entities": 0}
+    nodes, edges = _by_name(done.summary.nodes), _by_name(done.summary.edges)
+    return {"nodes": nodes, "edges": edges, "total_entities": done.summary.rows}
+
+
+def _by_name(counts: "Mapping[str, int]") -> list[dict[str, Any]]:
+    return [{"name": name, "entities_loaded": counts[name]} for name in sorted(counts)]

@@ -1,0 +1,290 @@
+"""`omnigraph optimize`, `cleanup` and `repair`: fewer fragments, less history, tables that others have moved.
+
+`omnigraph ensure-indices`: build the indexes that the schema declares.
+
+`omnigraph recovery`: the audit of operations that died and were finished or undone.
+"""
+
+import datetime as dt
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from omnigraph.cli.frame.arguments import Branch, Json, Uri
+from omnigraph.cli.frame.graph_scope import addressed, require_consent
+from omnigraph.cli.frame.options import Command, Group
+from omnigraph.cli.frame.output import FAILED, is_terminal, note, say, say_json, show_table, working
+from omnigraph.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from omnigraph.maintenance.cleanup import CleanupReport
+    from omnigraph.maintenance.optimize import OptimizedTable
+    from omnigraph.maintenance.repair import RepairReport
+    from omnigraph.transaction.recovery.audit import Recovery
+
+
+def ensure_indices(
+    uri: Uri = None,
+    branch: Branch = None,
+    engine: Annotated[
+        Literal["auto", "local", "spark"],
+        typer.Option("--engine", help="Who builds them: spark has the parts of each built by many tasks."),
+    ] = "auto",
+    json: Json = False,
+) -> None:
+    """Build the indexes that are declared and missing. All of them are one commit.
+
+    $ omnigraph ensure-indices social.omni
+    $ omnigraph ensure-indices social.omni --engine spark
+    """
+    from omnigraph.cli.render.documents import commit_json
+
+    target = addressed(uri)
+    graph = target.open()
+    with working("building indexes"):
+        done = graph.ensure_indices(branch=branch or "main", engine=engine)
+    if json:
+        built = [{"type_key": key, "indexes": list(names)} for key, names in sorted(done.built.items())]
+        pending = [
+            {"type_key": each.table_key, "property": each.property, "reason": each.reason} for each in done.pending
+        ]
+        commit = commit_json(done.commit) if done.commit else None
+        say_json({"uri": target.uri, "built": built, "pending_indexes": pending, "commit": commit})
+        return
+    if not done.built:
+        say("no index was missing")
+    for key, names in sorted(done.built.items()):
+        say(f"built {key}: {', '.join(names)}")
+    for each in done.pending:
+        say(f"pending {each.table_key}.{each.property}: {each.reason}")
+
+
+recovery = typer.Typer(cls=Group, no_args_is_help=True, help="What was recovered after a crash.")
+
+
+@recovery.callback()
+def _group() -> None:
+    """What was recovered after a crash."""
+
+
+@recovery.command("list", cls=Command)
+def list_recoveries(uri: Uri = None, json: Json = False) -> None:
+    """List the operations that died and were finished or undone, the oldest first.
+
+    $ omnigraph recovery list social.omni
+    """
+    found = addressed(uri).open(read_only=True).recoveries()
+    if json:
+        say_json({"recoveries": [_told(each) for each in found]})
+    elif is_terminal():
+        rows = [(each.operation_id, each.kind, each.writer_kind, each.for_actor, _when(each)) for each in found]
+        show_table(("operation", "outcome", "kind", "actor", "when"), rows)
+    else:
+        for each in found:
+            actor = f" actor={each.for_actor}" if each.for_actor is not None else ""
+            say(f"{each.operation_id} {each.kind} writer={each.writer_kind} commit={each.commit_id}{actor}")
+
+
+def _told(each: "Recovery") -> dict[str, Any]:
+    from omnigraph.cli.render.documents import present
+
+    datasets = [
+        {"type_key": one.table_key, "from_version": one.from_version, "to_version": one.to_version}
+        for one in each.outcomes
+    ]
+    return present(
+        operation_id=each.operation_id,
+        recovery_kind=each.kind,
+        writer_kind=each.writer_kind,
+        graph_commit_id=each.commit_id,
+        actor_id=each.for_actor,
+        created_at=each.created_at,
+        datasets=datasets,
+    )
+
+
+def _when(each: "Recovery") -> str:
+    return dt.datetime.fromtimestamp(each.created_at / 1_000_000, dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+_DURATION = re.compile(r"(\d+)([smhdw]?)")
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+def optimize(
+    uri: Uri = None,
+    branch: Branch = None,
+    engine: Annotated[
+        Literal["auto", "local", "spark"], typer.Option("--engine", help="Where tables are rewritten.")
+    ] = "auto",
+    json: Json = False,
+) -> None:
+    """Compact small fragments and complete the declared indexes. All of it is one commit, and no history is lost.
+
+    $ omnigraph optimize social.omni
+    """
+    target = addressed(uri)
+    graph = target.open()
+    with working("optimizing"):
+        report = graph.optimize(branch=branch or "main", engine=engine)
+    failed = [each for each in report.tables if each.error]
+    if json:
+        say_json({"uri": target.uri, "datasets": [_optimized_json(each) for each in report.tables]})
+    else:
+        for each in report.tables:
+            say(f"{each.table_key}: {_optimized_text(each)}")
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+def _optimized_text(each: "OptimizedTable") -> str:
+    if each.error or each.skipped:
+        return f"failed: {each.error}" if each.error else f"skipped ({each.skipped})"
+    if not each.committed:
+        return "nothing to do"
+    indexed = f", indexed {', '.join(each.indexed)}" if each.indexed else ""
+    return f"{each.fragments_removed} fragments became {each.fragments_added}{indexed}"
+
+
+def _optimized_json(each: "OptimizedTable") -> dict[str, Any]:
+    told = {
+        "type_key": each.table_key,
+        "fragments_removed": each.fragments_removed,
+        "fragments_added": each.fragments_added,
+        "committed": each.committed,
+        "skipped": each.skipped,
+        "published_dataset_version": each.published_version,
+        "lance_head_version": each.head_version,
+        "indexed": list(each.indexed),
+        "pending_indexes": [{"property": one.property, "reason": one.reason} for one in each.pending],
+    }
+    return {**told, "error": each.error} if each.error else told
+
+
+def cleanup(
+    uri: Uri = None,
+    keep: Annotated[int | None, typer.Option("--keep", metavar="N", help="Keep the newest N commits.")] = None,
+    older_than: Annotated[
+        str | None, typer.Option("--older-than", metavar="D", help="Keep what is younger: 30s, 10m, 6h, 7d, 2w.")
+    ] = None,
+    grace: Annotated[
+        str, typer.Option("--grace", metavar="D", help="Keep what readers may still hold for this long.")
+    ] = "10m",
+    confirm: Annotated[bool, typer.Option("--confirm", help="Delete; without it, only tell.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be deleted, with its bytes.")] = False,
+    json: Json = False,
+) -> None:
+    """Delete versions of tables that nothing needs. No kept commit, branch or tag loses anything; there is no way back.
+
+    $ omnigraph cleanup social.omni --keep 10 --dry-run
+    $ omnigraph cleanup social.omni --keep 10 --older-than 7d --confirm
+    """
+    if keep is None and older_than is None:
+        raise InvalidInput("say what to keep: --keep N, --older-than D, or both.")
+    target = addressed(uri)
+    age = None if older_than is None else _duration(older_than)
+    if not confirm and not dry_run:
+        note(
+            f"cleanup would keep {_policy(keep, older_than)}; nothing was deleted. Add --confirm, or --dry-run to see."
+        )
+        return
+    if not dry_run:
+        require_consent("cleanup", target.uri, is_local=target.is_local, json=json)
+    graph = target.open(read_only=dry_run)
+    with working("cleaning up"):
+        report = graph.cleanup(keep=keep, older_than=age, grace=_duration(grace), dry_run=dry_run)
+    _tell_cleaned(report, target.uri, json=json)
+    if any(each.error for each in report.tables):
+        raise typer.Exit(FAILED)
+
+
+def _tell_cleaned(report: "CleanupReport", uri: str, *, json: bool) -> None:
+    if json:
+        age = None if report.older_than is None else int(report.older_than.total_seconds())
+        datasets = [
+            {
+                "type_key": each.table_key,
+                "bytes_removed": each.bytes_removed,
+                "old_versions_removed": each.versions_removed,
+                "forks_removed": list(each.forks_removed),
+                "error": each.error,
+            }
+            for each in report.tables
+        ]
+        told = {"uri": uri, "keep_versions": report.keep, "older_than_secs": age, "dry_run": report.dry_run}
+        say_json({**told, "datasets": datasets})
+        return
+    verb = "would remove" if report.dry_run else "removed"
+    for each in report.tables:
+        said = f"failed: {each.error}" if each.error else _removed(each.versions_removed, each.bytes_removed)
+        forks = f", forks {', '.join(each.forks_removed)}" if each.forks_removed else ""
+        say(f"{each.table_key}: {said}{forks}")
+    say(f"{verb} {_removed(report.versions_removed, report.bytes_removed)}")
+
+
+def _removed(versions: int, size: int) -> str:
+    return f"{versions} {'version' if versions == 1 else 'versions'}, {size:,} bytes"
+
+
+def _policy(keep: int | None, older_than: str | None) -> str:
+    parts = ([f"the newest {keep} commits of each branch"] if keep is not None else []) + (
+        [f"everything of the last {older_than}"] if older_than is not None else []
+    )
+    return " and ".join(parts)
+
+
+def _duration(text: str) -> dt.timedelta:
+    """An integer and one unit; seconds without one."""
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise InvalidInput(f"{text!r} is not a duration: write a whole number and one of s, m, h, d, w, such as 7d.")
+    return dt.timedelta(seconds=int(found[1]) * _SECONDS[found[2]])
+
+
+def repair(
+    uri: Uri = None,
+    confirm: Annotated[bool, typer.Option("--confirm", help="Take what only rearranged files.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Take what may have changed rows, too.")] = False,
+    json: Json = False,
+) -> None:
+    """Look for tables that another program has moved. With --confirm, their newest versions are taken into the graph.
+
+    $ omnigraph repair social.omni
+    $ omnigraph repair social.omni --confirm
+    """
+    if force and not confirm:
+        raise InvalidInput("--force says what to do with changes that may have touched rows: it needs --confirm too.")
+    target = addressed(uri)
+    report = target.open(read_only=not confirm).repair(confirm=confirm, force=force)
+    _tell_repaired(report, target.uri, json=json)
+    if report.refused:
+        raise typer.Exit(FAILED)
+
+
+def _tell_repaired(report: "RepairReport", uri: str, *, json: bool) -> None:
+    if json:
+        datasets = [
+            {
+                "type_key": each.table_key,
+                "graph_branch": each.branch,
+                "published_dataset_version": each.published_version,
+                "lance_head_version": each.head_version,
+                "classification": each.classification,
+                "action": each.action,
+                "operations": list(each.operations),
+                "error": each.error,
+            }
+            for each in report.tables
+        ]
+        told = {"uri": uri, "confirm": report.confirm, "force": report.force}
+        say_json({**told, "graph_manifest_version": report.manifest_version, "datasets": datasets})
+        return
+    moved = [each for each in report.tables if each.classification != "no_drift"]
+    for each in moved:
+        operations = f" [{', '.join(each.operations)}]" if each.operations else ""
+        versions = f"{each.published_version} → {each.head_version}"
+        said = f": {each.error}" if each.error else ""
+        say(f"{each.table_key} on {each.branch}: {versions} {each.classification}{operations} {each.action}{said}")
+    if not moved:
+        say("every table is where the graph says")

@@ -1,0 +1,92 @@
+"""`omnigraph snapshot`: which version of each table makes up the graph."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from omnigraph.cli.frame.arguments import Branch, Json, Uri, refuse_together
+from omnigraph.cli.frame.graph_scope import addressed
+from omnigraph.cli.frame.output import is_terminal, say, say_json, show_table
+
+if TYPE_CHECKING:
+    from omnigraph.manifest.snapshot import Snapshot
+
+
+def snapshot(
+    uri: Uri = None,
+    branch: Branch = None,
+    at: Annotated[str | None, typer.Option("--at", metavar="COMMIT", help="As of a commit.")] = None,
+    json: Json = False,
+) -> None:
+    """Show which version of each table makes up the graph. How many entities each has is shown, too.
+
+    $ omnigraph snapshot social.omni
+    $ omnigraph snapshot social.omni --at 01M7GP1WZ52FYZDCM3NRT8NXYP --json
+    """
+    refuse_together(branch=branch, at=at)
+    target = addressed(uri)
+    found = target.open(read_only=True).snapshot(branch=branch or "main", commit_id=at)
+    told = _told(found, _stamp(target.uri, found.branch))
+    if json:
+        say_json(told)
+    elif is_terminal():
+        _show(told)
+    else:
+        _say(told)
+
+
+def _stamp(uri: str, branch: str) -> int:
+    """The format that the branch is in, which an older release may have written."""
+    from omnigraph.manifest.graph_manifest import open_stores
+    from omnigraph.manifest.layout import MANIFEST, physical_branch, read_stamp
+    from omnigraph.storage.objects.location import parse_location
+
+    return read_stamp(open_stores(parse_location(uri)).tables.open_newest(MANIFEST, physical_branch(branch)))
+
+
+def _told(found: "Snapshot", stamp: int) -> dict[str, Any]:
+    from omnigraph.cli.render.documents import kind_and_name, present
+
+    datasets = [
+        present(
+            entity_kind=kind_and_name(each.table_key)[0],
+            type_name=kind_and_name(each.table_key)[1],
+            dataset_path=each.path,
+            published_dataset_version=each.version,
+            native_dataset_branch=each.branch,
+            entity_count=each.row_count,
+        )
+        for each in sorted(found, key=lambda each: each.table_key)
+    ]
+    return {
+        "graph_branch": found.branch,
+        "graph_manifest_version": found.manifest_version,
+        "internal_schema_version": stamp,
+        "datasets": datasets,
+    }
+
+
+def _say(told: dict[str, Any]) -> None:
+    for name in ("graph_branch", "graph_manifest_version", "internal_schema_version"):
+        say(f"{name}: {told[name]}")
+    for each in told["datasets"]:
+        say(
+            f"{each['entity_kind']} type '{each['type_name']}' "
+            f"published_dataset_version={each['published_dataset_version']} "
+            f"native_dataset_branch={each.get('native_dataset_branch', 'main')} entities={each['entity_count']}"
+        )
+
+
+def _show(told: dict[str, Any]) -> None:
+    rows = [
+        (
+            each["entity_kind"],
+            each["type_name"],
+            each["entity_count"],
+            each["published_dataset_version"],
+            each.get("native_dataset_branch", "main"),
+        )
+        for each in told["datasets"]
+    ]
+    title = f"branch {told['graph_branch']}, manifest version {told['graph_manifest_version']}"
+    show_table(("kind", "type", "entities", "version", "branch"), rows, title=title)

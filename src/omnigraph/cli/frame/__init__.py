@@ -1,0 +1,1 @@
+"""What every command shares: options, configuration, graph scopes, help and output."""

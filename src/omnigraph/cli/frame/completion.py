@@ -1,0 +1,36 @@
+"""`omnigraph completion`: completion of commands and options for a shell."""
+
+from typing import Annotated, Literal
+
+import typer
+
+from omnigraph.cli.frame.output import say
+
+PROGRAM = "omnigraph"
+VARIABLE = "_OMNIGRAPH_COMPLETE"
+
+
+def completion(
+    shell: Annotated[Literal["bash", "zsh", "fish", "powershell"], typer.Argument(metavar="SHELL", help="The shell.")],
+    install: Annotated[bool, typer.Option("--install", help="Write it where the shell reads it.")] = False,
+) -> None:
+    """Print or install completion for a shell.
+
+    $ omnigraph completion bash --install
+    $ omnigraph completion zsh > _omnigraph
+    """
+    from typer._completion_shared import get_completion_script
+    from typer._completion_shared import install as write
+
+    if install:
+        _, path = write(shell=shell, prog_name=PROGRAM, complete_var=VARIABLE)
+        say(f"installed in {path}: open a new shell")
+        return
+    say(get_completion_script(prog_name=PROGRAM, complete_var=VARIABLE, shell=shell))
+
+
+def prepare_completion() -> None:
+    """Let a shell that asks for completions be answered."""
+    from typer._completion_classes import completion_init
+
+    completion_init()

@@ -1,0 +1,84 @@
+"""The commands of the program in the order of its help: a line about each, and the module that it is in.
+
+The lines are here, and not only in the commands, so that help and completion load none of them.
+"""
+
+from __future__ import annotations
+
+CHAPTERS: dict[str, dict[str, str]] = {
+    "Data": {
+        "load": "Load nodes and edges as one commit: all of them, or none.",
+        "ingest": "Load with a forgiving reader.",
+        "embed": "Make vectors for the records of a file that have none.",
+        "pipeline": "Check, plan and run pipeline files.",
+        "query": "Run a query and print its rows.",
+        "mutate": "Run a mutation.",
+        "snapshot": "Show which version of each table makes up the graph.",
+        "export": "Print the graph as JSONL records, or write files.",
+        "blob": "Read the blobs of nodes and edges.",
+    },
+    "Branches and history": {
+        "branch": "Make, list, merge and delete branches.",
+        "commit": "The history of a branch, and single commits.",
+        "diff": "Tell what differs between two branches or commits.",
+        "changes": "What each commit of a branch did, from any place on.",
+        "tag": "Name commits, which keeps them from being cleaned up.",
+        "revert": "Take back what a commit did, as a new commit.",
+    },
+    "Schema": {
+        "init": "Make a new graph from a schema.",
+        "schema": "Show, plan and change the schema.",
+        "lint": "Check queries against a schema file or a graph's schema.",
+    },
+    "Upkeep": {
+        "optimize": "Compact small fragments and complete the declared indexes.",
+        "ensure-indices": "Build the indexes that are declared and missing.",
+        "cleanup": "Delete versions of tables that nothing needs.",
+        "repair": "Look for tables that another program has moved.",
+        "doctor": "Find out whether a store is safe for a graph.",
+        "recovery": "What was recovered after a crash.",
+    },
+    "This program": {
+        "profile": "The named scopes of the configuration.",
+        "completion": "Print or install completion for a shell.",
+        "version": "Print the version of this program and of its format.",
+    },
+}
+HIDDEN = {"ingest"}
+_MODULES = {
+    "ingest": "load",
+    "branch": "branches",
+    "tag": "tags",
+    "commit": "commits",
+    "revert": "commits",
+    "init": "setup",
+    "doctor": "setup",
+    "profile": "setup",
+    "version": "setup",
+    "lint": "query",
+    "ensure-indices": "maintenance",
+    "optimize": "maintenance",
+    "cleanup": "maintenance",
+    "repair": "maintenance",
+    "recovery": "maintenance",
+}
+
+
+def names() -> list[str]:
+    """Every command, the hidden ones too."""
+    return [name for commands in CHAPTERS.values() for name in commands]
+
+
+def shown() -> dict[str, dict[str, str]]:
+    """The chapters as the help shows them."""
+    return {
+        chapter: {name: line for name, line in commands.items() if name not in HIDDEN}
+        for chapter, commands in CHAPTERS.items()
+    }
+
+
+def place_of(name: str) -> tuple[str, str]:
+    """The module of a command, and its name there."""
+    if name == "completion":
+        return "omnigraph.cli.frame.completion", name
+    return f"omnigraph.cli.commands.{_MODULES.get(name, name)}", name.replace("-", "_")

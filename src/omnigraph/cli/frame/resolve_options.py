@@ -1,0 +1,69 @@
+"""How conflicts are settled: `--resolve` and `--resolve-file`, and how what is left of them is told."""
+
+import json as json_text
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from omnigraph.cli.frame.arguments import read_text, refuse_together
+from omnigraph.cli.frame.output import say
+from omnigraph.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from omnigraph.errors.commits import Conflict
+    from omnigraph.history.merge.conflicts import Choice, Resolver
+
+Resolve = Annotated[
+    Literal["ours", "theirs"] | None, typer.Option("--resolve", help="Settle every conflict in favour of one side.")
+]
+ResolveFile = Annotated[
+    str | None,
+    typer.Option(
+        "--resolve-file", metavar="FILE", help='Settle conflicts one by one: JSON {"node:Person/Ada": "theirs", …}.'
+    ),
+]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Two changes of one entity conflict, also of different properties.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would happen.")]
+
+
+def resolver_of(resolve: "Choice | None", file: str | None) -> "Resolver":
+    """What the options say about conflicts."""
+    refuse_together(resolve=resolve, resolve_file=file)
+    if file is None:
+        return resolve
+    try:
+        held = json_text.loads(read_text(file, "resolution file"))
+    except ValueError as error:
+        raise InvalidInput(f"the resolution file {file} is not JSON: {error}.") from error
+    if not isinstance(held, dict) or not all(value in ("ours", "theirs") for value in held.values()):
+        raise InvalidInput(
+            f'the resolution file {file} must be a JSON object that gives each conflict, as "node:Person/Ada" or '
+            '"*" for all others, "ours" or "theirs".'
+        )
+    return held
+
+
+def say_conflicts(conflicts: "Iterable[Conflict]", more: int = 0) -> None:
+    """A line for each, and one for those that are not listed."""
+    for each in conflicts:
+        say(f"  {each.kind} {each.table_key} {each.row_id}: {each.message}")
+    if more:
+        say(f"  and {more} more")
+
+
+def say_left_out(left_out: "Mapping[str, int]", *, dry_run: bool) -> None:
+    """A line for each property whose values have no place any more."""
+    for name, rows in left_out.items():
+        say(f"{'would leave' if dry_run else 'left'} out {name} of {rows} {'row' if rows == 1 else 'rows'}")
+
+
+def conflicts_json(conflicts: "Iterable[Conflict]") -> list[dict[str, Any]]:
+    """Conflicts for programs."""
+    return [
+        {"kind": each.kind, "type_key": each.table_key, "id": each.row_id, "message": each.message}
+        for each in conflicts
+    ]

@@ -1,0 +1,205 @@
+"""Changing the schema of a graph as one commit: tables come, go and are rewritten, and the schema files follow.
+
+Nobody else has effects meanwhile: the ticket of a schema change competes with every other one, and the claim on
+branches keeps new ones from being made of the old state. Writers that had begun under the old schema find out before
+their first effect, and begin again under the new one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from omnigraph.catalog.rules import type_of
+from omnigraph.ddl.branches import blocked, branches_in_step, leaves_tables_alone, purged
+from omnigraph.ddl.data_checks import require_rules_to_hold
+from omnigraph.ddl.new_shape import NewShape
+from omnigraph.errors import CommitRejected
+from omnigraph.language.evolution import MigrationPlan, plan_evolution
+from omnigraph.language.stored.files import schema_files
+from omnigraph.manifest.branches import again_when_lost, claim_branches
+from omnigraph.manifest.layout import MAIN, SCHEMA_IR, SCHEMA_SOURCE, SCHEMA_STATE
+from omnigraph.manifest.schema_files import keep_text
+from omnigraph.storage.tables.column_writes import stage_new_columns
+from omnigraph.storage.tables.staging import stage_overwrite
+from omnigraph.transaction.commit.protocol import Operation, commit
+from omnigraph.transaction.intents.sidecar import DroppedTable, PlannedSchema
+from omnigraph.transaction.read_view import ReadView
+from omnigraph.transaction.recovery.recover import sweep
+from omnigraph.transaction.write_set import NewTable, SchemaWrite, TableWrite, WriteSet
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from omnigraph.catalog.catalog import Catalog
+    from omnigraph.language.evolution import TableChange
+    from omnigraph.language.stored.files import Accepted, SchemaFiles
+    from omnigraph.manifest.graph_manifest import GraphManifest
+    from omnigraph.manifest.rows import GraphCommit
+    from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.storage.objects.lease import Lease
+    from omnigraph.storage.tables.staging import Staged
+    from omnigraph.storage.tables.table import Table
+    from omnigraph.transaction.commit.protocol import Receipt
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What a change of schema did. `commit` is None when there was nothing to change.
+
+    The branches in `behind` had main's schema and keep it as it was, until main is merged into them.
+    """
+
+    plan: MigrationPlan
+    commit: GraphCommit | None
+    snapshot: Snapshot
+    behind: tuple[str, ...] = ()
+
+    @property
+    def applied(self) -> bool:
+        """Whether the schema is another one now."""
+        return self.commit is not None
+
+
+@dataclass
+class SchemaApply:
+    """One change, from the schema that main has to the desired one."""
+
+    manifest: GraphManifest
+    accepted: Accepted
+    desired: str
+    desired_catalog: Catalog
+    allow_data_loss: bool = False
+    actor: str | None = None
+    _followers: dict[str, Snapshot] = field(default_factory=dict)
+
+    def plan(self) -> MigrationPlan:
+        """The steps. Nothing is read but the schema."""
+        return plan_evolution(self.accepted.catalog, self.desired_catalog, self.allow_data_loss)
+
+    def run(self) -> Applied:
+        """Carry it out. `SchemaChangeRefused` when the plan, the data or other branches do not allow it."""
+        plan = self.plan()
+        plan.raise_if_unsupported()
+        if not plan.steps:
+            return Applied(plan, None, self.manifest.snapshot())
+        if self.manifest.read_only:
+            raise CommitRejected("the graph was opened read-only: open it for writing to change its schema.")
+        # What the plan begins with; when main has another by then, it is the caller's to plan again.
+        named = self.manifest.line(MAIN).state.schema
+        return again_when_lost(lambda: self._run(plan, named))
+
+    def _run(self, plan: MigrationPlan, named: str | None) -> Applied:
+        stores, world = self.manifest.stores, self.manifest.world
+        with claim_branches(stores, "changing the schema", world) as claim:
+            sweep(self.manifest)
+            refusal = blocked(self.manifest, plan)
+            if refusal is not None:
+                raise refusal
+            behind = self._behind(plan)
+            receipt = self._commit(plan, claim, named)
+        return Applied(plan, receipt.commit, receipt.snapshot, behind)
+
+    def preview(self) -> Applied:
+        """What `run` would do: refused for the same reasons, and nothing is written."""
+        plan = self.plan()
+        plan.raise_if_unsupported()
+        refusal = blocked(self.manifest, plan)
+        if refusal is not None:
+            raise refusal
+        snapshot = self.manifest.snapshot()
+        self._check(plan, ReadView(snapshot, self.manifest.stores.tables))
+        self._checked_followers(plan)
+        return Applied(plan, None, snapshot, self._behind(plan))
+
+    def _commit(self, plan: MigrationPlan, claim: Lease, named: str | None) -> Receipt:
+        files = schema_files(self.desired, SCHEMA_SOURCE)
+        objects = self.manifest.stores.objects
+        keep_text(objects, self.accepted.hash, self.accepted.source.encode())
+        keep_text(objects, files.ir_hash, files.source)
+        self._followers = self._checked_followers(plan)
+        operation = Operation(
+            "SchemaApply",
+            lambda view: self._changes(plan, files, view),
+            actor=self.actor,
+            schema=named,
+            last_look=lambda: self._look_again(plan, claim),
+        )
+        receipt = commit(self.manifest, operation)
+        assert receipt is not None, "a change of schema is never nothing"
+        return receipt
+
+    def _changes(self, plan: MigrationPlan, files: SchemaFiles, view: ReadView) -> WriteSet:
+        self._check(plan, view)
+        gone = sorted(each.from_table_key or "" for each in plan.tables if each.action in ("drop", "move"))
+        state = self.manifest.line(MAIN).state
+        planned = PlannedSchema(self.accepted.hash, files.ir_hash, tuple(self._followers), purged(plan))
+        return WriteSet(
+            writes=[self._rewrite(each, view) for each in plan.tables if each.action == "rewrite"],
+            added=[self._new_table(each, view) for each in plan.tables if each.action in ("create", "move")],
+            dropped=[DroppedTable(view.entry(key).table_key, state.next_tombstone(key)) for key in gone],
+            schema=SchemaWrite(planned, _by_name(files)),
+        )
+
+    def _check(self, plan: MigrationPlan, view: ReadView) -> None:
+        """The rows that are there against every new rule."""
+        for change in plan.tables:
+            if change.checks and change.from_table_key is not None:
+                table = view.table(change.from_table_key)
+                require_rules_to_hold(self.desired_catalog, self._shape(change), table, branch=view.snapshot.branch)
+
+    def _shape(self, change: TableChange) -> NewShape:
+        return NewShape(type_of(self.desired_catalog, change.table_key), change)
+
+    def _rewrite(self, change: TableChange, view: ReadView) -> TableWrite:
+        entry = view.entry(change.table_key)
+        shape = self._shape(change)
+        if entry.row_count and shape.only_adds_columns:
+            return TableWrite(entry, partial(stage_new_columns, schema=shape.schema, fills=shape.fills))
+        return TableWrite(entry, partial(_overwrite, partial(self._rows, change, view)))
+
+    def _rows(self, change: TableChange, view: ReadView) -> pa.RecordBatchReader:
+        shape = self._shape(change)
+        if change.from_table_key is None or not view.entry(change.from_table_key).row_count:
+            return shape.schema.empty_table().to_reader()
+        return shape.reader(view.table(change.from_table_key))
+
+    def _new_table(self, change: TableChange, view: ReadView) -> NewTable:
+        """A type that is new, or that is known by another name from now on: its place follows from the name."""
+        dead = max(self._last_version(name, change.table_key) for name in (MAIN, *self._followers))
+        rows = None if change.action == "create" else partial(self._rows, change, view)
+        if change.from_table_key is not None and not view.entry(change.from_table_key).row_count:
+            rows = None
+        return NewTable(change.table_key, self._shape(change).schema, rows, dead)
+
+    def _last_version(self, branch: str, table_key: str) -> int:
+        """The version after which a table of the name can come into a branch: what it was dropped at, if it was."""
+        return max(self.manifest.line(branch).state.tombstones.get(table_key, {0: None}))
+
+    def _behind(self, plan: MigrationPlan) -> tuple[str, ...]:
+        return () if leaves_tables_alone(plan) else branches_in_step(self.manifest)
+
+    def _checked_followers(self, plan: MigrationPlan) -> dict[str, Snapshot]:
+        if not leaves_tables_alone(plan):
+            return {}
+        found = {name: self.manifest.snapshot(name) for name in branches_in_step(self.manifest)}
+        for snapshot in found.values():
+            self._check(plan, ReadView(snapshot, self.manifest.stores.tables))
+        return found
+
+    def _look_again(self, plan: MigrationPlan, claim: Lease) -> None:
+        """Under the ticket: nobody has made a branch, and what others have written meanwhile keeps the rules too."""
+        claim.require()
+        for name, before in self._followers.items():
+            now = self.manifest.snapshot(name)
+            if now != before:
+                self._check(plan, ReadView(now, self.manifest.stores.tables))
+
+
+def _overwrite(rows: partial[pa.RecordBatchReader], table: Table) -> Staged:
+    return stage_overwrite(table, rows())
+
+
+def _by_name(files: SchemaFiles) -> dict[str, bytes]:
+    return {SCHEMA_SOURCE: files.source, SCHEMA_IR: files.ir_json, SCHEMA_STATE: files.state_json}

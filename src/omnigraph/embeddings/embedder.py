@@ -1,0 +1,149 @@
+"""Asking a provider for vectors: in batches, each text once, and nothing believed that is not a proper vector.
+
+Filling the vectors of rows from their texts. Pure on Arrow, so that any engine can take it as a step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.arrow import arrow_type
+from omnigraph.embeddings.providers import Ask
+from omnigraph.errors import EmbeddingFailed, InvalidInput
+from omnigraph.world import REAL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from omnigraph.catalog.catalog import EdgeType, NodeType, Property
+    from omnigraph.embeddings.providers import Provider, Purpose
+    from omnigraph.world import World
+
+
+def fill_vectors(rows: pa.Table, kind: NodeType | EdgeType, embeddings: Embeddings, world: World = REAL) -> pa.Table:
+    """The rows with a vector wherever `@embed` names a text and the row has that text and no vector yet."""
+    for each in kind.properties.values():
+        if each.embed_source in rows.column_names and each.name in rows.column_names:
+            at = rows.column_names.index(each.name)
+            rows = rows.set_column(at, rows.schema.field(at), _filled(rows, each, embeddings, world))
+    return rows
+
+
+def expect_vectors(rows: pa.Table, kind: NodeType | EdgeType) -> pa.Table:
+    """The rows with a zero vector wherever `fill_vectors` would make one: for checks before anybody is asked."""
+    for each in kind.properties.values():
+        if each.embed_source in rows.column_names and each.name in rows.column_names:
+            at, places = rows.column_names.index(each.name), _missing(rows, each)
+            zeros = np.zeros((len(places), each.type.dimensions or 0), np.float32)
+            rows = rows.set_column(at, rows.schema.field(at), _with(rows, each, places, zeros))
+    return rows
+
+
+@dataclass(frozen=True)
+class EmbeddingStep:
+    """`fill_vectors` over a stream of batches: the body of a Spark `mapInArrow`. It is sent with its provider."""
+
+    kind: NodeType
+    embeddings: Embeddings
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Each batch with its vectors."""
+        for batch in batches:
+            yield from fill_vectors(pa.Table.from_batches([batch]), self.kind, self.embeddings).to_batches()
+
+
+def _filled(rows: pa.Table, declared: Property, embeddings: Embeddings, world: World) -> pa.ChunkedArray[Any]:
+    places = _missing(rows, declared)
+    if not len(places):
+        return rows.column(declared.name)
+    wanted: list[Any] = rows.column(declared.embed_source or "").take(places).to_pylist()
+    return _with(rows, declared, places, embeddings.of_property(wanted, declared, world=world))
+
+
+def _missing(rows: pa.Table, declared: Property) -> NDArray[np.int64]:
+    """The rows that have a text and no vector."""
+    vectors, texts = rows.column(declared.name), rows.column(declared.embed_source or "")
+    lengths: Any = pc.utf8_length(texts)
+    missing: Any = pc.and_(pc.is_null(vectors), pc.greater(lengths, pa.scalar(0, lengths.type)).fill_null(False))
+    return np.flatnonzero(missing.to_numpy())
+
+
+def _with(
+    rows: pa.Table, declared: Property, places: NDArray[np.int64], made: NDArray[np.float32]
+) -> pa.ChunkedArray[Any]:
+    vectors, kind = rows.column(declared.name), cast("Any", arrow_type(declared.type))
+    new = pa.FixedSizeListArray.from_arrays(pa.array(made.reshape(-1), pa.float32()), type=kind)
+    order = np.full(rows.num_rows, -1)
+    order[places] = np.arange(len(places))
+    choice = np.where(order < 0, np.arange(rows.num_rows), rows.num_rows + order)
+    return pa.chunked_array([*vectors.cast(kind).chunks, new], kind).take(choice)
+
+
+_SHORTEST = 1e-12
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """A provider, and how many texts one request to it has. Vectors come back with length 1."""
+
+    provider: Provider
+    batch_size: int = 64
+
+    def vectors(
+        self, texts: Sequence[str], *, dimensions: int, purpose: Purpose = "document", world: World = REAL
+    ) -> NDArray[np.float32]:
+        """One row for each text. A text that comes twice is asked for once."""
+        asked = list(dict.fromkeys(texts))
+        found = np.empty((len(asked), dimensions), np.float32)
+        for at in range(0, len(asked), self.batch_size):
+            batch = tuple(asked[at : at + self.batch_size])
+            given = self.provider.embed(Ask(batch, dimensions, purpose, world))
+            found[at : at + len(batch)] = self._proper(given, len(batch), dimensions)
+        places = {text: row for row, text in enumerate(asked)}
+        return found[[places[text] for text in texts]]
+
+    def of_property(
+        self, texts: Sequence[str], declared: Property, *, purpose: Purpose = "document", world: World = REAL
+    ) -> NDArray[np.float32]:
+        """The vectors for a Vector property; its model must be the provider's, if it names one."""
+        dimensions = declared.type.dimensions
+        if dimensions is None:
+            raise InvalidInput(f"{declared.name} is a {declared.type}, and only vectors are made from texts.")
+        if declared.embed_model is not None and declared.embed_model != self.provider.model:
+            raise InvalidInput(
+                f"{declared.name} has vectors of the model {declared.embed_model!r}, and the embedding provider is set "
+                f"up for {self.provider.model!r}: vectors of different models cannot be compared. Set "
+                f"OMNIGRAPH_EMBED_MODEL={declared.embed_model}, or pass a vector."
+            )
+        return self.vectors(texts, dimensions=dimensions, purpose=purpose, world=world)
+
+    def _proper(self, given: Sequence[Sequence[float]], count: int, dimensions: int) -> NDArray[np.float32]:
+        if len(given) != count:
+            raise self._failure(f"gave {len(given)} vectors for {count} texts")
+        vectors: NDArray[Any] = np.asarray([self._row(each, dimensions) for each in given], np.float64)
+        if not np.isfinite(vectors).all():
+            raise self._failure("gave a vector with a component that is not a finite number")
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        if (lengths <= _SHORTEST).any():
+            raise self._failure("gave a vector of length 0")
+        proper: NDArray[np.float32] = (vectors / lengths).astype(np.float32)
+        return proper
+
+    def _row(self, vector: Sequence[float], dimensions: int) -> NDArray[np.float64]:
+        try:
+            row = np.asarray(vector, np.float64)
+        except (TypeError, ValueError) as error:
+            raise self._failure(f"gave something that is not a vector ({error})") from error
+        if row.shape != (dimensions,):
+            raise self._failure(f"gave a vector of {row.size} dimensions where {dimensions} are declared")
+        return row
+
+    def _failure(self, what: str) -> EmbeddingFailed:
+        return EmbeddingFailed(f"the embedding model {self.provider.model!r} {what}.", provider=self.provider.model)

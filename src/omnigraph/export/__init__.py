@@ -1,0 +1,1 @@
+"""One snapshot written as files: graph records, Parquet or CSV."""

@@ -1,0 +1,215 @@
+"""A snapshot as graph NDJSON: the records that a load reads, in one order, so that equal graphs give equal bytes.
+
+Tables in the order of their keys (edges before nodes), rows in the order of their ids. What is exported and loaded into
+an empty graph of the same schema is the same graph.
+
+Columns of a table as the values of released records: ISO text for dates, arrays for vectors, base64 for blobs.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from itertools import accumulate, pairwise, takewhile
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
+from omnigraph.counters import count
+from omnigraph.errors import InvalidInput
+from omnigraph.language.core.diagnostics import suggestion
+from omnigraph.storage.lance.errors import lance_errors
+from omnigraph.storage.tables.take_rows import descriptions, external, is_inline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.storage.tables.table import Table, TableStore
+
+# Between these, a number of days has a text with a four-digit year; outside, the number itself is written.
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+_DAY_MS = 86_400_000
+_INLINE = "base64:"
+
+
+def json_values(column: pa.Array[Any], *, about: str) -> list[Any]:
+    """The values of a column as JSON can carry them, None for null. `about` names the column in errors."""
+    kind = column.type
+    if pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind):
+        return _lists(column, about)
+    if pa.types.is_floating(kind):
+        return _floats(column, about)
+    if pa.types.is_date32(kind):
+        return _texts(column, column.cast(pa.int32()), _FIRST_DAY, _LAST_DAY)
+    if pa.types.is_date64(kind):
+        milliseconds = column.cast(pa.int64())
+        return _texts(column, milliseconds, _FIRST_DAY * _DAY_MS, (_LAST_DAY + 1) * _DAY_MS - 1)
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+@dataclass(frozen=True)
+class BlobColumn:
+    """A blob property of some rows of a table, by their positions in it."""
+
+    table: Table
+    name: str
+    positions: Sequence[int]
+
+    def texts(self, column: pa.Array[Any]) -> list[str | None]:
+        """`base64:…` for a managed blob, the URI for an external one, None for null."""
+        described = descriptions(column)
+        found: list[str | None] = [each["uri"] if each else None for each in map(external, described)]
+        inline = [at for at, each in enumerate(described) if is_inline(each)]
+        if inline:
+            files = self.table.dataset.take_blobs(self.name, indices=[self.positions[at] for at in inline])
+            for at, file in zip(inline, files, strict=True):
+                found[at] = None if file is None else _INLINE + base64.b64encode(file.read()).decode()
+        return found
+
+
+def _floats(column: pa.Array[Any], about: str) -> list[Any]:
+    """Numbers of 32 bits stay such, so that they are written with the digits they have."""
+    finite = pc.is_finite(column)
+    if not pc.all(finite, min_count=0).as_py():
+        value = column.filter(pc.invert(finite))[0]
+        raise InvalidInput(f"{about} holds {value}, which JSON cannot carry: export to Parquet.")
+    if pa.types.is_float64(column.type):
+        values: list[Any] = column.to_pylist()
+        return values
+    numbers: list[Any] = list(column.fill_null(0).to_numpy(zero_copy_only=False))
+    if column.null_count:
+        return [number if valid else None for number, valid in zip(numbers, column.is_valid().to_pylist(), strict=True)]
+    return numbers
+
+
+def _texts(column: pa.Array[Any], numbers: Any, first: int, last: int) -> list[Any]:
+    values: list[Any] = numbers.to_pylist()
+    readable = pc.and_(pc.greater_equal(numbers, pa.scalar(first)), pc.less_equal(numbers, pa.scalar(last)))
+    within = pc.if_else(readable, numbers, None).cast(column.type)
+    texts = (within.cast(pa.timestamp("ms")) if pa.types.is_date64(column.type) else within).cast(pa.string())
+    if pa.types.is_date64(column.type):
+        texts = pc.binary_join_element_wise(pc.replace_substring(texts, " ", "T"), "Z", "")
+    return [value if text is None else text for text, value in zip(texts.to_pylist(), values, strict=True)]
+
+
+def _lists(column: Any, about: str) -> list[Any]:
+    lengths = pc.fill_null(pc.list_value_length(column), 0).to_pylist()
+    items: Any = _items(column.flatten(), about)
+    slices = (items[start:end] for start, end in pairwise(accumulate(lengths, initial=0)))
+    return [each if valid else None for each, valid in zip(slices, column.is_valid().to_pylist(), strict=True)]
+
+
+def _items(flat: pa.Array[Any], about: str) -> Any:
+    if pa.types.is_float32(flat.type) and not flat.null_count:
+        numbers = flat.to_numpy(zero_copy_only=False)
+        if np.isfinite(numbers).all():
+            return numbers
+    return json_values(flat, about=about)
+
+
+ROWS = 8_192
+# Up to this a table is sorted in memory; above, only its ids are, and rows are fetched in their order.
+SORTED_IN_MEMORY = 256 << 20
+_FETCHED_AT_ONCE = 32 << 20
+_NARROW_VALUE = 32
+
+
+def export_records(
+    snapshot: Snapshot, tables: TableStore, catalog: Catalog, *, types: Sequence[str] | None = None
+) -> Iterator[bytes]:
+    """NDJSON in chunks of whole lines. `types` limits it to some node and edge types, named as in a load."""
+    for kind in exported_types(catalog, types):
+        table = tables.open(snapshot[kind.table_key].pin)
+        for batch in ordered_rows(table, kind):
+            yield b"".join(record_lines(kind, batch))
+
+
+def exported_types(catalog: Catalog, names: Sequence[str] | None) -> list[NodeType | EdgeType]:
+    """The types to export, in the order of their table keys."""
+    known: list[NodeType | EdgeType] = sorted(
+        [*catalog.edges.values(), *catalog.nodes.values()], key=lambda each: each.table_key
+    )
+    if names is None:
+        return known
+    wanted = {name: [each for each in known if _is_named(each, name)] for name in names}
+    for name, found in wanted.items():
+        if not found:
+            near = suggestion(name, [*catalog.nodes, *catalog.edges], otherwise=".")
+            raise InvalidInput(f"the schema has no type {name!r} to export{near}")
+    return [each for each in known if any(each in found for found in wanted.values())]
+
+
+def ordered_rows(table: Table, kind: NodeType | EdgeType) -> Iterator[pa.RecordBatch]:
+    """Rows in the order of their ids, as a stream; blobs are texts, as in records."""
+    blobs = [name for name, each in kind.properties.items() if each.type.scalar == "Blob"]
+    rows = table.count_rows()
+    if not rows:
+        return
+    width = sum(4 * (each.type.dimensions or _NARROW_VALUE // 4) for each in kind.properties.values()) + _NARROW_VALUE
+    count("table_scans", table.path)
+    with lance_errors(f"exporting {table.path} at version {table.version}"):
+        if blobs or rows * width > SORTED_IN_MEMORY:
+            yield from _fetched(table, blobs, max(ROWS, _FETCHED_AT_ONCE // width) if not blobs else ROWS // 8)
+        else:
+            yield from table.dataset.scanner(order_by=["id"], batch_size=ROWS).to_batches()
+
+
+def fragment_rows(table: Table, kind: NodeType | EdgeType, fragments: Sequence[int]) -> Iterator[pa.RecordBatch]:
+    """The rows of some neighbouring fragments of a table, as they lie; blobs are texts, as in records."""
+    blobs = [name for name, each in kind.properties.items() if each.type.scalar == "Blob"]
+    if not blobs:
+        yield from table.scan(None, fragments=fragments, batch_size=ROWS)
+        return
+    first, rows = _positions(table, fragments)
+    with lance_errors(f"exporting {table.path} at version {table.version}"):
+        for start in range(first, first + rows, ROWS // 8):
+            positions = pa.array(range(start, min(start + ROWS // 8, first + rows)), pa.uint64())
+            yield from _taken(table, blobs, positions)
+
+
+def _positions(table: Table, fragments: Sequence[int]) -> tuple[int, int]:
+    """Where the rows of some fragments begin among those of the table, and how many they are."""
+    counts = {each.fragment_id: each.count_rows() for each in table.dataset.get_fragments()}
+    before = takewhile(lambda fragment: fragment not in fragments, counts)
+    return sum(counts[fragment] for fragment in before), sum(counts[fragment] for fragment in fragments)
+
+
+def _is_named(kind: NodeType | EdgeType, name: str) -> bool:
+    return name in (kind.name, kind.table_key) or (isinstance(kind, EdgeType) and name.lower() == kind.name.lower())
+
+
+def _fetched(table: Table, blobs: Sequence[str], step: int) -> Iterator[pa.RecordBatch]:
+    ids: Any = table.dataset.to_table(columns=["id"]).column("id")
+    order = pc.sort_indices(ids)
+    for start in range(0, len(order), step):
+        yield from _taken(table, blobs, order.slice(start, step))
+
+
+def _taken(table: Table, blobs: Sequence[str], positions: Any) -> Iterator[pa.RecordBatch]:
+    """The rows at some positions, in their order."""
+    rows = table.dataset.take(positions).combine_chunks()
+    for name in blobs:
+        texts = BlobColumn(table, name, positions.to_pylist()).texts(rows.column(name).combine_chunks())
+        rows = rows.set_column(rows.schema.get_field_index(name), name, pa.array(texts, pa.string()))
+    yield from rows.to_batches(max_chunksize=ROWS)
+
+
+def record_lines(kind: NodeType | EdgeType, batch: pa.RecordBatch) -> Iterator[bytes]:
+    """Rows as lines of graph records, each with its line end; blobs must be texts already."""
+    names = ["id", *kind.properties]
+    columns = [json_values(batch.column(name), about=f"{kind.name}.{name}") for name in names]
+    data = (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
+    option = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
+    if isinstance(kind, NodeType):
+        return (orjson.dumps({"type": kind.name, "data": each}, option=option) for each in data)
+    ends = zip(batch.column("src").to_pylist(), batch.column("dst").to_pylist(), data, strict=True)
+    return (
+        orjson.dumps({"edge": kind.name, "from": src, "to": dst, "data": each}, option=option)
+        for src, dst, each in ends
+    )

@@ -1,0 +1,80 @@
+"""Which rows a predicate means, and new values made from old ones: DuckDB evaluates both over the rows as they are.
+
+Python values as Arrow columns.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+from sqlglot import exp
+
+from omnigraph.catalog.arrow import arrow_type
+from omnigraph.errors import ConstraintViolation
+from omnigraph.expressions.sql import SqlBuilder
+from omnigraph.kernels.duckdb_pool import as_duckdb_takes_it, connection
+from omnigraph.language.ir.expressions import AllOf, Expression, RowValue
+from omnigraph.values.scalars import WrongValue, stored_value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from omnigraph.catalog.catalog import PropertyType
+    from omnigraph.expressions.pushdown import RequestValues
+
+# Stored values are numbers where Arrow has a type of its own for them.
+_CARRIERS: dict[Any, Any] = {
+    pa.date32(): pa.int32(),
+    pa.date64(): pa.int64(),
+    pa.list_(pa.field("item", pa.date32())): pa.list_(pa.int32()),
+    pa.list_(pa.field("item", pa.date64())): pa.list_(pa.int64()),
+}
+
+
+def column(values: Sequence[object], declared: PropertyType, *, of: str) -> pa.Array[Any]:
+    """Values of a declared type as a column; `of` names the type and property for the message when one does not fit."""
+    kind: Any = arrow_type(declared)
+    try:
+        stored = [None if each is None else stored_value(declared, each) for each in values]
+    except WrongValue as error:
+        type_name, _, property_name = of.partition(".")
+        raise ConstraintViolation(f"{of}: {error}", type_name=type_name, property_name=property_name) from error
+    made: pa.Array[Any] = pa.array(stored, _CARRIERS.get(kind, kind)).cast(kind)
+    return made
+
+
+def matching(rows: pa.Table, conditions: tuple[Expression, ...], request: RequestValues) -> pa.Table:
+    """The rows for which all conditions are true."""
+    if not conditions or not rows.num_rows:
+        return rows
+    condition = _builder(request).build(AllOf(conditions))
+    return rows.filter(_select(rows, {"matches": condition}).column("matches"))
+
+
+def computed(rows: pa.Table, values: dict[str, tuple[Expression, PropertyType]], request: RequestValues) -> pa.Table:
+    """New columns made from the rows' own values."""
+    builder = _builder(request)
+    return _select(rows, {name: builder.build(value) for name, (value, _) in values.items()})
+
+
+def _builder(request: RequestValues) -> SqlBuilder:
+    return SqlBuilder(request.params, request.now, _column)
+
+
+def _column(expression: Expression) -> exp.Expr:
+    assert isinstance(expression, RowValue), type(expression).__name__
+    return exp.column(expression.property, quoted=True)
+
+
+def _select(rows: pa.Table, columns: dict[str, exp.Expr]) -> pa.Table:
+    projected = [exp.alias_(value, name, quoted=True) for name, value in columns.items()]
+    query = exp.select(*projected).from_("given")
+    with connection() as duck:
+        duck.register("given", as_duckdb_takes_it(rows))
+        try:
+            answer: pa.Table = duck.sql(query.sql("duckdb")).to_arrow_table()
+        except (duckdb.OutOfRangeException, duckdb.ConversionException) as error:
+            raise ConstraintViolation(f"a value cannot be computed: {error}", type_name="") from error
+    return answer

@@ -1,0 +1,197 @@
+"""Conditions that a table can answer itself, as typed filters that select the same rows.
+
+Reads, mutations and Spark all ask here, so that the same predicate means the same rows for each of them.
+
+The values of one request, and expressions over them that need no row.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from omnigraph.catalog.catalog import INTEGERS
+from omnigraph.catalog.defaults import INTEGER_LIMITS
+from omnigraph.language.ir.expressions import (
+    AllOf,
+    AnyOf,
+    Arithmetic,
+    Comparison,
+    Constant,
+    Expression,
+    Membership,
+    Negative,
+    NotOf,
+    Now,
+    NullTest,
+    ParameterValue,
+    PropertyValue,
+    RowValue,
+    conjuncts,
+)
+from omnigraph.storage.filters import model as filters
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Mapping
+
+    from omnigraph.storage.filters.literals import Value
+    from omnigraph.storage.filters.model import Filter
+
+
+@dataclass(frozen=True)
+class RequestValues:
+    """The parameters of a request, and the one instant that `now()` means in it."""
+
+    params: Mapping[str, object]
+    now: dt.datetime
+
+    def value(self, expression: Expression) -> Any:
+        """The value of an expression that does not depend on a row."""
+        match expression:
+            case Constant(value):
+                return value
+            case ParameterValue(name):
+                return self.params[name]
+            case Now():
+                return self.now
+            case Negative(operand):
+                number = self.value(operand)
+                return None if number is None else -number
+            case Arithmetic():
+                return _calculate(expression, self.value(expression.left), self.value(expression.right))
+        raise AssertionError(f"{type(expression).__name__} depends on a row")
+
+
+def is_constant(expression: Expression) -> bool:
+    """Whether an expression has one value for the whole request."""
+    match expression:
+        case Constant() | ParameterValue() | Now():
+            return True
+        case Negative(operand):
+            return is_constant(operand)
+        case Arithmetic(_, left, right):
+            return is_constant(left) and is_constant(right)
+        case _:
+            return False
+
+
+def _calculate(expression: Arithmetic, left: Any, right: Any) -> Any:
+    if left is None or right is None:
+        return None
+    match expression.operator:
+        case "+":
+            result = left + right
+        case "-":
+            result = left - right
+        case "*":
+            result = left * right
+        case "/":
+            result = None if right == 0 else left / right
+        case "%":
+            result = None if right == 0 else _remainder(left, right)
+    return int(result) if result is not None and expression.type.scalar in INTEGERS else result
+
+
+def _remainder(left: Any, right: Any) -> Any:
+    """With the sign of the dividend, as in SQL; integers are not made floats, which cannot hold all of them."""
+    if isinstance(left, float) or isinstance(right, float):
+        return math.fmod(left, right)
+    size = abs(left) % abs(right)
+    return -size if left < 0 else size
+
+
+_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+# Lance stops parsing at some depth; what is deeper is evaluated in memory.
+_DEEPEST = 8
+_NOT_SCANNED = frozenset({"Blob", "Vector"})
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A condition in two parts: what the table itself filters by, and what is left to evaluate over those rows."""
+
+    filter: Filter | None
+    rest: tuple[Expression, ...]
+
+
+def split(condition: Expression, values: RequestValues) -> Predicate:
+    """Push every conjunct that means the same to the table; most conditions are pushed whole."""
+    pushed, rest = [], []
+    for each in conjuncts(condition):
+        found = filter_of(each, values)
+        if found is None:
+            rest.append(each)
+        else:
+            pushed.append(found)
+    return Predicate(filters.And(tuple(pushed)) if pushed else None, tuple(rest))
+
+
+def filter_of(condition: Expression, values: RequestValues, depth: int = 0) -> Filter | None:
+    """The filter that selects exactly where the condition is true, or None when a table has no such filter.
+
+    The condition is about one variable or about the row of a mutation; its properties are the columns of the filter.
+    """
+    if depth > _DEEPEST:
+        return None
+    match condition:
+        case Comparison():
+            return _comparison(condition, values)
+        case Membership():
+            return _membership(condition, values)
+        case NullTest(PropertyValue() | RowValue() as column) if column.type.scalar not in _NOT_SCANNED:
+            return filters.IsNull(column.property)
+        case NotOf(operand):
+            inner = filter_of(operand, values, depth + 1)
+            return None if inner is None else filters.Not(inner)
+        case AllOf(operands) | AnyOf(operands):
+            parts = [filter_of(each, values, depth + 1) for each in operands]
+            join = filters.And if isinstance(condition, AllOf) else filters.Or
+            return None if None in parts else join(cast("tuple[Filter, ...]", tuple(parts)))
+        case PropertyValue() | RowValue() if condition.type.scalar == "Bool" and not condition.type.is_list:
+            return filters.Compare(condition.property, "=", True)
+        case _:
+            return None
+
+
+def _comparison(condition: Comparison, values: RequestValues) -> Filter | None:
+    left, operator, right = condition.left, condition.operator, condition.right
+    if isinstance(left, PropertyValue | RowValue) and _is_pushable(right, values):
+        return _compare(left, operator, values.value(right))
+    if isinstance(right, PropertyValue | RowValue) and _is_pushable(left, values) and operator in _MIRRORED:
+        return _compare(right, _MIRRORED[operator], values.value(left))
+    return None
+
+
+def _membership(condition: Membership, values: RequestValues) -> Filter | None:
+    item, items = condition.item, condition.items
+    if isinstance(item, PropertyValue | RowValue) and is_constant(items):
+        listed = cast("Any", values.value(items))
+        return None if listed is None else filters.OneOf(item.property, tuple(listed))
+    if isinstance(items, PropertyValue | RowValue) and _is_pushable(item, values):
+        value = values.value(item)
+        return None if value is None else filters.HasItem(items.property, value)
+    return None
+
+
+def _is_pushable(expression: Expression, values: RequestValues) -> bool:
+    """Whether its value is known; one that overflows its type is left to the engine, which refuses it."""
+    if not is_constant(expression):
+        return False
+    scalar = getattr(expression.type, "scalar", None)
+    value = values.value(expression)
+    if scalar not in INTEGERS or not isinstance(value, int):
+        return True
+    smallest, largest = INTEGER_LIMITS[scalar]
+    return smallest <= value <= largest
+
+
+def _compare(column: PropertyValue | RowValue, operator: str, value: Value) -> Filter | None:
+    if column.type.is_list or column.type.scalar in _NOT_SCANNED:
+        return None
+    if operator in ("contains", "starts_with"):
+        return (
+            None if value is None else filters.TextPredicate(column.property, cast("Any", operator), cast("str", value))
+        )
+    return filters.Compare(column.property, cast("Any", operator), value)

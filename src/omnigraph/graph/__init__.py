@@ -1,0 +1,1 @@
+"""The object a user holds: opening, reading, writing, branches and tags."""

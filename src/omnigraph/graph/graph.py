@@ -1,0 +1,621 @@
+"""The graph a user holds. Thin: every method hands over to the part of the house that does the work.
+
+Each method imports its part when it is called, so that looking at a graph does not load what loads and merges.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, overload
+
+from omnigraph.errors import InvalidInput
+from omnigraph.graph.engines import CHOSEN, require_engine
+from omnigraph.graph.refs import Branches, Tags
+from omnigraph.language.gq.compile import QueryCache
+from omnigraph.manifest.graph_manifest import snapshot_at, snapshot_at_version, snapshot_named
+from omnigraph.manifest.layout import MAIN
+from omnigraph.query.exec.limits import DEFAULT_OPTIONS, ReadOptions
+from omnigraph.transaction.schemas import Schemas
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from omnigraph.catalog.catalog import Catalog
+    from omnigraph.ddl.apply import Applied, SchemaApply
+    from omnigraph.embeddings.embedder import Embeddings
+    from omnigraph.graph.backends import Loaded
+    from omnigraph.graph.engines import Engine
+    from omnigraph.history.change_feed import Baseline, ChangeFeed, ChangePage, CommitChanges
+    from omnigraph.history.changes import Kind, Op
+    from omnigraph.history.delta import GraphDiff
+    from omnigraph.history.entities import Entity, EntityHistory
+    from omnigraph.history.merge.conflicts import Resolver
+    from omnigraph.history.merge.merge import Merged
+    from omnigraph.history.merge.revert import Reverted
+    from omnigraph.language.evolution import MigrationPlan
+    from omnigraph.load.plan import ErrorPolicy
+    from omnigraph.maintenance.cleanup import CleanupReport
+    from omnigraph.maintenance.indexes import IndexReport
+    from omnigraph.maintenance.optimize import OptimizeReport
+    from omnigraph.maintenance.repair import RepairReport
+    from omnigraph.manifest.graph_manifest import GraphManifest
+    from omnigraph.manifest.rows import GraphCommit
+    from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.mutation.run import Mutated
+    from omnigraph.query.blob import Blob
+    from omnigraph.query.explain import Explanation
+    from omnigraph.query.result.result import Result
+    from omnigraph.query.run import QueryRunner, ReadRequest
+    from omnigraph.spark.analytics.analytics import Analytics
+    from omnigraph.storage.objects.location import Location
+    from omnigraph.storage.tables.compaction import CompactionPolicy
+    from omnigraph.transaction.recovery.audit import Recovery
+    from omnigraph.values.batches import Mode
+
+
+class Graph:
+    """An open graph. Safe to share between threads."""
+
+    def __init__(self, manifest: GraphManifest, *, actor: str | None = None) -> None:
+        self._manifest = manifest
+        self._schemas = Schemas(manifest)
+        self._queries = QueryCache()
+        self.actor = actor
+        # Who makes vectors of texts; None is the provider that the environment names.
+        self.embeddings: Embeddings | None = None
+        self.branches = Branches(manifest)
+        self.tags = Tags(manifest, lambda: self.actor)
+        self._feeds: dict[str, ChangeFeed] = {}
+
+    def __reduce__(self) -> tuple[Callable[..., Graph], tuple[object, ...]]:
+        """Pickled, it is a place and how it was opened: another process opens it anew, with an embedder of its own."""
+        manifest = self._manifest
+        return _opened_again, (manifest.stores.tables.location, manifest.read_only, manifest.fold, self.actor)
+
+    @property
+    def uri(self) -> str:
+        """Where the graph is."""
+        return self._manifest.stores.uri
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it was opened for reading alone."""
+        return self._manifest.read_only
+
+    @property
+    def schema(self) -> str:
+        """The schema's source, as it was written. Another process's change is seen from the next operation on."""
+        return self._schemas.current().source
+
+    @property
+    def catalog(self) -> Catalog:
+        """The compiled schema of main."""
+        return self._schemas.current().catalog
+
+    def catalog_of(self, snapshot: Snapshot) -> Catalog:
+        """The compiled schema that the rows of a snapshot are in: an old one, or one of a branch, may have another."""
+        return self._schemas.of(snapshot.schema).catalog
+
+    @property
+    def analytics(self) -> Analytics:
+        """Algorithms over the graph on Spark: PageRank, components, paths, …, and their results as properties."""
+        from omnigraph.graph.engines import require_spark
+
+        require_spark("graph.analytics")
+        from omnigraph.spark.analytics.analytics import Analytics
+
+        return Analytics(self._manifest, self._schemas, self.actor)
+
+    @overload
+    def query(
+        self,
+        source: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str = MAIN,
+        snapshot: Snapshot | str | None = None,
+        name: str | None = None,
+        options: ReadOptions = DEFAULT_OPTIONS,
+        engine: Literal["local"] = "local",
+    ) -> Result: ...
+
+    @overload
+    def query(
+        self,
+        source: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str = MAIN,
+        snapshot: Snapshot | str | None = None,
+        name: str | None = None,
+        options: ReadOptions = DEFAULT_OPTIONS,
+        engine: Literal["spark"],
+        spark: SparkSession | None = None,
+    ) -> DataFrame: ...
+
+    def query(
+        self,
+        source: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str = MAIN,
+        snapshot: Snapshot | str | None = None,
+        name: str | None = None,
+        options: ReadOptions = DEFAULT_OPTIONS,
+        engine: Literal["local", "spark"] = "local",
+        spark: SparkSession | None = None,
+    ) -> Result | DataFrame:
+        """Run a query over one state of the graph: a branch as it is now, a snapshot, or a commit by its id.
+
+        With `engine="spark"` the result is a Spark DataFrame over that state: the query runs when the frame does.
+        """
+        require_engine(engine, CHOSEN)
+        request = self._request(source, params, branch, snapshot, name, options)
+        if engine == "spark":
+            from omnigraph.graph.backends import query_on_spark
+
+            return query_on_spark(self._reading, request, spark)
+        return self._reading.run(request)
+
+    def stream(
+        self,
+        source: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str = MAIN,
+        snapshot: Snapshot | str | None = None,
+        name: str | None = None,
+        options: ReadOptions = DEFAULT_OPTIONS,
+    ) -> pa.RecordBatchReader:
+        """Run a query whose result need not fit into memory: a reader that makes Arrow batches as they are taken.
+
+        Its rows are those of `query`, over one state of the graph however long reading takes. Without `order`, groups
+        and `distinct` the first batch comes at once; otherwise many matches wait on disk, within `options`.
+        """
+        return self._reading.stream(self._request(source, params, branch, snapshot, name, options))
+
+    def explain(
+        self,
+        source: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str = MAIN,
+        snapshot: Snapshot | str | None = None,
+        name: str | None = None,
+        options: ReadOptions = DEFAULT_OPTIONS,
+    ) -> Explanation:
+        """How a query would run: its operators in order, estimates, indexes and traversal modes. Reads no rows."""
+        return self._reading.explain(self._request(source, params, branch, snapshot, name, options))
+
+    def analyze(
+        self,
+        source: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str = MAIN,
+        snapshot: Snapshot | str | None = None,
+        name: str | None = None,
+        options: ReadOptions = DEFAULT_OPTIONS,
+    ) -> tuple[Result, Explanation]:
+        """Run a query, and tell how it ran: rows and time of each operator, and the ways it went."""
+        return self._reading.analyze(self._request(source, params, branch, snapshot, name, options))
+
+    def mutate(
+        self,
+        source: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str = MAIN,
+        name: str | None = None,
+        actor: str | None = None,
+        if_commit: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Mutated:
+        """Carry out a mutation as one commit.
+
+        `if_commit`: only if the branch's newest commit is this one. `idempotency_key`: a second call with the same key
+        on the same branch returns the first one's commit and changes nothing.
+        """
+        from omnigraph.mutation.run import MutationRequest, run_mutation
+
+        request = MutationRequest(source, name, params, branch, actor or self.actor, if_commit, idempotency_key)
+        return run_mutation(self._manifest, self._schemas, self._queries, request)
+
+    def load(
+        self,
+        source: object,
+        *,
+        mode: Mode = "merge",
+        branch: str = MAIN,
+        from_: str | None = None,
+        strict: bool = True,
+        actor: str | None = None,
+        idempotency_key: str | None = None,
+        engine: Engine = "auto",
+        spark: SparkSession | None = None,
+        master: str | None = None,
+        on_error: ErrorPolicy | Literal["fail"] = "fail",
+        embed: bool = False,
+    ) -> Loaded:
+        """Load nodes and edges as one commit: all of them, or none.
+
+        `source`: a file, glob or directory, graph records (text or dictionaries), or a mapping of type names to Arrow,
+        pandas, polars or Spark tables, files or rows; edges have `from` and `to`. `mode`: `append` (every id must be
+        new), `merge` (rows replace those of the same id) or `overwrite` (of the types in the source). `from_`: make the
+        branch from this one if it is not there. `engine`: `auto` takes Spark for its own frames, for more than 64 MiB
+        of files and for a quarantine; `spark` and `master` say which one. `on_error`: `"fail"`, or `og.quarantine(…)`.
+        `embed`: make the vectors that are missing from the texts that `@embed` names.
+        """
+        from omnigraph.graph.backends import Loading, LoadRequest
+        from omnigraph.load.plan import FAIL
+
+        request = LoadRequest(
+            source=source,
+            mode=mode,
+            branch=branch,
+            from_=from_,
+            strict=strict,
+            actor=actor or self.actor,
+            idempotency_key=idempotency_key,
+            engine=engine,
+            spark=spark,
+            master=master,
+            errors=FAIL if on_error == "fail" else on_error,
+            embeddings=self._embeddings if embed else None,
+        )
+        return Loading(self._manifest, self._schemas, self.branches).run(request)
+
+    def merge(
+        self,
+        source: str,
+        *,
+        into: str = MAIN,
+        resolve: Resolver = None,
+        by_property: bool = True,
+        actor: str | None = None,
+        idempotency_key: str | None = None,
+        dry_run: bool = False,
+        delete_branch: bool = False,
+        engine: Literal["auto", "local", "spark"] = "auto",
+        spark: SparkSession | None = None,
+    ) -> Merged:
+        """Merge a branch into another as one commit with two parents.
+
+        Two sides that changed different properties of one entity merge, unless `by_property` is off. What they
+        disagree on is settled by `resolve`: `"ours"` (the target), `"theirs"` (the source), a mapping of
+        `table_key/id` to one of them, or a function of the conflict; whatever is left is `MergeConflicts`, and nothing
+        is written. `dry_run` only tells what would happen. `delete_branch`: the source goes afterwards; when something
+        stands on it, it stays, and the answer says why. An `idempotency_key` is merged under once.
+        States of different schemas meet in the later one, and the target has it afterwards.
+
+        Memory is bounded: more than 64 MiB of changed rows are merged partition by partition, spilled to disk, or by
+        Spark tasks. `engine`: `spark` has every merge worked on there, `auto` large ones where a session (`spark`) is
+        there.
+        """
+        from omnigraph.graph.backends import workshop
+        from omnigraph.history.merge.merge import Merge, MergeOptions
+
+        def attempt(_: str | None) -> Merged:
+            merge = Merge(self._manifest, self._schemas, source, into, options)
+            return merge.preview() if dry_run else merge.run()
+
+        with workshop(engine, spark, self._manifest.world, dry_run=dry_run) as large:
+            options = MergeOptions(by_property, resolve, actor or self.actor, idempotency_key, large)
+            done = self._schemas.attempt(into, attempt)
+        if dry_run:
+            return done
+        return self.branches.delete_merged(done) if delete_branch else done
+
+    def diff(self, before: str, after: str) -> GraphDiff:
+        """What changed between two states, each given as a branch or a commit id."""
+        from omnigraph.history.delta import GraphDiff
+
+        return GraphDiff(self._state(before), self._state(after), self._manifest.stores.tables)
+
+    def changes(
+        self,
+        *,
+        branch: str = MAIN,
+        since: str | None = None,
+        limit: int = 1_000,
+        types: Sequence[str] | None = None,
+        kinds: Sequence[Kind] | None = None,
+        ops: Sequence[Op] | None = None,
+    ) -> ChangePage:
+        """The next changes of a branch, commit by commit along first parents: what each did to which entity.
+
+        `since`: the `cursor` of an earlier page, a commit id, `"beginning"`, or None for now. A page has at most
+        `limit` changes and says with `caught_up` whether there were more. `types`, `kinds` (node, edge) and `ops`
+        (insert, update, delete) limit it. `ChangeFeedGap` when a cleanup has taken what is asked for.
+        """
+        feed = self.change_feed(branch=branch)
+        return feed.page(since, limit=limit, only=feed.only(types, kinds, ops))
+
+    def change_feed(self, *, branch: str = MAIN) -> ChangeFeed:
+        """The change feed of a branch: positions, commits, and the changes of each, table by table."""
+        from omnigraph.history.change_feed import ChangeFeed
+
+        return self._feeds.setdefault(branch, ChangeFeed(self._manifest, branch))
+
+    def commit_changes(
+        self,
+        commit_id: str,
+        *,
+        types: Sequence[str] | None = None,
+        kinds: Sequence[Kind] | None = None,
+        ops: Sequence[Op] | None = None,
+    ) -> CommitChanges:
+        """What one commit did against its first parent; iterate it, or take Arrow from its `deltas()`."""
+        from omnigraph.history.change_feed import changes_of, wanted
+
+        line, _ = self._manifest.find(commit_id)
+        return changes_of(self._manifest, commit_id, wanted(line.state.locations, types, kinds, ops))
+
+    def baseline(self, *, branch: str = MAIN, types: Sequence[str] | None = None) -> Baseline:
+        """The newest state of a branch to begin a copy with: its `records()`, and the `cursor` to keep it by."""
+        from omnigraph.history.change_feed import take_baseline
+
+        return take_baseline(self._manifest, self.change_feed(branch=branch), self._schemas, types)
+
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        branch: str = MAIN,
+        commit_id: str | None = None,
+        format: Literal["jsonl", "parquet", "csv"] = "jsonl",  # noqa: A002 - the word everybody uses
+        types: Sequence[str] | None = None,
+        engine: Literal["local", "spark"] = "local",
+        spark: SparkSession | None = None,
+    ) -> list[Path | str]:
+        """Write one state of the graph to files: graph records in one file, or a Parquet or CSV file per type.
+
+        With `engine="spark"` many tasks write many files, of any format, below a new directory or a prefix of a bucket.
+        What is exported and loaded into an empty graph of the same schema is the same graph.
+        """
+        from omnigraph.graph.backends import Export
+
+        require_engine(engine, CHOSEN)
+        state = self.snapshot(branch=branch, commit_id=commit_id)
+        export = Export(state, self.catalog_of(state), path, format, types)
+        if engine == "spark":
+            return export.write_on_spark(self._manifest, spark)
+        return export.write(self._manifest)
+
+    def ensure_indices(self, *, branch: str = MAIN, engine: Literal["auto", "local", "spark"] = "auto") -> IndexReport:
+        """Build the indexes that the schema declares and that are missing, as one commit.
+
+        `engine="spark"` has the parts of each index built by Spark tasks.
+        """
+        from omnigraph.graph.backends import index_builder
+        from omnigraph.maintenance.indexes import IndexBuild
+
+        build, catalog = index_builder(engine), self.catalog_of(self.snapshot(branch=branch))
+        return IndexBuild(self._manifest, catalog, branch=branch, actor=self.actor, build=build).run()
+
+    def optimize(self, *, branch: str = MAIN, engine: Literal["auto", "local", "spark"] = "auto") -> OptimizeReport:
+        """Compact small fragments, complete the declared indexes and tidy `__manifest`, as one commit. No history is
+        lost.
+
+        `engine="spark"` has the tables rewritten and indexed by Spark tasks. Tables that another program has written
+        to are skipped, and the report says so.
+        """
+        from omnigraph.graph.backends import index_builder, rewriter
+        from omnigraph.maintenance.optimize import Optimize
+
+        execute, build = rewriter(engine), index_builder(engine)
+        catalog = self.catalog_of(self.snapshot(branch=branch))
+        return Optimize(self._manifest, catalog, branch, actor=self.actor, execute=execute, build=build).run()
+
+    def cleanup(
+        self,
+        *,
+        keep: int | None = 10,
+        older_than: dt.timedelta | None = None,
+        grace: dt.timedelta = dt.timedelta(minutes=10),
+        dry_run: bool = False,
+    ) -> CleanupReport:
+        """Delete table versions that no branch's newest `keep` commits need, and files that nothing needs.
+
+        Tagged commits stay, and the states that branches began with or last merged. With `older_than`, commits younger
+        than that stay as well; with `keep=None` it decides alone. What was the newest state within `grace` stays for
+        readers that hold it. `dry_run` only tells what would go. A commit whose state is gone stays in the history;
+        reading it is `VersionReclaimed`.
+        """
+        from omnigraph.maintenance.cleanup import Cleanup
+
+        return Cleanup(self._manifest, keep, older_than, grace, dry_run=dry_run).run()
+
+    def repair(self, *, confirm: bool = False, force: bool = False) -> RepairReport:
+        """Look for tables that another program has moved, and with `confirm` take their newest versions into the graph.
+
+        Changes that only rearranged files are taken by `confirm` alone; those that may have changed rows need `force`
+        as well, because nothing has validated them.
+        """
+        from omnigraph.maintenance.repair import Repair
+
+        return Repair(self._manifest, confirm=confirm, force=force, actor=self.actor).run()
+
+    def plan_schema(self, schema: str | Path, *, allow_data_loss: bool = False) -> MigrationPlan:
+        """The steps from the graph's schema to another one; print it, or take its `to_json()`. Nothing is changed.
+
+        `schema` is the text of a `.pg` schema, or a `Path` to one. `allow_data_loss`: what is dropped goes for good.
+        """
+        self._manifest.fresh_line(MAIN)
+        return self._schema_change(schema, allow_data_loss=allow_data_loss).plan()
+
+    def apply_schema(
+        self, schema: str | Path, *, allow_data_loss: bool = False, actor: str | None = None, dry_run: bool = False
+    ) -> Applied:
+        """Change the schema as one commit: all of it, or nothing.
+
+        Rows come into their new shape, and must keep every new rule. What is dropped can still be read at earlier
+        commits, unless `allow_data_loss` says that it may go for good. `SchemaChangeRefused` tells what stands in the
+        way: a step, rows, or other branches. `behind` of the answer names branches that keep the earlier schema.
+        `dry_run` looks at all of that and changes nothing.
+        """
+
+        def attempt(_: str | None) -> Applied:
+            change = self._schema_change(schema, allow_data_loss=allow_data_loss, actor=actor or self.actor)
+            return change.preview() if dry_run else change.run()
+
+        self._manifest.fresh_line(MAIN)
+        return self._schemas.attempt(MAIN, attempt)
+
+    def _schema_change(self, schema: str | Path, *, allow_data_loss: bool, actor: str | None = None) -> SchemaApply:
+        from omnigraph.ddl.apply import SchemaApply
+        from omnigraph.language.schema.compile import compile_schema
+
+        source, name = (schema.read_text("utf-8"), str(schema)) if isinstance(schema, Path) else (schema, "<schema>")
+        desired = compile_schema(source, name)
+        accepted = self._schemas.current()
+        return SchemaApply(self._manifest, accepted, source, desired, allow_data_loss=allow_data_loss, actor=actor)
+
+    def snapshot(
+        self,
+        *,
+        branch: str = MAIN,
+        commit_id: str | None = None,
+        at: dt.datetime | None = None,
+        version: int | None = None,
+    ) -> Snapshot:
+        """Which version of each table makes up the graph: a branch as it is now, or at a moment or manifest version.
+
+        `commit_id` is a commit of any branch, or a tag. `at` needs a time zone.
+        """
+        if sum(each is not None for each in (commit_id, at, version)) > 1:
+            raise InvalidInput("a snapshot is of one state: give one of commit_id, at and version.")
+        if commit_id is not None:
+            return snapshot_named(self._manifest, commit_id)
+        if at is not None:
+            return snapshot_at(self._manifest, branch, at)
+        if version is not None:
+            return snapshot_at_version(self._manifest, branch, version)
+        return self._manifest.snapshot(branch)
+
+    def entity(
+        self, type_name: str, entity_id: str, *, branch: str = MAIN, snapshot: Snapshot | str | None = None
+    ) -> Entity | None:
+        """One node or edge as it is on a branch, or as it was in a snapshot, commit or tag; None if it is not there."""
+        from omnigraph.history.entities import entity_at
+
+        state = self._snapshot(snapshot, branch)
+        return entity_at(self._manifest.stores.tables, state, type_name, entity_id)
+
+    def blob(
+        self,
+        type_name: str,
+        entity_id: str,
+        property_name: str,
+        *,
+        branch: str = MAIN,
+        snapshot: Snapshot | str | None = None,
+    ) -> Blob:
+        """A blob of a node or edge, to be read whole or in parts; `NotFound` if there is none."""
+        from omnigraph.query.blob import open_blob
+
+        state = self._snapshot(snapshot, branch)
+        catalog = self.catalog_of(state)
+        return open_blob(state, self._manifest.stores.tables, catalog, type_name, entity_id, property_name)
+
+    def history(self, type_name: str, entity_id: str, *, branch: str = MAIN) -> EntityHistory:
+        """Everything that a node or edge has been on a branch, with the commits that made it so, the newest first."""
+        from omnigraph.history.entities import history_of
+
+        return history_of(self._manifest.stores.tables, self._manifest.fresh_line(branch), type_name, entity_id)
+
+    def revert(
+        self,
+        commit_id: str,
+        *,
+        branch: str = MAIN,
+        resolve: Resolver = None,
+        by_property: bool = True,
+        actor: str | None = None,
+        dry_run: bool = False,
+    ) -> Reverted:
+        """Take back what a commit did, as a new commit.
+
+        What was changed again since is a conflict, settled by `resolve` as in a merge: `"ours"` is the branch as it is,
+        `"theirs"` as it was before the commit. Whatever is left is `RevertConflicts`, and nothing is written.
+        """
+        from omnigraph.graph.backends import workshop
+        from omnigraph.history.merge.reconcile import MergeSettings
+        from omnigraph.history.merge.revert import Revert
+
+        def attempt(_: str | None) -> Reverted:
+            settings = MergeSettings(by_property=by_property, resolver=resolve, workshop=large)
+            revert = Revert(self._manifest, self._schemas, commit_id, branch, settings)
+            return revert.preview() if dry_run else revert.run(actor or self.actor)
+
+        with workshop("local", None, self._manifest.world) as large:
+            return self._schemas.attempt(branch, attempt)
+
+    def commits(self, *, branch: str = MAIN) -> list[GraphCommit]:
+        """The history of a branch, the newest commit first."""
+        return self._manifest.lineage(branch).newest_first()
+
+    def commit(self, commit_id: str) -> GraphCommit:
+        """One commit."""
+        return self._manifest.commit(commit_id)
+
+    def recoveries(self) -> list[Recovery]:
+        """The operations that died and were finished or undone, the oldest first."""
+        from omnigraph.transaction.recovery.audit import recoveries
+
+        return recoveries(self._manifest.stores)
+
+    def refresh(self) -> None:
+        """Finish or undo operations that died since the graph was opened, and see what others have changed."""
+        from omnigraph.transaction.recovery.recover import sweep
+
+        if not self.read_only:
+            sweep(self._manifest)
+        self._manifest.fresh_line(MAIN)
+
+    def _embeddings(self) -> Embeddings:
+        from omnigraph.embeddings.settings import from_environment
+
+        return self.embeddings if self.embeddings is not None else from_environment(self._manifest.world)
+
+    def _snapshot(self, given: Snapshot | str | None, branch: str) -> Snapshot:
+        if given is None:
+            return self._manifest.snapshot(branch)
+        return snapshot_named(self._manifest, given) if isinstance(given, str) else given
+
+    def _state(self, name: str) -> Snapshot:
+        return self.snapshot(branch=name) if name in self.branches else self.snapshot(commit_id=name)
+
+    @property
+    def _reading(self) -> QueryRunner:
+        from omnigraph.query.run import QueryRunner
+
+        return QueryRunner(self._manifest, self._schemas, self._queries, self._embeddings)
+
+    def _request(
+        self,
+        source: str,
+        params: Mapping[str, object] | None,
+        branch: str,
+        snapshot: Snapshot | str | None,
+        name: str | None,
+        options: ReadOptions,
+    ) -> ReadRequest:
+        from omnigraph.query.run import ReadRequest
+
+        return ReadRequest(source, params, name, self._snapshot(snapshot, branch), options)
+
+    def __repr__(self) -> str:
+        mode = ", read-only" if self.read_only else ""
+        return f"<Graph {self.uri}{mode}>"
+
+
+def _opened_again(location: Location, read_only: bool, fold: CompactionPolicy | None, actor: str | None) -> Graph:
+    from omnigraph.manifest.graph_manifest import GraphManifest
+
+    return Graph(GraphManifest(location, read_only=read_only, fold=fold), actor=actor)

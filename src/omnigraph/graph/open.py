@@ -1,0 +1,56 @@
+"""`omnigraph.init` and `omnigraph.open`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from omnigraph.graph.graph import Graph
+from omnigraph.manifest.graph_manifest import GraphManifest, create_manifest
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.tables.compaction import DEFAULT_FOLD
+from omnigraph.transaction.schemas import blueprint
+from omnigraph.world import REAL, World
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+
+def init(
+    uri: str | os.PathLike[str],
+    *,
+    schema: str | Path,
+    actor: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    auto_compact: bool = True,
+    world: World = REAL,
+) -> Graph:
+    """Make a new graph. `schema` is the text of a `.pg` schema, or a `Path` to one. Refuses an existing graph."""
+    source, name = (schema.read_text("utf-8"), str(schema)) if isinstance(schema, Path) else (schema, "<schema>")
+    location = parse_location(uri, world, storage_options)
+    fold = DEFAULT_FOLD if auto_compact else None
+    return Graph(create_manifest(location, blueprint(source, name), world, fold=fold), actor=actor)
+
+
+def open_graph(
+    uri: str | os.PathLike[str],
+    *,
+    read_only: bool = False,
+    actor: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    auto_compact: bool = True,
+    world: World = REAL,
+) -> Graph:
+    """Open a graph. For writing, operations that died are finished or undone first; read-only never writes.
+
+    `auto_compact`: now and then a write joins the small fragments that earlier ones have left, within its own commit.
+    """
+    location = parse_location(uri, world, storage_options)
+    fold = DEFAULT_FOLD if auto_compact else None
+    manifest = GraphManifest(location, read_only=read_only, world=world, fold=fold)
+    if not read_only:
+        from omnigraph.transaction.recovery.recover import sweep
+
+        sweep(manifest)
+    return Graph(manifest, actor=actor)

@@ -1,0 +1,78 @@
+"""Branches and tags: the names that commits of a graph have. `graph.branches` and `graph.tags`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import OmniGraphError
+from omnigraph.manifest.layout import MAIN
+from omnigraph.manifest.tags import list_tags, read_tag
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from omnigraph.history.merge.merge import Merged
+    from omnigraph.manifest.branches import Branch
+    from omnigraph.manifest.graph_manifest import GraphManifest
+    from omnigraph.manifest.tags import Tag
+
+
+class Branches:
+    """The branches of a graph."""
+
+    def __init__(self, manifest: GraphManifest) -> None:
+        self._manifest = manifest
+
+    def create(self, name: str, *, from_: str = MAIN, commit_id: str | None = None) -> None:
+        """Make a branch from the newest state of another, or from a commit."""
+        self._manifest.create_branch(name, source=from_, commit_id=commit_id)
+
+    def list(self) -> list[Branch]:
+        """All branches, main first."""
+        return self._manifest.branches()
+
+    def delete(self, name: str, *, force: bool = False) -> None:
+        """Remove a branch and what only it has. Refused for main, and while anything stands on it.
+
+        Also refused while two other branches have merged it and not each other: a merge of the two goes back to its
+        commits. Merge them first; with `force` it is deleted all the same.
+        """
+        self._manifest.delete_branch(name, force=force)
+
+    def delete_merged(self, merged: Merged) -> Merged:
+        """Remove the branch that was merged. The merge stands whether or not the branch can go."""
+        try:
+            self.delete(merged.source)
+        except OmniGraphError as error:
+            return replace(merged, kept_because=error.message)
+        return replace(merged, source_deleted=True)
+
+    def __contains__(self, name: object) -> bool:
+        return name in {each.name for each in self.list()}
+
+
+class Tags:
+    """The tags of a graph: names of commits, which keep them from being cleaned up."""
+
+    def __init__(self, manifest: GraphManifest, actor: Callable[[], str | None]) -> None:
+        self._manifest = manifest
+        self._actor = actor
+
+    def create(self, name: str, commit_id: str | None = None, *, branch: str = MAIN, message: str | None = None) -> Tag:
+        """Name a commit, or the newest one of a branch. `TagExists` when the name is taken."""
+        chosen = commit_id or self._manifest.snapshot(branch).commit_id
+        assert chosen is not None, "every branch has a commit: the first one of the graph"
+        return self._manifest.create_tag(name, chosen, actor=self._actor(), message=message)
+
+    def list(self) -> list[Tag]:
+        """All tags, by name."""
+        return list_tags(self._manifest.stores)
+
+    def get(self, name: str) -> Tag:
+        """One tag."""
+        return read_tag(self._manifest.stores, name)
+
+    def delete(self, name: str) -> None:
+        """Remove a tag. The commit stays until a cleanup finds that nothing keeps it."""
+        self._manifest.delete_tag(name)

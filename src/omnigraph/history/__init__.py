@@ -1,0 +1,1 @@
+"""What changed between two states: diff, change feed, one entity through time, merge."""

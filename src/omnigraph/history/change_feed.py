@@ -1,0 +1,309 @@
+"""The change feed: what each commit of a branch did, along first parents, in pages with a place to go on from.
+
+A place is a durable text (`history/cursor.py`). Reading from the same place tells the same changes again, so a reader
+that keeps the place together with what it made of the changes misses nothing and repeats nothing.
+
+A whole branch as records, together with the place in the change feed from which to keep them up to date.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import ChangeCursorRejected, ChangeFeedGap, InvalidInput, VersionReclaimed
+from omnigraph.export.records import export_records
+from omnigraph.history.changes import (
+    EVERYTHING,
+    Change,
+    ChangedTable,
+    CommitPosition,
+    Kind,
+    LastDelta,
+    Only,
+    Op,
+    changed_tables_between,
+    changes_in,
+)
+from omnigraph.history.cursor import Position, decode, witness_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from omnigraph.catalog.catalog import Catalog
+    from omnigraph.history.delta import TableDelta
+    from omnigraph.manifest.branch_manifest import BranchManifest
+    from omnigraph.manifest.graph_manifest import GraphManifest
+    from omnigraph.manifest.rows import GraphCommit
+    from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.storage.tables.table import TableStore
+    from omnigraph.transaction.schemas import Schemas
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """One state of a branch. The changes after `cursor` are exactly those that the records do not have."""
+
+    commit_id: str
+    cursor: str
+    snapshot: Snapshot
+    tables: TableStore
+    catalog: Catalog
+    types: tuple[str, ...] | None = None
+
+    def records(self) -> Iterator[bytes]:
+        """Its nodes and edges as NDJSON, in chunks of whole lines; a load reads them."""
+        return export_records(self.snapshot, self.tables, self.catalog, types=self.types)
+
+
+def take_baseline(
+    manifest: GraphManifest, feed: ChangeFeed, schemas: Schemas, types: Sequence[str] | None = None
+) -> Baseline:
+    """The newest state of the feed's branch, pinned now; later commits do not change it."""
+    snapshot = manifest.snapshot(feed.branch)
+    assert snapshot.commit_id is not None, "every branch has a commit: the first one of the graph"
+    cursor = feed.cursor_after(snapshot.commit_id)
+    chosen, catalog = None if types is None else tuple(types), schemas.of(snapshot.schema).catalog
+    return Baseline(snapshot.commit_id, cursor, snapshot, manifest.stores.tables, catalog, chosen)
+
+
+BEGINNING = "beginning"
+PAGE_CHANGES = 1_000
+# A page that finds nothing it was asked for still ends after so many commits.
+PAGE_COMMITS = 512
+_COMMIT_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
+
+
+@dataclass(frozen=True)
+class ChangePage:
+    """Some changes of a branch, in order. `cursor` is where the next page begins.
+
+    `caught_up`: the commit that was newest when the page was asked for has been told whole.
+    """
+
+    branch: str
+    changes: tuple[Change, ...]
+    cursor: str
+    caught_up: bool
+
+    def __iter__(self) -> Iterator[Change]:
+        return iter(self.changes)
+
+    def __len__(self) -> int:
+        return len(self.changes)
+
+    @property
+    def blocks(self) -> list[tuple[GraphCommit, list[Change]]]:
+        """The changes by commit."""
+        return [(commit, list(some)) for commit, some in groupby(self.changes, key=lambda each: each.commit)]
+
+
+@dataclass(frozen=True)
+class CommitChanges:
+    """What one commit did. Nothing is read before it is asked for."""
+
+    commit: GraphCommit
+    changed_tables: tuple[ChangedTable, ...]
+    tables: TableStore
+    only: Only = EVERYTHING
+
+    def __iter__(self) -> Iterator[Change]:
+        return self.after(None)
+
+    def after(self, place: CommitPosition | None) -> Iterator[Change]:
+        """The changes that come after a place."""
+        try:
+            yield from changes_in(list(self.changed_tables), self.tables, self.only, place)
+        except VersionReclaimed as error:
+            raise ChangeFeedGap(self.commit.branch, self.commit.id) from error
+
+    def page(self, limit: int, token: str | None = None) -> tuple[list[Change], str | None]:
+        """At most `limit` changes after the page that gave the token, and the token of the next page if any."""
+        if limit < 1:
+            raise InvalidInput("a page has at least one change: give a limit above 0.")
+        found: list[Change] = []
+        for change in self.after(self._place(token)):
+            if len(found) == limit:
+                last = found[-1]
+                return found, self._token((last.table_key, last.id))
+            found.append(change)
+        return found, None
+
+    def _token(self, inside: tuple[str, str]) -> str:
+        return Position(self.commit.id, self.commit.branch, None, self.commit.parent, inside).encode()
+
+    def _place(self, token: str | None) -> CommitPosition | None:
+        if token is None:
+            return None
+        position = decode(token)
+        if position.graph != self.commit.id or position.inside is None:
+            raise ChangeCursorRejected(f"it is not the token of a page of commit {self.commit.id}.")
+        return CommitPosition(*position.inside)
+
+    def deltas(self) -> Iterator[TableDelta]:
+        """The changed rows of each table, as Arrow."""
+        for changed in self.changed_tables:
+            delta = changed.delta(self.tables)
+            if not delta.is_empty:
+                yield delta
+
+
+class ChangeFeed:
+    """The changes of one branch."""
+
+    def __init__(self, manifest: GraphManifest, branch: str) -> None:
+        self._manifest = manifest
+        self.branch = branch
+        self._last = LastDelta()
+        self._graph: str | None = None
+
+    def now(self) -> str:
+        """The place after the newest commit."""
+        line = self._manifest.fresh_line(self.branch)
+        return self._at(line, line.state.head.id if line.state.head else None).encode()
+
+    def beginning(self) -> str:
+        """The place before the first commit."""
+        return self._at(self._manifest.fresh_line(self.branch), None).encode()
+
+    def cursor_after(self, commit_id: str) -> str:
+        """The place after a commit of the branch's first-parent chain."""
+        line = self._manifest.fresh_line(self.branch)
+        _chain(line, commit_id)
+        return self._at(line, commit_id).encode()
+
+    def commits(self, since: str | None, until: str | None = None, limit: int | None = None) -> list[GraphCommit]:
+        """The commits after one place and up to another (else the newest), the oldest first."""
+        line = self._manifest.fresh_line(self.branch)
+        chain = _chain(line, self._position(line, since).after)
+        if until is not None:
+            last = self._position(line, until).after
+            ids = [each.id for each in chain]
+            chain = chain[: ids.index(last) + 1] if last in ids else []
+        return chain[:limit]
+
+    def changed_tables(self, commit: GraphCommit, only: Only = EVERYTHING) -> list[ChangedTable]:
+        """The tables that a commit changed, each as something that another process can read."""
+        return changed_tables_of(self._manifest.line(self.branch), commit, only)
+
+    def page(self, since: str | None, *, limit: int = PAGE_CHANGES, only: Only = EVERYTHING) -> ChangePage:
+        """The next changes after a place: a cursor, a commit id, `beginning`, or None for now."""
+        if limit < 1:
+            raise InvalidInput("a page has at least one change: give a limit above 0.")
+        line = self._manifest.fresh_line(self.branch)
+        position = self._position(line, since)
+        chain = _chain(line, position.after)
+        changes: list[Change] = []
+        for commit in chain[:PAGE_COMMITS]:
+            inside = CommitPosition(*position.inside) if position.inside is not None else None
+            for change in self._told(line, commit, only, inside):
+                if len(changes) == limit:
+                    return self._page(changes, self._inside(position, changes[-1], commit), caught_up=False)
+                changes.append(change)
+            position = self._at(line, commit.id)
+        return self._page(changes, position, caught_up=len(chain) <= PAGE_COMMITS)
+
+    def only(self, types: Sequence[str] | None, kinds: Sequence[Kind] | None, ops: Sequence[Op] | None) -> Only:
+        """Which changes are wanted, with types named as in a load; a type that there never was is an error."""
+        known = self._manifest.fresh_line(self.branch).state.locations
+        return wanted(known, types, kinds, ops)
+
+    def _told(
+        self, line: BranchManifest, commit: GraphCommit, only: Only, inside: CommitPosition | None
+    ) -> Iterator[Change]:
+        try:
+            changed_tables = changed_tables_of(line, commit, only)
+            yield from changes_in(changed_tables, self._manifest.stores.tables, only, inside, self._last)
+        except VersionReclaimed as error:
+            raise ChangeFeedGap(self.branch, commit.id) from error
+
+    def _page(self, changes: list[Change], position: Position, *, caught_up: bool) -> ChangePage:
+        return ChangePage(self.branch, tuple(changes), position.encode(), caught_up)
+
+    def _inside(self, position: Position, last: Change, commit: GraphCommit) -> Position:
+        """In the middle of a commit, or before it when none of it has been told."""
+        told = (last.table_key, last.id) if last.commit.id == commit.id else position.inside
+        return replace(position, inside=told)
+
+    def _position(self, line: BranchManifest, since: str | None) -> Position:
+        if since is None:
+            return self._at(line, line.state.head.id if line.state.head else None)
+        if since == BEGINNING:
+            return self._at(line, None)
+        if _COMMIT_ID.fullmatch(since):
+            return self._at(line, since)
+        position = decode(since)
+        position.require(self._graph_id(), self.branch, line.incarnation)
+        return position
+
+    def _at(self, line: BranchManifest, commit_id: str | None) -> Position:
+        return Position(self._graph_id(), self.branch, witness_of(line.incarnation), commit_id)
+
+    def _graph_id(self) -> str:
+        """What tells a graph from others: its first commit."""
+        if self._graph is None:
+            commits = self._manifest.line().state.commits.values()
+            self._graph = min((each for each in commits if each.parent is None), key=lambda each: each.created_at).id
+        return self._graph
+
+
+def changes_of(manifest: GraphManifest, commit_id: str, only: Only = EVERYTHING) -> CommitChanges:
+    """What one commit did, whichever branch it was made on; against nothing if it is the first."""
+    line, commit = manifest.find(commit_id)
+    return CommitChanges(commit, tuple(changed_tables_of(line, commit, only)), manifest.stores.tables, only)
+
+
+def changed_tables_of(line: BranchManifest, commit: GraphCommit, only: Only) -> list[ChangedTable]:
+    """The tables that a commit changed, against its first parent."""
+    with line.lock:
+        parent = _parent(line, commit)
+        before = None if parent is None else line.state.at(line.branch, parent)
+        return changed_tables_between(before, line.state.at(line.branch, commit), commit, only)
+
+
+def wanted(
+    known: Iterable[str], types: Sequence[str] | None, kinds: Sequence[Kind] | None, ops: Sequence[Op] | None
+) -> Only:
+    """The changes wanted of the known tables, with types named as in a load."""
+    keys = list(known)
+    for name in types or ():
+        if not any(_is_named(key, name) for key in keys):
+            raise InvalidInput(f"the graph has no type {name!r}; it has {', '.join(sorted(keys))}.")
+    if types is None and kinds is None:
+        return Only(None, None if ops is None else frozenset(ops))
+    chosen = (
+        key
+        for key in keys
+        if (types is None or any(_is_named(key, name) for name in types))
+        and (kinds is None or key.partition(":")[0] in kinds)
+    )
+    return Only(frozenset(chosen), None if ops is None else frozenset(ops))
+
+
+def _is_named(table_key: str, name: str) -> bool:
+    kind, _, own = table_key.partition(":")
+    return name in (own, table_key) or (kind == "edge" and own.lower() == name.lower())
+
+
+def _chain(line: BranchManifest, after: str | None) -> list[GraphCommit]:
+    """The commits of the first-parent chain that came after one of them, the oldest first."""
+    found: list[GraphCommit] = []
+    with line.lock:
+        commit = line.state.head
+        while commit is not None and commit.id != after:
+            found.append(commit)
+            commit = _parent(line, commit)
+    if commit is None and after is not None:
+        raise ChangeCursorRejected(f"commit {after} is not in the history of branch {line.branch!r} by first parents.")
+    return found[::-1]
+
+
+def _parent(line: BranchManifest, commit: GraphCommit) -> GraphCommit | None:
+    if commit.parent is None:
+        return None
+    found = line.state.commits.get(commit.parent)
+    if found is None:
+        raise ChangeFeedGap(line.branch, commit.id)
+    return found

@@ -1,0 +1,182 @@
+"""The changes of one commit, entity by entity: nodes before edges, then by type, then by id."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.history.delta import TableDelta, table_delta
+from omnigraph.kernels.arrays import ID
+from omnigraph.query.result.json import python_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from omnigraph.manifest.rows import GraphCommit
+    from omnigraph.manifest.snapshot import Snapshot, TableEntry
+    from omnigraph.storage.tables.table import TableStore
+
+Kind = Literal["node", "edge"]
+Op = Literal["insert", "update", "delete"]
+_ROWS_AT_ONCE = 1_000
+
+
+@dataclass(frozen=True)
+class Image:
+    """An entity at one moment: its properties, and for an edge the ids of its ends."""
+
+    properties: dict[str, Any]
+    source: str | None = None
+    target: str | None = None
+
+
+@dataclass(frozen=True)
+class Change:
+    """What one commit did to one entity. `before` is None for an insert, `after` for a delete."""
+
+    commit: GraphCommit
+    kind: Kind
+    type_name: str
+    id: str
+    op: Op
+    before: Image | None
+    after: Image | None
+
+    @property
+    def table_key(self) -> str:
+        """The table that the entity is in."""
+        return f"{self.kind}:{self.type_name}"
+
+
+@dataclass(frozen=True)
+class ChangedTable:
+    """One table that a commit changed: its states before and after. Small, and can be sent to another process."""
+
+    table_key: str
+    base: TableEntry | None
+    side: TableEntry | None
+    commit: GraphCommit
+
+    def delta(self, tables: TableStore) -> TableDelta:
+        """Its changed rows, as Arrow."""
+        return table_delta(tables, self.base, self.side)
+
+
+@dataclass(frozen=True)
+class Only:
+    """Which changes are wanted: of some tables, and some operations; None for all."""
+
+    table_keys: frozenset[str] | None = None
+    ops: frozenset[Op] | None = None
+
+
+EVERYTHING = Only()
+
+
+class CommitPosition(NamedTuple):
+    """Up to which change of a commit everything has been told."""
+
+    table_key: str
+    row_id: str
+
+    @property
+    def rank(self) -> tuple[bool, str]:
+        """The place of its table in the order of tables."""
+        return _rank(self.table_key)
+
+
+@dataclass
+class LastDelta:
+    """The delta that a reader is in the middle of, so that its next page need not compute it again."""
+
+    _held: dict[tuple[TableEntry | None, TableEntry | None], TableDelta] = field(default_factory=dict)
+
+    def of(self, changed: ChangedTable, tables: TableStore) -> TableDelta:
+        """The delta of a changed, computed once in a row."""
+        key = (changed.base, changed.side)
+        if key not in self._held:
+            self._held = {key: changed.delta(tables)}
+        return self._held[key]
+
+    def forget(self) -> None:
+        """Nothing is read any more."""
+        self._held = {}
+
+
+def changed_tables_between(
+    before: Snapshot | None, after: Snapshot, commit: GraphCommit, only: Only = EVERYTHING
+) -> list[ChangedTable]:
+    """The tables that differ between a commit and its parent, in the order in which their changes are told."""
+    old = before.tables if before is not None else {}
+    keys = sorted(old.keys() | after.tables.keys(), key=_rank)
+    found = []
+    for key in keys:
+        base, side = old.get(key), after.tables.get(key)
+        same = base is not None and side is not None and base.pin == side.pin
+        if not same and (only.table_keys is None or key in only.table_keys):
+            found.append(ChangedTable(key, base, side, commit))
+    return found
+
+
+def changes_in(
+    changed_tables: list[ChangedTable],
+    tables: TableStore,
+    only: Only,
+    after: CommitPosition | None = None,
+    last: LastDelta | None = None,
+) -> Iterator[Change]:
+    """The changes of one commit, one by one, after a place; only what is asked for is made into Python values."""
+    held = last if last is not None else LastDelta()
+    for changed in changed_tables:
+        if after is not None and _rank(changed.table_key) < after.rank:
+            continue
+        begin = after.row_id if after is not None and changed.table_key == after.table_key else None
+        yield from _of_table(changed, held.of(changed, tables), only, begin)
+    held.forget()
+
+
+def _of_table(changed: ChangedTable, delta: TableDelta, only: Only, begin: str | None) -> Iterator[Change]:
+    order = _order(delta)
+    if begin is not None:
+        order = order.filter(pc.greater(order.column(ID), pa.scalar(begin)))
+    if only.ops is not None:
+        order = order.filter(pc.is_in(order.column("op"), value_set=pa.array(sorted(only.ops))))
+    for start in range(0, order.num_rows, _ROWS_AT_ONCE):
+        some = order.slice(start, _ROWS_AT_ONCE)
+        before, after = _images(delta.before, some.column("before")), _images(delta.after, some.column("after"))
+        ids: list[Any] = some.column(ID).to_pylist()
+        ops: list[Any] = some.column("op").to_pylist()
+        kind: Any
+        kind, _, name = changed.table_key.partition(":")
+        for at, row_id in enumerate(ids):
+            yield Change(changed.commit, kind, name, row_id, ops[at], before[at], after[at])
+
+
+def _order(delta: TableDelta) -> pa.Table:
+    """Every id that changed, in order, with what happened to it and where its rows are."""
+    ids = pc.unique(pa.concat_arrays([delta.before_ids, delta.after_ids]))
+    ids = ids.take(pc.sort_indices(ids))
+    before, after = pc.index_in(ids, value_set=delta.before_ids), pc.index_in(ids, value_set=delta.after_ids)
+    ops: Any = pc.if_else(pc.is_null(before), "insert", pc.if_else(pc.is_null(after), "delete", "update"))
+    return pa.table({ID: ids, "op": ops, "before": before, "after": after})
+
+
+def _images(rows: pa.Table, places: pa.ChunkedArray[Any]) -> list[Image | None]:
+    """The rows at these places as images; None where there is no place."""
+    there = iter(python_rows(rows.take(places.drop_null())))
+    return [None if place is None else _image(next(there)) for place in places.to_pylist()]
+
+
+def _image(row: dict[str, Any]) -> Image:
+    return Image({name: value for name, value in row.items() if name not in (ID, "src", "dst")}, *_ends(row))
+
+
+def _ends(row: dict[str, Any]) -> tuple[str | None, str | None]:
+    return row.get("src"), row.get("dst")
+
+
+def _rank(table_key: str) -> tuple[bool, str]:
+    return table_key.startswith("edge:"), table_key

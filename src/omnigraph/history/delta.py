@@ -1,0 +1,287 @@
+"""The rows that differ between two states of a table or a graph, at a cost that follows the change.
+
+The data files of both states tell which fragments to read (`storage/tables/version_diff.py`). Where a compaction has
+rewritten many rows, and one state descends from the other, Lance's row ids and row versions tell which rows only moved.
+Rows are compared by id and value: NaN equals NaN, and null equals null.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.arrow import put_schema
+from omnigraph.kernels.arrays import ID, one_array
+from omnigraph.manifest.version_refs import branch_references
+from omnigraph.storage.tables.row_rewrite import NOWHERE, PLACE_COLUMNS, ROW_ADDRESS, ROW_ID, places_in
+from omnigraph.storage.tables.take_rows import read_blobs, rows_at
+from omnigraph.storage.tables.version_diff import differing_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from omnigraph.manifest.snapshot import Snapshot, TableEntry
+    from omnigraph.storage.tables.row_rewrite import RowLocations
+    from omnigraph.storage.tables.table import Table, TableStore
+    from omnigraph.storage.tables.version_diff import Addresses, VersionOnly
+
+__all__ = [
+    "MOVED_ROWS",
+    "ROW_ID",
+    "TableDelta",
+    "descends",
+    "differing_rows",
+    "net",
+    "table_delta",
+    "with_blobs",
+]
+
+
+def same_rows(before: pa.Table, after: pa.Table) -> pa.Array[Any]:
+    """The ids of rows that are in both tables with equal values. Both are sorted by id and have the same columns."""
+    old = before.filter(pc.is_in(before.column(ID), value_set=after.column(ID))).combine_chunks()
+    new = after.filter(pc.is_in(after.column(ID), value_set=before.column(ID))).combine_chunks()
+    if not old.num_rows:
+        return pa.array([], pa.string())
+    equal = np.ones(old.num_rows, dtype=bool)
+    for name in after.column_names:
+        if name != ID:
+            equal &= equal_values(old.column(name), new.column(name))
+    return new.column(ID).filter(pa.array(equal)).combine_chunks()
+
+
+def equal_values(left: pa.ChunkedArray[Any], right: pa.ChunkedArray[Any]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Row by row, whether two columns of one type have the same value."""
+    kind: Any = left.type
+    if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
+        pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
+        return np.fromiter((same_value(one, other) for one, other in pairs), dtype=bool, count=len(left))
+    alike: Any = pc.equal(left, right).fill_null(fill_value=False)
+    if pa.types.is_floating(kind):
+        nowhere: Any = pc.and_(pc.is_nan(left), pc.is_nan(right))
+        alike = pc.or_(alike, nowhere.fill_null(fill_value=False))
+    absent: Any = pc.and_(left.is_null(), right.is_null())
+    found: np.ndarray[Any, np.dtype[np.bool_]] = pc.or_(alike, absent).to_numpy()
+    return found
+
+
+def same_value(one: object, other: object) -> bool:
+    """Whether two Python values are the same."""
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same_value, one, other))
+    return one == other or (one != one and other != other)  # true of NaN alone
+
+
+_UPDATED = "_row_last_updated_at_version"
+_CHUNK = 5_000
+# Below this many rewritten rows it does not matter whether they only moved.
+MOVED_ROWS = 5_000
+
+
+@dataclass(frozen=True)
+class TableDelta:
+    """What turns one state of a table into another. Rows that were rewritten with the same values are not in it.
+
+    `before` has the rows that are changed or removed, as they were; `after` those that are changed or added, as they
+    are. Both are sorted by id. Where it is known, `left` says where all those rows lay that the later state does not
+    have in the same place, and `came` where those lie that the earlier one did not have there, same values or not.
+    """
+
+    table_key: str
+    before: pa.Table
+    after: pa.Table
+    left: RowLocations | None = None
+    came: RowLocations | None = None
+
+    @cached_property
+    def before_ids(self) -> pa.Array[Any]:
+        """The ids of rows that are changed or removed."""
+        return one_array(self.before.column(ID))
+
+    @cached_property
+    def after_ids(self) -> pa.Array[Any]:
+        """The ids of rows that are changed or added."""
+        return one_array(self.after.column(ID))
+
+    @cached_property
+    def inserted(self) -> pa.Table:
+        """Rows that were not there before."""
+        return self.after.filter(pc.invert(pc.is_in(self.after_ids, value_set=self.before_ids)))
+
+    @cached_property
+    def deleted(self) -> pa.Table:
+        """Rows that are there no more, as they were."""
+        return self.before.filter(pc.invert(pc.is_in(self.before_ids, value_set=self.after_ids)))
+
+    @cached_property
+    def updated(self) -> tuple[pa.Table, pa.Table]:
+        """Rows that have other values now: as they were, and as they are, in the same order."""
+        both = pc.is_in(self.before_ids, value_set=self.after_ids), pc.is_in(self.after_ids, value_set=self.before_ids)
+        return self.before.filter(both[0]), self.after.filter(both[1])
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing differs."""
+        return not (self.before.num_rows or self.after.num_rows)
+
+
+def table_delta(tables: TableStore, base: TableEntry | None, side: TableEntry | None) -> TableDelta:
+    """What turns `base` into `side`; None stands for a table that is not there."""
+    if side is None:
+        assert base is not None
+        rows = _all(tables, base)
+        return TableDelta(base.table_key, rows, rows.slice(0, 0))
+    if base is None:
+        rows = _all(tables, side)
+        return TableDelta(side.table_key, rows.slice(0, 0), rows)
+    if base.pin == side.pin:
+        nothing = put_schema(tables.open(side.pin).schema).empty_table()
+        return TableDelta(side.table_key, nothing, nothing, NOWHERE, NOWHERE)
+    if base.path != side.path:
+        return net(side.table_key, *differing_rows(tables, base, side))
+    before, after, stayed = _differing(tables, base, side)
+    delta = net(side.table_key, before.drop_columns(PLACE_COLUMNS), after.drop_columns(PLACE_COLUMNS))
+    return replace(delta, left=places_in(before), came=places_in(after)) if stayed else delta
+
+
+def differing_rows(tables: TableStore, base: TableEntry, side: TableEntry) -> tuple[pa.Table, pa.Table]:
+    """The rows of either state among which the changed ones are, each in the columns of its own state."""
+    if base.path != side.path:
+        return _all(tables, base), _all(tables, side)
+    before, after, _ = _differing(tables, base, side)
+    return before.drop_columns(PLACE_COLUMNS), after.drop_columns(PLACE_COLUMNS)
+
+
+def descends(tables: TableStore, entry: TableEntry, ancestor: TableEntry) -> bool:
+    """Whether a state of a table was reached from another one of it, through the branches it was forked from."""
+    if entry.path != ancestor.path:
+        return False
+    branch, version = entry.branch, entry.version
+    references = branch_references(tables.open_newest(entry.path)) if branch != ancestor.branch else {}
+    while branch != ancestor.branch:
+        if branch is None or branch not in references:
+            return False
+        branch, version = references[branch]["parent_branch"], references[branch]["parent_version"]
+    return ancestor.version <= version
+
+
+def _differing(tables: TableStore, base: TableEntry, side: TableEntry) -> tuple[pa.Table, pa.Table, bool]:
+    """The rows of either state that are not, by their place, also in the other, with their places.
+
+    And whether every other row lies where it lay: when rows that were only moved are left out, it does not.
+    """
+    old, new = tables.open(base.pin), tables.open(side.pin)
+    gone, come = differing_parts(tables, old, new)
+    moved = min(gone.rows, come.rows) > MOVED_ROWS and descends(tables, side, base)
+    before, after = _not_only_moved(old, new, gone, come) if moved else (_rows_of(old, gone), _rows_of(new, come))
+    return with_blobs(old, before), with_blobs(new, after), not moved
+
+
+def _not_only_moved(old: Table, new: Table, gone: VersionOnly, come: VersionOnly) -> tuple[pa.Table, pa.Table]:
+    """The same without rows that a compaction rewrote as they were: of one row id, last changed at one version."""
+    there, here = _row_versions(old, gone), _row_versions(new, come)
+    shared, at, again = np.intersect1d(there[0], here[0], assume_unique=True, return_indices=True)
+    same = shared[there[1][at] == here[1][again]]
+    left = np.concatenate([gone.addresses, there[2][~np.isin(there[0], same)]])
+    came = np.concatenate([come.addresses, here[2][~np.isin(here[0], same)]])
+    return rows_at(old, _columns(old), left), rows_at(new, _columns(new), came)
+
+
+def _row_versions(table: Table, part: VersionOnly) -> tuple[Addresses, Addresses, Addresses]:
+    """The ids of the rows of a part's fragments, the versions at which they were last changed, and their addresses."""
+    rows = table.read([ROW_ID, _UPDATED, ROW_ADDRESS], fragments=part.fragments)
+    return rows.column(ROW_ID).to_numpy(), rows.column(_UPDATED).to_numpy(), rows.column(ROW_ADDRESS).to_numpy()
+
+
+def _rows_of(table: Table, part: VersionOnly) -> pa.Table:
+    if not part.fragments:
+        return rows_at(table, _columns(table), part.addresses)
+    rows = table.read(_columns(table), fragments=part.fragments)
+    return pa.concat_tables([rows_at(table, _columns(table), part.addresses), rows]) if len(part.addresses) else rows
+
+
+def net(table_key: str, before: pa.Table, after: pa.Table) -> TableDelta:
+    """Without the rows that are the same on both sides; in the columns of the later state."""
+    before, after = _aligned(before, after.schema).sort_by(ID), after.sort_by(ID)
+    same = same_rows(before, after)
+    return TableDelta(
+        table_key,
+        before.filter(pc.invert(pc.is_in(before.column(ID), value_set=same))),
+        after.filter(pc.invert(pc.is_in(after.column(ID), value_set=same))),
+    )
+
+
+def _aligned(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows of an earlier schema in the columns of a later one; what they did not have yet is null."""
+    if rows.schema.equals(schema):
+        return rows
+    columns = [
+        rows.column(field.name).cast(field.type)
+        if field.name in rows.column_names
+        else pa.chunked_array([pa.nulls(rows.num_rows, field.type)])
+        for field in schema
+    ]
+    return pa.table(columns, schema=pa.schema([field.with_nullable(nullable=True) for field in schema]))
+
+
+def _all(tables: TableStore, entry: TableEntry) -> pa.Table:
+    table = tables.open(entry.pin)
+    return with_blobs(table, table.read(table.schema.names)).sort_by(ID)
+
+
+def with_blobs(table: Table, rows: pa.Table) -> pa.Table:
+    """The rows with their blobs, as they are put. A scan only says where blobs lie, not what they are."""
+    wanted = put_schema(table.schema)
+    for at, field in enumerate(wanted):
+        if rows.schema.field(field.name).type != field.type:
+            ids: list[Any] = rows.column(ID).to_pylist()
+            blobs = {}
+            for start in range(0, len(ids), _CHUNK):
+                blobs.update(read_blobs(table, field.name, ids[start : start + _CHUNK]))
+            rows = rows.set_column(at, field, pa.array([blobs.get(each) for each in ids], field.type))
+    return rows
+
+
+def _columns(table: Table) -> list[str]:
+    return [*table.schema.names, *PLACE_COLUMNS]
+
+
+@dataclass(frozen=True)
+class DiffSummary:
+    """How many rows of a table were added, changed and removed."""
+
+    table_key: str
+    inserted: int
+    updated: int
+    deleted: int
+
+
+@dataclass(frozen=True)
+class GraphDiff:
+    """The way from `before` to `after`. Exact: rows that were rewritten with the same values are not in it."""
+
+    before: Snapshot
+    after: Snapshot
+    tables: TableStore
+
+    def __iter__(self) -> Iterator[TableDelta]:
+        """The tables that differ, in name order; tables at the same version are not opened."""
+        for key in sorted(self.before.tables.keys() | self.after.tables.keys()):
+            base, side = self.before.tables.get(key), self.after.tables.get(key)
+            if base is not None and side is not None and base.pin == side.pin:
+                continue
+            delta = table_delta(self.tables, base, side)
+            if not delta.is_empty:
+                yield delta
+
+    def summary(self) -> list[DiffSummary]:
+        """The numbers, by table."""
+        return [
+            DiffSummary(each.table_key, each.inserted.num_rows, each.updated[1].num_rows, each.deleted.num_rows)
+            for each in self
+        ]

@@ -1,0 +1,105 @@
+"""One entity: as it was at some state of the graph, and all that it has been."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.errors import InvalidInput, VersionReclaimed
+from omnigraph.history.delta import same_value
+from omnigraph.kernels.arrays import ID
+from omnigraph.query.result.json import python_rows
+from omnigraph.storage.filters.model import equal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from omnigraph.manifest.branch_manifest import BranchManifest
+    from omnigraph.manifest.rows import GraphCommit
+    from omnigraph.manifest.snapshot import Snapshot, TableEntry
+    from omnigraph.storage.tables.table import TableStore
+
+Entity = dict[str, Any]
+_UPDATED = "_row_last_updated_at_version"
+_ENDS = {"src": "from", "dst": "to"}
+
+
+@dataclass(frozen=True)
+class EntityVersion:
+    """What an entity was from a commit on; `entity` is None when the commit removed it."""
+
+    commit: GraphCommit
+    entity: Entity | None
+
+
+@dataclass(frozen=True)
+class EntityHistory:
+    """All that an entity has been, the newest first. Not `complete` when a cleanup has taken its older states."""
+
+    versions: tuple[EntityVersion, ...]
+    complete: bool
+
+    def __iter__(self) -> Iterator[EntityVersion]:
+        return iter(self.versions)
+
+    def __len__(self) -> int:
+        return len(self.versions)
+
+
+def entity_at(tables: TableStore, snapshot: Snapshot, type_name: str, row_id: str) -> Entity | None:
+    """An entity by its type and id, with `from` and `to` if it is an edge; None when it is not there."""
+    entry = snapshot.tables[table_of(snapshot.tables, type_name)]
+    found = _look_up(tables, entry, row_id)
+    return None if found is None else found[0]
+
+
+def history_of(tables: TableStore, line: BranchManifest, type_name: str, row_id: str) -> EntityHistory:
+    """Every state that an entity had on a branch. A state that lasted for many commits is looked up once."""
+    with line.lock:
+        states = line.state.table_history(table_of(line.state.locations, type_name))
+    found: list[EntityVersion] = []
+    at = 0
+    try:
+        while at < len(states):
+            entity, since = _look_up(tables, states[at][1], row_id) or (None, states[at][1].version)
+            while at + 1 < len(states) and states[at + 1][1].version >= since:
+                at += 1
+            found.append(EntityVersion(states[at][0], entity))
+            at += 1
+    except VersionReclaimed:
+        return EntityHistory(tuple(_distinct(found)), complete=False)
+    return EntityHistory(tuple(_distinct(found)), complete=True)
+
+
+def table_of(table_keys: Iterable[str], type_name: str) -> str:
+    """The table of a type, named as in a load."""
+    for key in sorted(table_keys, reverse=True):
+        kind, _, own = key.partition(":")
+        if type_name in (own, key) or (kind == "edge" and own.lower() == type_name.lower()):
+            return key
+    raise InvalidInput(f"the graph has no type {type_name!r}; it has {', '.join(sorted(table_keys))}.")
+
+
+def _look_up(tables: TableStore, entry: TableEntry, row_id: str) -> tuple[Entity, int] | None:
+    """The entity, and the table version in which it became what it is."""
+    table = tables.open(entry.pin)
+    rows = table.read([*table.schema.names, _UPDATED], equal(ID, row_id))
+    if not rows.num_rows:
+        return None
+    row = python_rows(rows)[0]
+    since = row.pop(_UPDATED)
+    return {_ENDS.get(name, name): value for name, value in row.items()}, since
+
+
+def _distinct(versions: list[EntityVersion]) -> Iterator[EntityVersion]:
+    """Without rewrites that changed nothing, and without the time before the entity was there."""
+    for at, each in enumerate(versions):
+        older = versions[at + 1].entity if at + 1 < len(versions) else None
+        if not _same(each.entity, older):
+            yield each
+
+
+def _same(one: Entity | None, other: Entity | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one.keys() == other.keys() and all(same_value(value, other[name]) for name, value in one.items())

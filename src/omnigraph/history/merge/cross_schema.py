@@ -1,0 +1,273 @@
+"""Merging states that are in different schemas: all of them are read in the later one, which the target has afterwards.
+
+When the target is behind, what it changed is checked as a change of the source: the rules of the later schema hold
+there already.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.arrow import put_schema
+from omnigraph.errors import CommitRejected, NotFound
+from omnigraph.history.delta import equal_values, same_rows
+from omnigraph.history.merge.conflicts import ConflictList, of_violation
+from omnigraph.history.merge.converted_states import ConvertedCommonState, ConvertedState
+from omnigraph.history.merge.merge_base import CommonState
+from omnigraph.history.merge.reconcile import Reconciled, reconcile, table_keys
+from omnigraph.history.merge.row_conversion import RowConversion
+from omnigraph.history.merge.target_upgrade import catch_up
+from omnigraph.history.merge.three_way import merge_table
+from omnigraph.kernels.arrays import ID, one_array
+from omnigraph.transaction.constraints.validate import violations
+from omnigraph.transaction.read_view import ReadView
+from omnigraph.transaction.write_set import TableChanges
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from omnigraph.history.delta import TableDelta
+    from omnigraph.history.merge.reconcile import MergeSettings
+    from omnigraph.history.merge.schema_lineage import MergeSchema
+    from omnigraph.history.merge.three_way import TableMerge
+    from omnigraph.manifest.graph_manifest import GraphManifest
+    from omnigraph.manifest.rows import GraphCommit
+    from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.transaction.write_set import WriteSet
+
+
+@dataclass(frozen=True)
+class CrossSchemaResult:
+    """What a merge across schemas comes to.
+
+    `left_out`: values that the side behind has set, in properties that the later schema has dropped, by property and
+    number of rows. `write_set` when the target takes the later schema.
+    """
+
+    reconciled: Reconciled
+    left_out: dict[str, int] = field(default_factory=dict)
+    write_set: WriteSet | None = None
+
+
+@dataclass(frozen=True)
+class CrossSchemaMerge:
+    """The states of one merge: the source's, and those that both sides have in common."""
+
+    manifest: GraphManifest
+    meeting: MergeSchema
+    theirs: Snapshot
+    root: Snapshot | None
+    tips: tuple[Snapshot, ...]
+
+    def meet(self, view: ReadView, settings: MergeSettings) -> CrossSchemaResult:
+        """Bring what the source changed to the view, and the view to the later schema. Writes nothing."""
+        if not self._source_stayed or self._is_held(view.snapshot, settings):
+            return self._held(view, settings)
+        met = self.meeting
+        common = CommonState(self.manifest.stores.tables, self.root, self.tips, met.to_end(met.theirs))
+        found = reconcile(met.accepted.catalog, view, common, self.theirs, settings)
+        return CrossSchemaResult(found, self._left_out(view.snapshot))
+
+    @property
+    def _source_stayed(self) -> bool:
+        """Whether the source is in the schema that both began with, and only the target has gone on."""
+        met = self.meeting
+        return len(self.tips) == 1 and {met.theirs} == set(met.bases.values()) and not met.target_is_behind
+
+    def _held(self, view: ReadView, settings: MergeSettings) -> CrossSchemaResult:
+        """The same with all changed rows in memory."""
+        ours, theirs = self._side(view.snapshot, self.meeting.ours), self._side(self.theirs, self.meeting.theirs)
+        left_out = self._left_out(view.snapshot)
+        newer = theirs if self.meeting.target_is_behind else ours
+        common = self._common(newer.snapshot, self.meeting.to_end)
+        for key in view.snapshot.tables if self.meeting.target_is_behind else ():
+            view.entry(key)
+        merges = {key: self._merge(common, ours, theirs, key, settings) for key in sorted(newer.snapshot.tables)}
+        changes = {key: _changes(each) for key, each in merges.items() if each is not None}
+        listed = ConflictList()
+        for each in (merge for merge in merges.values() if merge is not None):
+            listed.add(each.conflicts, each.more)
+        if listed:
+            return CrossSchemaResult(Reconciled(changes, tuple(listed.conflicts), more=listed.more), left_out)
+        if self.meeting.target_is_behind:
+            return self._caught_up(view, ours, common, merges, left_out)
+        for key in changes:
+            view.entry(key)
+        broken = self._broken(view, changes)
+        return CrossSchemaResult(Reconciled(changes, tuple(broken.conflicts), more=broken.more), left_out)
+
+    def _side(self, snapshot: Snapshot, place: int) -> ConvertedState:
+        """A side with the stretches of its history, as far as they can be told."""
+        stretches = self._stretches(snapshot)
+        return ConvertedState(snapshot, self.meeting.to_end(place), tuple(stretches))
+
+    def _stretches(self, side: Snapshot) -> list[tuple[ConvertedState, ConvertedState]]:
+        """From each change of schema to the next, beginning at the common state.
+
+        None when there is no change on the way; or one that came with a merge, which changes rows as well.
+        """
+        changes = self._changes_of_schema(side)
+        if not changes or self.root is None or any(each.merged_parent for each in changes):
+            return []
+        place, begin, found = self.meeting.base(self.root), self.root, []
+        for each in changes:
+            shape, after = self.meeting.to_end(place), self._after(place, each)
+            if each.parent is None or after is None:
+                return []
+            found.append((ConvertedState(begin, shape), ConvertedState(self.manifest.snapshot_of(each.parent), shape)))
+            place, begin = after, self.manifest.snapshot_of(each.id)
+        shape = self.meeting.to_end(place)
+        return [*found, (ConvertedState(begin, shape), ConvertedState(side, shape))]
+
+    def _after(self, place: int, change: GraphCommit) -> int | None:
+        return None if change.schema is None else self.meeting.line.after(place, change.schema.after)
+
+    def _changes_of_schema(self, side: Snapshot) -> list[GraphCommit]:
+        """Those that the side has seen since the common state, the oldest first; none when that is not in its line."""
+        commits = self.manifest.lineage(side.branch).commits
+        commit, found = commits.get(side.commit_id or ""), []
+        while commit is not None and self.root is not None and commit.id != self.root.commit_id:
+            found += [commit] if commit.schema is not None else []
+            commit = commits.get(commit.parent or "")
+        return found[::-1] if commit is not None else []
+
+    def _is_held(self, ours: Snapshot, settings: MergeSettings) -> bool:
+        """Whether what both sides changed can be told stretch by stretch, and is little enough to be held in memory."""
+        ways = [(begin.snapshot, end.snapshot) for begin, end in self._stretches(ours)]
+        if not ways or self.root is None:
+            return False
+        try:
+            return not any(self._is_large(*each, settings) for each in (*ways, (self.root, self.theirs)))
+        except NotFound:
+            return False  # a cleanup has taken a state on the way
+
+    def _is_large(self, begin: Snapshot, end: Snapshot, settings: MergeSettings) -> bool:
+        common = CommonState(self.manifest.stores.tables, begin, (begin,))
+        pairs = [(each, each) for each in end if not common.has(each)]
+        return settings.workshop is not None and settings.workshop.takes(common, pairs)
+
+    def _merge(
+        self,
+        common: ConvertedCommonState,
+        ours: ConvertedState,
+        theirs: ConvertedState,
+        key: str,
+        settings: MergeSettings,
+    ) -> TableMerge | None:
+        """None when the source has nothing that the target lacks."""
+        here, there = ours.entry(key), theirs.entry(key)
+        if there is None or (here is not None and here.pin == there.pin) or common.has(theirs, key):
+            return None
+        source = common.delta(theirs, key)
+        if source.is_empty:
+            return None
+        return merge_table(
+            source,
+            common.delta(ours, key),
+            by_property=settings.by_property,
+            resolver=settings.resolver,
+            undecided=common.undecided(key),
+        )
+
+    def _caught_up(
+        self,
+        view: ReadView,
+        ours: ConvertedState,
+        common: ConvertedCommonState,
+        merges: dict[str, TableMerge | None],
+        left_out: dict[str, int],
+    ) -> CrossSchemaResult:
+        source = self._side(self.theirs, self.meeting.theirs)
+        mine = {}
+        for key, merge in merges.items():
+            here = ours.entry(key)
+            if here is not None and here.pin != self.theirs[key].pin and not common.has(ours, key):
+                mine[key] = _onto_source(common.delta(source, key), common.delta(ours, key), merge)
+        changes = {key: _changes(each) for key, each in merges.items() if each is not None}
+        broken = self._broken(ReadView(self.theirs, self.manifest.stores.tables), mine)
+        before = self.meeting.line.schemas.of(view.snapshot.schema).hash
+        writes = catch_up(self.manifest, view, ours, self.theirs, changes, mine, (before, self.meeting.accepted.hash))
+        found = Reconciled(changes, tuple(broken.conflicts), tuple(writes.pointers), more=broken.more)
+        return CrossSchemaResult(found, left_out, writes)
+
+    def _broken(self, view: ReadView, changes: dict[str, TableChanges]) -> ConflictList:
+        """What of the changes breaks a rule of the later schema."""
+        types, listed = table_keys(view), ConflictList()
+        listed.add(of_violation(each, types) for each in violations(self.meeting.accepted.catalog, view, changes))
+        return listed
+
+    def _common(self, like: Snapshot, way: Callable[[int], RowConversion]) -> ConvertedCommonState:
+        """The common state in the schema of another, to which `way` leads from a place."""
+        tables = self.manifest.stores.tables
+
+        def columns(table_key: str) -> pa.Schema:
+            stored = put_schema(tables.open(like[table_key].pin).schema)
+            return pa.schema([field.with_nullable(nullable=True) for field in stored])
+
+        root, *tips = (
+            None if each is None else ConvertedState(each, way(self.meeting.base(each)))
+            for each in (self.root, *self.tips)
+        )
+        return ConvertedCommonState(tables, root, tuple(each for each in tips if each is not None), columns)
+
+    def _left_out(self, ours: Snapshot) -> dict[str, int]:
+        """What the side behind has set and the other has no place for. Changed rows of a dropped type are refused."""
+        met = self.meeting
+        behind, other = (ours, self.theirs) if met.target_is_behind else (self.theirs, ours)
+        way = met.to_end(met.behind)
+        common, own = self._common(behind, met.to_behind), ConvertedState(behind, RowConversion())
+        found: dict[str, int] = {}
+        for key in sorted(behind.tables):
+            gone = way.new_key(key) is None
+            lost = [] if way.keeps_tables else way.left_out(key, common.columns(key).names)
+            if not (gone or lost) or common.has(own, key):
+                continue
+            delta = common.delta(own, key)
+            if gone and not delta.is_empty:
+                raise _dropped(behind.branch, other.branch, key)
+            found |= {f"{key}.{name}": count for name in lost if (count := _set_values(delta, name))}
+        return found
+
+
+def _onto_source(source: TableDelta, target: TableDelta, merge: TableMerge | None) -> TableChanges:
+    """What turns the source's state of a table into the merged one: the target's changes, as the merge left them."""
+    touched = pc.unique(pa.concat_arrays([target.before_ids, target.after_ids]))
+    puts = target.after
+    if merge is not None:
+        settled = pa.concat_arrays([one_array(merge.puts.column(ID)), pa.array(sorted(merge.deletes), pa.string())])
+        kept = puts.filter(pc.invert(pc.is_in(target.after_ids, value_set=settled)))
+        puts = pa.concat_tables([kept, merge.puts.filter(pc.is_in(merge.puts.column(ID), value_set=touched))])
+    gone = touched.filter(pc.invert(pc.is_in(touched, value_set=one_array(puts.column(ID)))))
+    gone = gone.filter(pc.invert(pc.is_in(gone, value_set=source.deleted.column(ID))))
+    same = same_rows(source.after, puts.sort_by(ID))
+    puts = puts.filter(pc.invert(pc.is_in(puts.column(ID), value_set=same)))
+    return TableChanges(target.table_key, puts if puts.num_rows else None, frozenset(map(str, gone.to_pylist())))
+
+
+def _set_values(delta: TableDelta, column: str) -> int:
+    """In how many rows a side has given a column a value, or another one."""
+    before, after = delta.updated
+    changed = np.count_nonzero(~equal_values(before.column(column), after.column(column)))
+    new = delta.inserted.column(column)
+    return int(changed) + len(new) - new.null_count
+
+
+def _changes(merge: TableMerge) -> TableChanges:
+    return TableChanges(merge.table_key, merge.puts if merge.puts.num_rows else None, merge.deletes)
+
+
+def _dropped(branch: str, other: str, table_key: str) -> CommitRejected:
+    if branch == other:
+        return CommitRejected(
+            f"the commit changed rows of {table_key}, and branch {branch!r} has dropped that type since: they cannot "
+            "be taken back."
+        )
+    return CommitRejected(
+        f"branch {branch!r} has changed rows of {table_key}, and {other!r} has dropped that type since: take those "
+        f"changes back on {branch!r} first, or export them."
+    )

@@ -1,0 +1,182 @@
+"""Merging one branch into another as one commit with two parents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from omnigraph.errors import InvalidInput, MergeConflicts, SchemaChanged
+from omnigraph.history.merge.cross_schema import CrossSchemaMerge, CrossSchemaResult
+from omnigraph.history.merge.merge_base import CommonState
+from omnigraph.history.merge.reconcile import MergeSettings, Reconciled, reconcile
+from omnigraph.history.merge.schema_lineage import meeting
+from omnigraph.transaction.commit.protocol import Operation, commit
+from omnigraph.transaction.read_view import ReadView
+from omnigraph.transaction.write_set import WriteSet
+
+if TYPE_CHECKING:
+    from omnigraph.errors.commits import Conflict
+    from omnigraph.history.merge.conflicts import Resolver
+    from omnigraph.history.merge.reconcile import MergeBackend
+    from omnigraph.language.evolution import Step
+    from omnigraph.manifest.graph_manifest import GraphManifest
+    from omnigraph.manifest.rows import GraphCommit
+    from omnigraph.transaction.schemas import Schemas
+
+Kind = Literal["already_up_to_date", "fast_forward", "merged"]
+
+
+@dataclass(frozen=True)
+class MergeOptions:
+    """How to merge. `by_property=False`: two sides that changed one entity conflict, whatever they changed of it.
+
+    `workshop` takes merges that are too large for memory.
+    """
+
+    by_property: bool = True
+    resolver: Resolver = None
+    actor: str | None = None
+    idempotency_key: str | None = None
+    workshop: MergeBackend | None = None
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What a merge did, or would do: per table, how many rows it puts and removes on the target.
+
+    Of the tables in `adopted` no row is written: the target had not changed them, and takes the version that the source
+    has from the line that both have them from. A source that was to be deleted and could not be is `kept_because`.
+    Of very many conflicts some are listed, and `more_conflicts` counts the others.
+
+    `schema_steps` bring the target to the schema of the source, when that is the later one. `left_out`: values that the
+    side with the earlier schema has set, in properties that the later one has dropped, by property and number of rows.
+    """
+
+    kind: Kind
+    source: str
+    target: str
+    commit: GraphCommit | None = None
+    puts: dict[str, int] = field(default_factory=dict)
+    deletes: dict[str, int] = field(default_factory=dict)
+    conflicts: tuple[Conflict, ...] = ()
+    adopted: tuple[str, ...] = ()
+    source_deleted: bool = False
+    kept_because: str | None = None
+    more_conflicts: int = 0
+    schema_steps: tuple[Step, ...] = ()
+    left_out: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def conflict_count(self) -> int:
+        """How many conflicts there are, listed or not."""
+        return len(self.conflicts) + self.more_conflicts
+
+
+class Merge:
+    """One merge of the newest commit of `source`, as it is now, into `target`."""
+
+    def __init__(
+        self,
+        manifest: GraphManifest,
+        schemas: Schemas,
+        source: str,
+        target: str,
+        options: MergeOptions,
+    ) -> None:
+        if source == target:
+            raise InvalidInput(f"branch {source!r} cannot be merged into itself.")
+        self._manifest = manifest
+        self._source, self._target = source, target
+        self._options = options
+        self._theirs, self._ours = manifest.snapshot(source), manifest.snapshot(target)
+        self._bases = manifest.merge_bases(source, target)
+        root = self._bases.root
+        self._root = None if root is None else manifest.snapshot_of(root.id)
+        self._tips = tuple(manifest.snapshot_of(each.id) for each in self._bases.tips)
+        common = self._tips if self._root is None else (*self._tips, self._root)
+        self._catalog, self._meeting = meeting(manifest, schemas, self._theirs, self._ours, common)
+        self._found = Reconciled()
+        self._across: CrossSchemaResult | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """What relation the two branches are in."""
+        bases = {each.id for each in self._bases.tips}
+        if self._theirs.commit_id in bases:
+            return "already_up_to_date"
+        return "fast_forward" if self._ours.commit_id in bases else "merged"
+
+    def run(self) -> Merged:
+        """Merge, as one commit; `MergeConflicts` with all of them when the branches disagree."""
+        kind = self.kind
+        if kind == "already_up_to_date":
+            return Merged(kind, self._source, self._target)
+        operation = Operation(
+            "BranchMerge",
+            self._prepare,
+            branch=self._target,
+            actor=self._options.actor,
+            merged_parent=self._theirs.commit_id,
+            idempotency_key=self._options.idempotency_key,
+            schema=self._ours.schema,
+        )
+        receipt = commit(self._manifest, operation)
+        if receipt is None:
+            return Merged("already_up_to_date", self._source, self._target)
+        return self._told(kind, receipt.commit)
+
+    def preview(self) -> Merged:
+        """What `run` would do, conflicts included; nothing is written."""
+        kind = self.kind
+        if kind == "already_up_to_date":
+            return Merged(kind, self._source, self._target)
+        self._find(ReadView(self._manifest.snapshot(self._target), self._manifest.stores.tables))
+        return self._told(kind, None)
+
+    def _prepare(self, view: ReadView) -> WriteSet | None:
+        if self._is_merged_into(view):
+            return None
+        self._find(view)
+        if self._found.conflicts:
+            raise MergeConflicts(self._source, self._target, self._found.conflicts, self._found.more)
+        if self._across is not None and self._across.write_set is not None:
+            return self._across.write_set
+        return WriteSet(self._found.writes(view), pointers=self._found.pointers)
+
+    def _is_merged_into(self, view: ReadView) -> bool:
+        """Whether the target has moved since this merge began, and has the source's commit in its history by now."""
+        theirs, head = self._theirs.commit_id, view.snapshot.commit_id
+        if theirs is None or head is None or head == self._ours.commit_id:
+            return False
+        lineage = self._manifest.lineage(self._target)
+        reached = lineage.ancestors(head)
+        return theirs in reached or any(theirs in lineage.parents(each) for each in reached)
+
+    def _find(self, view: ReadView) -> None:
+        if view.snapshot.schema != self._ours.schema:
+            raise SchemaChanged(self._target)
+        options = self._options
+        settings = MergeSettings(by_property=options.by_property, resolver=options.resolver, workshop=options.workshop)
+        tables, met = self._manifest.stores.tables, self._meeting
+        if met is None:
+            common = CommonState(tables, self._root, self._tips)
+            self._found = reconcile(self._catalog, view, common, self._theirs, settings)
+            return
+        self._across = CrossSchemaMerge(self._manifest, met, self._theirs, self._root, self._tips).meet(view, settings)
+        self._found = self._across.reconciled
+
+    def _told(self, kind: Kind, made: GraphCommit | None) -> Merged:
+        found = self._found
+        return Merged(
+            kind,
+            self._source,
+            self._target,
+            made,
+            found.puts,
+            found.deletes,
+            found.conflicts,
+            found.adopted,
+            more_conflicts=found.more,
+            schema_steps=() if self._meeting is None else self._meeting.steps_of_target,
+            left_out={} if self._across is None else self._across.left_out,
+        )

@@ -1,0 +1,196 @@
+"""From which state two lines of history differ, also when their merges have crossed.
+
+Usually two branches have one last commit in common. Branches that merged each other, or both merged a third, can have
+several, none older than the others. Each of them then has changes that the other lacks and that both branches have:
+measured against one alone, what one branch has undone since would come back. So the common states are put together
+first, the way branches are, and the branches are measured against that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.arrow import put_schema
+from omnigraph.history.delta import TableDelta, differing_rows, net, table_delta
+from omnigraph.history.merge.three_way import merge_table
+from omnigraph.kernels.arrays import ID
+
+if TYPE_CHECKING:
+    from omnigraph.history.merge.row_conversion import RowConversion
+    from omnigraph.manifest.snapshot import Snapshot, TableEntry
+    from omnigraph.storage.tables.table import TableStore
+
+
+class Deltas(Protocol):
+    """Where the rows come from that differ between two states: all of them, or those of a partition of the merge."""
+
+    def delta(self, base: TableEntry | None, side: TableEntry) -> TableDelta:
+        """What turned one state of a table into another."""
+        ...
+
+    def differing_rows(self, base: TableEntry, side: TableEntry) -> tuple[pa.Table, pa.Table]:
+        """The rows of either state among which the changed ones are, each in the columns of its own state."""
+        ...
+
+
+@dataclass(frozen=True)
+class AllRows:
+    """The rows as the tables have them, read into memory."""
+
+    tables: TableStore
+
+    def delta(self, base: TableEntry | None, side: TableEntry) -> TableDelta:
+        """What turned one state of a table into another."""
+        return table_delta(self.tables, base, side)
+
+    def differing_rows(self, base: TableEntry, side: TableEntry) -> tuple[pa.Table, pa.Table]:
+        """The rows of either state among which the changed ones are, each in the columns of its own state."""
+        return differing_rows(self.tables, base, side)
+
+
+@dataclass(frozen=True)
+class CommonState:
+    """The state that two lines differ from. `root` is one that all of `tips` come from; with one tip it is the tip."""
+
+    tables: TableStore
+    root: Snapshot | None
+    tips: tuple[Snapshot, ...] = ()
+    # How rows of the common state come into the schema of the target, when it has changed that since.
+    reshaping: RowConversion | None = None
+    # Where rows come from; None reads them from the tables.
+    deltas: Deltas | None = None
+    _joined: dict[str, Joined] = field(default_factory=dict)
+
+    def with_deltas(self, deltas: Deltas) -> CommonState:
+        """The same state over other rows, such as those of one partition."""
+        return CommonState(self.tables, self.root, self.tips, self.reshaping, deltas)
+
+    def pairs(self, there: TableEntry, here: TableEntry) -> list[tuple[TableEntry | None, TableEntry]]:
+        """The pairs of states whose differences decide what becomes of a table of the source and the target."""
+        if self.reshaping is not None:
+            return [(_entry(self.root, there.table_key), there), (self._base_of(here, self.reshaping), here)]
+        tips = [each for tip in self.tips if (each := _entry(tip, here.table_key))] if len(self.tips) > 1 else []
+        return [(_entry(self.root, each.table_key), each) for each in (there, here, *tips)]
+
+    def has(self, entry: TableEntry) -> bool:
+        """Whether a table is in every common state exactly as it is in this entry: then nothing was changed since."""
+        states = self.tips or ((self.root,) if self.root is not None else ())
+        return bool(states) and all(_pin(each, entry.table_key) == entry.pin for each in states)
+
+    def delta(self, side: TableEntry) -> TableDelta:
+        """What turned the common state of a table into this one."""
+        if self.reshaping is not None:
+            return self._in_new_shape(side, self.reshaping)
+        since_root = self._since_root(side)
+        if len(self.tips) < 2:
+            return since_root
+        return rebased(self._join(side.table_key).since_root, since_root)
+
+    def delta_of_source(self, there: TableEntry, here: TableEntry) -> TableDelta:
+        """What turned the common state of a table into the source's, in the columns that the target has."""
+        if self.reshaping is None:
+            return self.delta(there)
+        delta, schema = self._since_root(there), put_schema(self.tables.open(here.pin).schema)
+        rows = (self.reshaping.rows(there.table_key, each, schema) for each in (delta.before, delta.after))
+        return net(here.table_key, *rows)
+
+    def _in_new_shape(self, side: TableEntry, reshaping: RowConversion) -> TableDelta:
+        base = self._base_of(side, reshaping)
+        if base is None:
+            return self._rows.delta(None, side)
+        before, after = self._rows.differing_rows(base, side)
+        schema = put_schema(self.tables.open(side.pin).schema)
+        return net(side.table_key, reshaping.rows(base.table_key, before, schema), after)
+
+    def _base_of(self, side: TableEntry, reshaping: RowConversion) -> TableEntry | None:
+        entries = self.root.tables.values() if self.root is not None else ()
+        return next((each for each in entries if reshaping.new_key(each.table_key) == side.table_key), None)
+
+    @property
+    def _rows(self) -> Deltas:
+        return AllRows(self.tables) if self.deltas is None else self.deltas
+
+    def undecided(self, table_key: str) -> frozenset[str]:
+        """The rows that the common states themselves disagree on."""
+        return self._join(table_key).undecided if len(self.tips) > 1 else frozenset()
+
+    def _since_root(self, side: TableEntry) -> TableDelta:
+        return self._rows.delta(_entry(self.root, side.table_key), side)
+
+    def _join(self, table_key: str) -> Joined:
+        if table_key not in self._joined:
+            entries = [each for tip in self.tips if (each := _entry(tip, table_key)) is not None]
+            first, *others = [self._since_root(each) for each in entries]
+            joined = Joined(first, frozenset())
+            for other in others:
+                joined = joined.with_(other)
+            self._joined[table_key] = joined
+        return self._joined[table_key]
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Several states of a table as one: what turned their root into it, and what they disagree on."""
+
+    since_root: TableDelta
+    undecided: frozenset[str]
+
+    def with_(self, other: TableDelta) -> Joined:
+        """Put one more state in; where it disagrees, what was there stays and is noted."""
+        merged = merge_table(other, self.since_root, by_property=True, resolver=None, most=None)
+        disputed = frozenset(each.row_id for each in merged.conflicts)
+        done = rebased_on_top(self.since_root, merged.puts, merged.deletes, other)
+        return Joined(done, self.undecided | disputed)
+
+
+def rebased(first: TableDelta, second: TableDelta) -> TableDelta:
+    """From two ways that begin at one state: the way from the end of the first to the end of the second."""
+    before = pa.concat_tables([first.after, _except(second.before, _touched(first))])
+    after = pa.concat_tables([second.after, _except(first.before, _touched(second))])
+    return net(second.table_key, before, after)
+
+
+def followed(first: TableDelta, second: TableDelta) -> TableDelta:
+    """One way after another: the second begins at the state that the first has led to."""
+    before = pa.concat_tables([first.before, _except(second.before, _touched(first))])
+    after = pa.concat_tables([_except(first.after, _touched(second)), second.after])
+    return net(second.table_key, before, after)
+
+
+def rebased_on_top(first: TableDelta, puts: pa.Table, deletes: frozenset[str], other: TableDelta) -> TableDelta:
+    """The first way, gone on with puts and deletes that the other way, from the same state, led to."""
+    removed = pa.array(sorted(deletes), pa.string())
+    changed = pa.concat_arrays([_ids(puts), removed])
+    before = pa.concat_tables([first.before, _among(_except(other.before, _touched(first)), changed)])
+    after = pa.concat_tables([_except(first.after, changed), puts])
+    return net(first.table_key, before, after)
+
+
+def _touched(delta: TableDelta) -> pa.Array[Any]:
+    return pa.concat_arrays([delta.before_ids, delta.after_ids])
+
+
+def _except(rows: pa.Table, ids: pa.Array[Any]) -> pa.Table:
+    return rows.filter(pc.invert(pc.is_in(rows.column(ID), value_set=ids)))
+
+
+def _among(rows: pa.Table, ids: pa.Array[Any]) -> pa.Table:
+    return rows.filter(pc.is_in(rows.column(ID), value_set=ids))
+
+
+def _ids(rows: pa.Table) -> pa.Array[Any]:
+    column = rows.column(ID)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.string())
+
+
+def _entry(snapshot: Snapshot | None, table_key: str) -> TableEntry | None:
+    return None if snapshot is None else snapshot.tables.get(table_key)
+
+
+def _pin(snapshot: Snapshot, table_key: str) -> object:
+    entry = snapshot.tables.get(table_key)
+    return None if entry is None else entry.pin

@@ -1,0 +1,1 @@
+"""Merges larger than memory, one hash partition at a time."""

@@ -1,0 +1,262 @@
+"""The differing rows of a table's states, on disk, so that a merge sees those of one group of partitions at a time.
+
+What to read of two states of a table to have the rows that differ, and reading it batch by batch.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.catalog.arrow import put_schema
+from omnigraph.history.delta import MOVED_ROWS, ROW_ID, TableDelta, descends, net, with_blobs
+from omnigraph.history.merge.partitioned.hash_partitions import HashPartitions, batch_rows, groups_of, total_sizes
+from omnigraph.storage.tables.version_diff import ROW_ADDRESS, differing_parts
+from omnigraph.world import REAL, World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from types import TracebackType
+
+    from omnigraph.manifest.snapshot import TableEntry
+    from omnigraph.storage.tables.table import Pin, Table, TableStore
+    from omnigraph.storage.tables.version_diff import Addresses, VersionOnly
+
+    Pair = tuple[Pin | None, Pin]
+
+_UPDATED = "_row_last_updated_at_version"
+_BATCH = 131_072
+_VERSIONS = pa.schema([(ROW_ID, pa.uint64()), (_UPDATED, pa.uint64())])
+_MOVED_PARTS = 64
+
+
+@dataclass(frozen=True)
+class DeltaScan:
+    """Rows of some fragments of a table: all, or those that have one of the `wanted` numbers, which are sorted."""
+
+    fragments: tuple[int, ...]
+    column: str = ROW_ADDRESS
+    wanted: Addresses | None = None
+
+    def batches(self, table: Table) -> Iterator[pa.Table]:
+        """The rows as they are put, with their blobs."""
+        for batch in self._scanned(table):
+            if batch.num_rows:
+                yield with_blobs(table, pa.Table.from_batches([batch]))
+
+    def _scanned(self, table: Table) -> Iterator[pa.RecordBatch]:
+        names = table.schema.names
+        if self.wanted is None:
+            yield from table.scan(names, fragments=self.fragments, batch_size=batch_rows(table))
+            return
+        for batch in table.scan([*names, self.column], fragments=self.fragments, batch_size=batch_rows(table)):
+            numbers = batch.column(self.column).to_numpy()
+            at = np.minimum(np.searchsorted(self.wanted, numbers), len(self.wanted) - 1)
+            yield batch.filter(pa.array(self.wanted[at] == numbers)).select(names)
+
+
+def rows_schema(table: Table) -> pa.Schema:
+    """The columns that reads of a table give."""
+    return with_blobs(table, table.schema_of(None).empty_table()).schema
+
+
+def differing_reads(
+    tables: TableStore, base: TableEntry | None, side: TableEntry, folder: Path
+) -> tuple[list[DeltaScan], list[DeltaScan]]:
+    """What to read of either state to have all rows that differ. `folder` is for what has to wait on the way."""
+    new = tables.open(side.pin)
+    if base is None:
+        return [], _all(new)
+    old = tables.open(base.pin)
+    if base.path != side.path:
+        return _all(old), _all(new)
+    gone, come = differing_parts(tables, old, new)
+    if min(gone.rows, come.rows) > MOVED_ROWS and descends(tables, side, base):
+        left, came = _changed_row_ids(old, new, gone, come, folder)
+        return [*_by_row_id(gone, left), *_at(gone)], [*_by_row_id(come, came), *_at(come)]
+    return [*_fragments(gone), *_at(gone)], [*_fragments(come), *_at(come)]
+
+
+def _all(table: Table) -> list[DeltaScan]:
+    return [DeltaScan(table.fragment_ids())] if table.fragment_ids() else []
+
+
+def _fragments(part: VersionOnly) -> list[DeltaScan]:
+    return [DeltaScan(part.fragments)] if part.fragments else []
+
+
+def _by_row_id(part: VersionOnly, wanted: Addresses) -> list[DeltaScan]:
+    return [DeltaScan(part.fragments, ROW_ID, wanted)] if len(wanted) else []
+
+
+def _at(part: VersionOnly) -> list[DeltaScan]:
+    """Single rows of fragments that both states have, by their addresses."""
+    fragments = tuple(np.unique(part.addresses >> np.uint64(32)).tolist())
+    return [DeltaScan(fragments, ROW_ADDRESS, np.sort(part.addresses))] if fragments else []
+
+
+def _changed_row_ids(
+    old: Table, new: Table, gone: VersionOnly, come: VersionOnly, folder: Path
+) -> tuple[Addresses, Addresses]:
+    """Of either state's fragments, the rows that a compaction has not just moved: eight bytes for each are held.
+
+    A row that was only moved has one row id, and was last changed at one version, in both.
+    """
+    there, here = _row_versions(old, gone, folder / "old-versions"), _row_versions(new, come, folder / "new-versions")
+    left: list[Addresses] = []
+    came: list[Addresses] = []
+    for part in range(_MOVED_PARTS):
+        before, after = there.read([part]), here.read([part])
+        left.append(_not_in(before, after))
+        came.append(_not_in(after, before))
+    return np.sort(np.concatenate(left)), np.sort(np.concatenate(came))
+
+
+def _row_versions(table: Table, part: VersionOnly, path: Path) -> HashPartitions:
+    made = HashPartitions(path, _VERSIONS, _MOVED_PARTS)
+    for batch in table.scan([ROW_ID, _UPDATED], fragments=part.fragments, batch_size=_BATCH):
+        made.put(pa.Table.from_batches([batch]), (batch.column(ROW_ID).to_numpy() % _MOVED_PARTS).astype(np.int64))
+    return made
+
+
+def _not_in(rows: pa.Table, others: pa.Table) -> Addresses:
+    ids, versions = _columns_of(rows)
+    other_ids, other_versions = _columns_of(others)
+    shared, at, again = np.intersect1d(ids, other_ids, assume_unique=True, return_indices=True)
+    found: Addresses = np.setdiff1d(ids, shared[versions[at] == other_versions[again]], assume_unique=True)
+    return found
+
+
+def _columns_of(rows: pa.Table) -> tuple[Any, Any]:
+    return rows.column(ROW_ID).to_numpy(), rows.column(_UPDATED).to_numpy()
+
+
+class SpillDirectory:
+    """A directory among the temporary files, made when it is needed; gone at the end.
+
+    Its name tells whose it is: what processes of this machine have left that were killed, the next one removes.
+    """
+
+    def __init__(self, world: World = REAL) -> None:
+        self._world = world
+        self._root: Path | None = None
+        self._made = 0
+
+    def folder(self) -> Path:
+        """A new, empty directory."""
+        if self._root is None:
+            _remove_left_behind(self._world)
+            name = f"{_of_this_machine(self._world)}{_named(self._world.process())}~"
+            self._root = Path(tempfile.mkdtemp(prefix=name))
+        self._made += 1
+        folder = self._root / str(self._made)
+        folder.mkdir()
+        return folder
+
+    def clear(self) -> None:
+        """Forget what lies there."""
+        if self._root is not None:
+            shutil.rmtree(self._root, ignore_errors=True)
+            self._root = None
+
+    def __enter__(self) -> SpillDirectory:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.clear()
+
+
+def _remove_left_behind(world: World) -> None:
+    mine = _of_this_machine(world)
+    for each in Path(tempfile.gettempdir()).iterdir():
+        process = each.name.removeprefix(mine).partition("~")[0].replace(".", ":")
+        if each.name.startswith(mine) and not world.is_running(process):
+            shutil.rmtree(each, ignore_errors=True)
+
+
+def _of_this_machine(world: World) -> str:
+    """How the names begin. Addresses of processes mean nothing elsewhere, such as in a container beside this one."""
+    return f"omnigraph-merge~{_named(world.host())}~"
+
+
+def _named(text: str) -> str:
+    return text.replace(":", ".")
+
+
+@dataclass
+class SpilledRows:
+    """What differs between the pairs of states that one table is merged from; all with the same parts."""
+
+    tables: TableStore
+    folder: Path
+    parts: int
+    _held: dict[Pair, tuple[HashPartitions, HashPartitions]] = field(default_factory=dict)
+
+    def bring(self, base: TableEntry | None, side: TableEntry) -> None:
+        """Read the differing rows of a pair, and lay them down by part."""
+        pair = _pair(base, side)
+        if pair in self._held or (base is not None and base.pin == side.pin):
+            return
+        name = str(len(self._held))
+        before, after = differing_reads(self.tables, base, side, self.folder)
+        self._held[pair] = self._laid(f"{name}-before", base or side, before), self._laid(f"{name}-after", side, after)
+
+    def groups(self, most: int) -> list[list[int]]:
+        """The parts in groups of so many bytes."""
+        files = [each for pair in self._held.values() for each in pair]
+        return groups_of(total_sizes(files), most) if files else []
+
+    def group(self, parts: Sequence[int]) -> RowPartition:
+        """The rows of some parts."""
+
+        def rows(base: TableEntry | None, side: TableEntry) -> tuple[pa.Table, pa.Table]:
+            before, after = self._held[_pair(base, side)]
+            return before.read(parts), after.read(parts)
+
+        return RowPartition(self.tables, rows)
+
+    def forget(self) -> None:
+        """Remove everything from disk."""
+        self._held.clear()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _laid(self, name: str, state: TableEntry, reads: Sequence[DeltaScan]) -> HashPartitions:
+        table = self.tables.open(state.pin)
+        made = HashPartitions(self.folder / name, rows_schema(table), self.parts)
+        for read in reads:
+            for rows in read.batches(table):
+                made.add(rows)
+        return made
+
+
+@dataclass(frozen=True)
+class RowPartition:
+    """The rows of one group of partitions, for a merge of those alone. `rows` are those of a pair of states."""
+
+    tables: TableStore
+    rows: Callable[[TableEntry | None, TableEntry], tuple[pa.Table, pa.Table]]
+
+    def delta(self, base: TableEntry | None, side: TableEntry) -> TableDelta:
+        """What turned one state of a table into another, as far as this fragment goes."""
+        if base is not None and base.pin == side.pin:
+            return TableDelta(side.table_key, self._nothing(side), self._nothing(side))
+        return net(side.table_key, *self.rows(base, side))
+
+    def differing_rows(self, base: TableEntry, side: TableEntry) -> tuple[pa.Table, pa.Table]:
+        """The rows among which the changed ones are."""
+        return (self._nothing(base), self._nothing(side)) if base.pin == side.pin else self.rows(base, side)
+
+    def _nothing(self, side: TableEntry) -> pa.Table:
+        return put_schema(self.tables.open(side.pin).schema).empty_table()
+
+
+def _pair(base: TableEntry | None, side: TableEntry) -> Pair:
+    return None if base is None else base.pin, side.pin

@@ -1,0 +1,193 @@
+"""Rows that wait on disk, by part: written as they come, read back some parts at a time.
+
+One file holds all parts, each in slices where they came, so that the number of parts costs no open files.
+
+How much of a merge is held in memory, and how large it is going to be, told from metadata alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.kernels.arrays import ID, one_array
+from omnigraph.kernels.hashing import text_numbers
+from omnigraph.storage.tables.version_diff import differing_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from omnigraph.manifest.snapshot import TableEntry
+    from omnigraph.storage.tables.table import Table, TableStore
+    from omnigraph.storage.tables.version_diff import VersionOnly
+
+    Pair = tuple[TableEntry | None, TableEntry]
+    Numbers = NDArray[np.uint64]
+    Places = NDArray[np.int64]
+
+_TEXT, _LIST = 32, 64
+# For so few rows the files of a table are not asked how large they are.
+_FEW_ROWS = 1_000
+_BYTES_AT_ONCE, _LEAST_AT_ONCE, _MOST_AT_ONCE = 8 << 20, 256, 131_072
+
+
+@dataclass(frozen=True)
+class MergeBudget:
+    """Changed rows of `bytes` are merged in memory; more are merged in groups of partitions of a quarter of that."""
+
+    bytes: int = 64 << 20
+
+    @property
+    def group_bytes(self) -> int:
+        """How many bytes of changed rows are looked at together."""
+        return max(1, self.bytes // 4)
+
+
+def estimated_bytes(tables: TableStore, pairs: Iterable[Pair]) -> int:
+    """About how much memory the rows that differ between pairs of states take, each as it was and as it is."""
+    return sum(_of_pair(tables, base, side) for base, side in pairs)
+
+
+def _of_pair(tables: TableStore, base: TableEntry | None, side: TableEntry) -> int:
+    if base is not None and base.pin == side.pin:
+        return 0
+    new = tables.open(side.pin)
+    if base is None:
+        return side.row_count * row_bytes(new)
+    old = tables.open(base.pin)
+    if base.path != side.path:
+        return base.row_count * row_bytes(old) + side.row_count * row_bytes(new)
+    gone, come = differing_parts(tables, old, new)
+    if _rows(gone) + _rows(come) <= _FEW_ROWS:
+        return _rows(gone) * _declared(old) + _rows(come) * _declared(new)
+    return _rows(gone) * row_bytes(old) + _rows(come) * row_bytes(new)
+
+
+def _rows(part: VersionOnly) -> int:
+    return part.rows + len(part.addresses)
+
+
+def batch_rows(table: Table) -> int:
+    """How many rows to read at a time."""
+    return max(_LEAST_AT_ONCE, min(_MOST_AT_ONCE, _BYTES_AT_ONCE // max(row_bytes(table), 1)))
+
+
+def row_bytes(table: Table) -> int:
+    """About how much memory a row takes: what its types take, or what its files take where texts and lists are long."""
+    fragments = [each.metadata for each in table.dataset.get_fragments()]
+    rows = sum(int(each.physical_rows or 0) for each in fragments)
+    stored = sum(int(file.file_size_bytes or 0) for each in fragments for file in each.files)
+    return max(_declared(table), stored // max(rows, 1))
+
+
+def _declared(table: Table) -> int:
+    return sum(_width(each.type) for each in table.schema)
+
+
+def _width(kind: Any) -> int:
+    if pa.types.is_fixed_size_list(kind):
+        return int(kind.list_size) * _width(kind.value_type)
+    if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
+        return _LIST
+    try:
+        return -(-int(kind.bit_width) // 8)
+    except ValueError:
+        return _TEXT
+
+
+# Parts are many and small; how many of them make a group is decided when their sizes are known.
+MOST_PARTS = 256
+_AT_ONCE = 131_072
+
+
+class HashPartitions:
+    """Rows of one schema in one file. `rows` and `bytes` tell how much each part has."""
+
+    def __init__(self, path: Path, schema: pa.Schema, parts: int) -> None:
+        self.schema = schema
+        self.parts = parts
+        self.rows: Places = np.zeros(parts, np.int64)
+        self.bytes: Places = np.zeros(parts, np.int64)
+        self._path = path
+        self._slices: list[list[tuple[int, int]]] = [[] for _ in range(parts)]
+        self._end = 0
+        path.touch()
+
+    @property
+    def row_count(self) -> int:
+        """How many rows there are in all parts."""
+        return int(self.rows.sum())
+
+    def add(self, rows: pa.Table) -> None:
+        """Add rows, each to the part of its id."""
+        for start in range(0, rows.num_rows, _AT_ONCE):
+            some = rows.slice(start, _AT_ONCE)
+            self.put(some, parts_of(some.column(ID), self.parts))
+
+    def put(self, rows: pa.Table, parts: Places) -> None:
+        """Add rows to parts that the caller knows."""
+        order = np.argsort(parts, kind="stable")
+        ordered = rows.select(self.schema.names).take(pa.array(order, pa.int64())).combine_chunks()
+        batch = pa.RecordBatch.from_arrays([one_array(each) for each in ordered.columns], schema=self.schema)
+        counts = np.bincount(parts, minlength=self.parts)
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        with self._path.open("r+b") as file:
+            file.seek(self._end)
+            for part in np.flatnonzero(counts).tolist():
+                body = batch.slice(int(starts[part]), int(counts[part])).serialize()
+                file.write(body)
+                self._slices[part].append((self._end, body.size))
+                self._end += body.size
+                self.bytes[part] += body.size
+        self.rows += counts
+
+    def read(self, parts: Iterable[int]) -> pa.Table:
+        """The rows of some parts."""
+        return pa.Table.from_batches(list(self.batches(parts)), schema=self.schema)
+
+    def batches(self, parts: Iterable[int] | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows of some parts, or of all, as a stream."""
+        with self._path.open("rb") as file:
+            for part in range(self.parts) if parts is None else parts:
+                for start, size in self._slices[part]:
+                    file.seek(start)
+                    yield pa.ipc.read_record_batch(pa.py_buffer(file.read(size)), self.schema)
+
+
+def parts_of(ids: pa.ChunkedArray[Any] | pa.Array[Any], parts: int) -> Places:
+    """The part that each id is in, the same in every process. `parts` is a power of two."""
+    if parts == 1:
+        return np.zeros(len(ids), np.int64)
+    shift = np.uint64(64 - (parts.bit_length() - 1))
+    return (text_numbers(one_array(ids)) >> shift).astype(np.int64)
+
+
+def parts_for(total: int, group_bytes: int) -> int:
+    """Into how many parts so many bytes go, for groups of a size: more than there will be groups."""
+    wanted = max(1, -(-4 * total // max(group_bytes, 1)))
+    return min(MOST_PARTS, 1 << (wanted - 1).bit_length())
+
+
+def groups_of(sizes: Places, most: int) -> list[list[int]]:
+    """Neighbouring parts together, up to a size; a larger part is a group by itself. Empty parts are in none."""
+    groups: list[list[int]] = []
+    held = most + 1
+    for part in np.flatnonzero(sizes).tolist():
+        if held + int(sizes[part]) > most:
+            groups.append([])
+            held = 0
+        groups[-1].append(part)
+        held += int(sizes[part])
+    return groups
+
+
+def total_sizes(all_of: Sequence[HashPartitions]) -> Places:
+    """How many bytes each part has, of several files with the same parts."""
+    sizes: Places = np.sum([each.bytes for each in all_of], axis=0)
+    return sizes

@@ -1,0 +1,204 @@
+"""Stages a change of very many rows: located, ordered and written partition by partition, as one transaction.
+
+The counterpart of `storage/tables/row_rewrite.py` for changes larger than memory. Replaced rows are written in the
+order of their old row addresses, so that the row ids they keep form few ranges; to sort them, they are spilled once
+more, by the fragment that they were in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from lance import Transaction
+
+from omnigraph.history.merge.partitioned.hash_partitions import MOST_PARTS, HashPartitions, groups_of
+from omnigraph.kernels.arrays import ID, one_array
+from omnigraph.kernels.hashing import text_numbers
+from omnigraph.storage.lance.errors import lance_errors
+from omnigraph.storage.tables.row_rewrite import (
+    ROW_ADDRESS,
+    ROW_ID,
+    change_of_rows,
+    keeps_row_ids,
+    new_fragment,
+    without_rows,
+)
+from omnigraph.storage.tables.staging import Staged
+from omnigraph.storage.tables.table import ROWS_PER_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from lance import FragmentMetadata
+    from numpy.typing import NDArray
+
+    from omnigraph.history.merge.partitioned.changes import LargeOutcome
+    from omnigraph.storage.tables.table import Table, TableStore
+
+    Numbers = NDArray[np.uint64]
+
+_BATCH = 65_536
+_MARK_BITS = 24
+_HALF = np.uint64(32)
+_TEXT: pa.DataType = pa.string()
+_NUMBER: pa.DataType = pa.uint64()
+_PLACES = pa.schema([(ID, _TEXT), (ROW_ID, _NUMBER), (ROW_ADDRESS, _NUMBER)])
+_ADDRESSES = pa.schema([(ROW_ADDRESS, _NUMBER)])
+
+
+def stage_large(tables: TableStore, table: Table, outcome: LargeOutcome, folder: Path, group_bytes: int) -> Staged:
+    """Put and remove what a merge has found, on a handle of the state it was computed from."""
+    change = _RowChange(tables, table, outcome, folder, group_bytes)
+    places = change.find_places()
+    with lance_errors(f"staging a change to {table.path}"):
+        change.sort_rows(places)
+        written = change.write()
+        shrunk, emptied = change.without_old_rows()
+    return Staged(
+        table,
+        "append" if not change.gone else "delete" if not written else "change",
+        Transaction(table.version, change_of_rows(table, written, shrunk=shrunk, emptied=emptied)),
+        inserted=outcome.put_rows - change.replaced,
+        updated=change.replaced,
+        deleted=change.gone - change.replaced,
+    )
+
+
+@dataclass
+class _RowChange:
+    tables: TableStore
+    table: Table
+    outcome: LargeOutcome
+    folder: Path
+    group_bytes: int
+    gone: int = 0
+    replaced: int = 0
+    _old_rows: HashPartitions | None = None
+    _new_rows: HashPartitions | None = None
+    _gone: HashPartitions | None = None
+    _lowest: int = -1
+    _highest: int = -1
+    _groups: dict[int, int] = field(default_factory=dict)
+
+    def find_places(self) -> HashPartitions:
+        """Where the rows lie that are put or removed, and a few others: one scan of all ids."""
+        marks = np.zeros(1 << _MARK_BITS, dtype=bool)
+        for ids in self.outcome.ids():
+            marks[_first_bits(ids)] = True
+        places = HashPartitions(self.folder / "places", _PLACES, self.outcome.parts)
+        for batch in self.table.scan(_PLACES.names, batch_size=_BATCH):
+            rows = pa.Table.from_batches([batch]).select(_PLACES.names)
+            some = rows.filter(pa.array(marks[_first_bits(batch.column(ID))]))
+            places.add(some.cast(_PLACES))
+        return places
+
+    def sort_rows(self, places: HashPartitions) -> None:
+        """Part by part: rows that were there go to the group of fragments that they lay in, others apart."""
+        fragments = self.table.fragment_ids()
+        groups = min(MOST_PARTS, max(1, len(fragments)))
+        self._groups = {number: at * groups // len(fragments) for at, number in enumerate(fragments)}
+        self._gone = HashPartitions(self.folder / "gone", _ADDRESSES, groups)
+        puts, deletes = self.outcome.puts, self.outcome.deletes
+        if puts is not None:
+            placed = puts.schema.append(_PLACES.field(ROW_ID)).append(_PLACES.field(ROW_ADDRESS))
+            self._old_rows = HashPartitions(self.folder / "old-rows", placed, groups)
+            self._new_rows = HashPartitions(self.folder / "new-rows", puts.schema, 1)
+        for part in range(self.outcome.parts):
+            there = places.read([part])
+            if puts is not None and puts.rows[part]:
+                self._sort_puts(puts.read([part]), there)
+            if deletes is not None and deletes.rows[part]:
+                removed = deletes.read([part]).column(ID)
+                self._take_out(there.filter(pc.is_in(there.column(ID), value_set=removed)).column(ROW_ADDRESS))
+
+    def write(self) -> list[FragmentMetadata]:
+        """The rows as new fragments of the table."""
+        if self._old_rows is None or self._new_rows is None:
+            return []
+        keeps = keeps_row_ids(self.replaced, span=self._highest - self._lowest)
+        made = [
+            fragment for rows in self._ordered(self._old_rows) for fragment in self._old_fragments(rows, keeps=keeps)
+        ]
+        new = _in_files(self._new_rows.batches(), self.group_bytes)
+        return [*made, *(new_fragment(self.table, rows) for rows in new)]
+
+    def without_old_rows(self) -> tuple[list[FragmentMetadata], list[int]]:
+        """The old fragments without the rows that are replaced or removed, and those of which nothing is left."""
+        shrunk: list[FragmentMetadata] = []
+        emptied: list[int] = []
+        assert self._gone is not None
+        for group in np.flatnonzero(self._gone.rows).tolist():
+            addresses = self._gone.read([group]).column(ROW_ADDRESS).to_numpy()
+            left, nothing_left = without_rows(self.tables, self.table, addresses)
+            shrunk += left
+            emptied += nothing_left
+        return shrunk, emptied
+
+    def _sort_puts(self, rows: pa.Table, there: pa.Table) -> None:
+        assert self._old_rows is not None
+        assert self._new_rows is not None
+        at = one_array(pc.index_in(rows.column(ID), value_set=one_array(there.column(ID))))
+        found = there.take(at.drop_null())
+        old = rows.filter(at.is_valid())
+        for name in (ROW_ID, ROW_ADDRESS):
+            old = old.append_column(_PLACES.field(name), found.column(name))
+        new = rows.filter(at.is_null())
+        self._new_rows.put(new, np.zeros(new.num_rows, np.int64))
+        if old.num_rows:
+            self._old_rows.put(old, self._group_of(old.column(ROW_ADDRESS)))
+            self._take_out(old.column(ROW_ADDRESS))
+            self._note_row_ids(old.column(ROW_ID).to_numpy())
+
+    def _take_out(self, addresses: pa.ChunkedArray[Any]) -> None:
+        assert self._gone is not None
+        self._gone.put(pa.table({ROW_ADDRESS: addresses}), self._group_of(addresses))
+        self.gone += len(addresses)
+
+    def _note_row_ids(self, row_ids: Numbers) -> None:
+        self.replaced += len(row_ids)
+        self._lowest = int(row_ids.min()) if self._lowest < 0 else min(self._lowest, int(row_ids.min()))
+        self._highest = max(self._highest, int(row_ids.max()))
+
+    def _group_of(self, addresses: pa.ChunkedArray[Any]) -> NDArray[np.int64]:
+        fragments, which = np.unique(addresses.to_numpy() >> _HALF, return_inverse=True)
+        found: NDArray[np.int64] = np.array([self._groups[int(each)] for each in fragments], np.int64)[which]
+        return found
+
+    def _ordered(self, rows: HashPartitions) -> Iterator[pa.Table]:
+        """The rows in the order in which they lay, some groups at a time."""
+        for groups in groups_of(rows.bytes, self.group_bytes):
+            yield rows.read(groups).sort_by(ROW_ADDRESS)
+
+    def _old_fragments(self, rows: pa.Table, *, keeps: bool) -> Iterator[FragmentMetadata]:
+        for start in range(0, rows.num_rows, ROWS_PER_FILE):
+            some = rows.slice(start, ROWS_PER_FILE)
+            yield new_fragment(
+                self.table,
+                some.select(some.column_names[:-2]),
+                some.column(ROW_ID).to_numpy() if keeps else None,
+            )
+
+
+def _in_files(batches: Iterable[pa.RecordBatch], most_bytes: int) -> Iterator[pa.Table]:
+    """A stream of batches as tables that fill a file, or, where rows are large, so many bytes."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        while sum(each.num_rows for each in waiting) >= ROWS_PER_FILE:
+            whole = pa.Table.from_batches(waiting)
+            yield whole.slice(0, ROWS_PER_FILE)
+            waiting = whole.slice(ROWS_PER_FILE).to_batches()
+        if sum(each.nbytes for each in waiting) >= most_bytes:
+            yield pa.Table.from_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def _first_bits(ids: pa.Array[Any]) -> NDArray[np.intp]:
+    return (text_numbers(ids) >> np.uint64(64 - _MARK_BITS)).astype(np.intp)

@@ -1,0 +1,216 @@
+"""What the task of a part does: settle its rows as a merge in memory would, write what is put, tell what was found."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.rules import type_of, value_rules
+from omnigraph.history.merge.conflicts import ConflictList, of_violation
+from omnigraph.history.merge.merge_base import CommonState
+from omnigraph.history.merge.partitioned.changes import has_foreign_ids
+from omnigraph.history.merge.partitioned.deltas import RowPartition
+from omnigraph.history.merge.partitioned.deltas import rows_schema as read_schema
+from omnigraph.history.merge.partitioned.send import collected, packed
+from omnigraph.history.merge.reconcile import MergeSettings, merge_pair
+from omnigraph.kernels.arrays import ID, one_array
+from omnigraph.load.rows import rows_schema
+from omnigraph.storage.tables.row_rewrite import ROW_ADDRESS, ROW_ID, keeps_row_ids, with_row_ids
+from omnigraph.storage.tables.table import ROWS_PER_FILE, TableStore
+from omnigraph.tasks.fragments import write_rows
+from omnigraph.tasks.runner import BYTES, INT, LONG, TEXT
+from omnigraph.transaction.constraints.values import value_violations
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from omnigraph.catalog.catalog import Catalog
+    from omnigraph.errors.commits import Conflict
+    from omnigraph.history.merge.conflicts import Resolver
+    from omnigraph.history.merge.row_conversion import RowConversion
+    from omnigraph.history.merge.three_way import TableMerge
+    from omnigraph.manifest.snapshot import Snapshot, TableEntry
+    from omnigraph.storage.objects.location import Location
+
+Kind = Literal["conflicts", "broken", "counts", "fragment", "replaced", "gone", "puts", "deletes"]
+RESULT = pa.schema([("kind", TEXT), ("number", INT), ("rows", LONG), ("body", BYTES)])
+# What the driver gets; the others stay with Spark, for the rules.
+TOLD: tuple[Kind, ...] = ("conflicts", "broken", "counts", "fragment", "replaced", "gone")
+_AT_ONCE = 65_536
+
+
+@dataclass(frozen=True)
+class TableJob:
+    """One table: its states on both sides, and the slots in which its rows arrive."""
+
+    there: TableEntry
+    here: TableEntry
+    # The first of two slots by the pair of states: rows as they were; those as they are come in the next.
+    slots: tuple[tuple[tuple[TableEntry | None, TableEntry], int], ...]
+    places: int
+    narrow: tuple[str, ...]
+    rows: int
+
+    @property
+    def line(self) -> str:
+        """Where new files go: beside the state that the merge is computed from."""
+        here = self.here
+        return here.path if here.branch is None else f"{here.path}/tree/{here.branch}"
+
+
+@dataclass(frozen=True)
+class MergeJob:
+    """What every task knows. `writes` is off when nobody wants more than to know what would happen."""
+
+    location: Location
+    catalog: Catalog
+    types: Mapping[str, str]
+    root: Snapshot | None
+    tips: tuple[Snapshot, ...]
+    reshaping: RowConversion | None
+    tables: tuple[TableJob, ...]
+    by_property: bool
+    resolver: Resolver = field(repr=False)
+    writes: bool
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Settle the rows of one part. Yields rows of `RESULT`."""
+        arrived = collected(batches)
+        store = TableStore(self.location)
+        for number, table in enumerate(self.tables):
+            deltas = RowPartition(store, _Arrived(store, table, arrived).rows)
+            common = CommonState(store, self.root, self.tips, self.reshaping, deltas)
+            settings = MergeSettings(by_property=self.by_property, resolver=self.resolver)
+            merged = merge_pair(common, table.there, table.here, settings)
+            if merged is not None:
+                yield from _TaskResult(self, number, table, merged).all(arrived.get(table.places, []))
+
+
+@dataclass(frozen=True)
+class _Arrived:
+    """The rows of a table that have arrived, by pairs of states."""
+
+    store: TableStore
+    table: TableJob
+    arrived: Mapping[int, list[pa.Table]]
+
+    def rows(self, base: TableEntry | None, side: TableEntry) -> tuple[pa.Table, pa.Table]:
+        for pair, slot in self.table.slots:
+            if pair == (base, side):
+                return self._of(slot, base or side), self._of(slot + 1, side)
+        raise AssertionError("every pair of states has its slots")
+
+    def _of(self, slot: int, state: TableEntry) -> pa.Table:
+        schema = read_schema(self.store.open(state.pin))
+        return pa.concat_tables([schema.empty_table(), *(each.cast(schema) for each in self.arrived.get(slot, []))])
+
+
+@dataclass(frozen=True)
+class _TaskResult:
+    """The result of one table in one part."""
+
+    job: MergeJob
+    number: int
+    table: TableJob
+    merged: TableMerge
+
+    def all(self, places: list[pa.Table]) -> Iterator[pa.RecordBatch]:
+        merged = self.merged
+        if merged.conflicts:
+            yield self._row("conflicts", merged.more, pickle.dumps(merged.conflicts))
+        puts, deletes = merged.puts, pa.array(sorted(merged.deletes), pa.string())
+        counts = {"puts": puts.num_rows, "deletes": len(deletes), "foreign": False}
+        if puts.num_rows and not merged.conflicts:
+            broken = self._broken(puts)
+            if broken:
+                yield self._row("broken", broken.more, pickle.dumps(tuple(broken.conflicts)))
+            counts["foreign"] = has_foreign_ids(self.job.catalog, self._key, puts)
+            yield from self._narrow("puts", puts.select(self.table.narrow))
+        yield from self._narrow("deletes", pa.table({ID: deletes}))
+        yield self._row("counts", 0, json.dumps(counts).encode())
+        if self.job.writes and not merged.conflicts:
+            yield from self._write(puts, deletes, places)
+
+    @property
+    def _key(self) -> str:
+        return self.table.here.table_key
+
+    def _broken(self, puts: pa.Table) -> ConflictList:
+        listed = ConflictList()
+        wrong = value_violations(value_rules(self.job.catalog, self._key), puts)
+        listed.add(of_violation(each, self.job.types) for each in wrong)
+        return listed
+
+    def _narrow(self, kind: Kind, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+        for start in range(0, rows.num_rows, _AT_ONCE):
+            some = rows.slice(start, _AT_ONCE)
+            yield self._row(kind, some.num_rows, packed(some))
+
+    def _write(self, puts: pa.Table, deletes: pa.Array[Any], places: list[pa.Table]) -> Iterator[pa.RecordBatch]:
+        """New fragments, old rows first and in the order in which they lay, and the addresses of rows that go."""
+        there = pa.concat_tables(places) if places else _no_places()
+        at = one_array(pc.index_in(puts.column(ID), value_set=one_array(there.column(ID))))
+        found = there.take(at.drop_null())
+        order = np.argsort(found.column(ROW_ADDRESS).to_numpy(), kind="stable")
+        old = puts.filter(at.is_valid()).take(pa.array(order, pa.int64()))
+        row_ids = found.column(ROW_ID).to_numpy()[order]
+        removed = there.filter(pc.is_in(there.column(ID), value_set=deletes)).column(ROW_ADDRESS).to_numpy()
+        gone = np.concatenate([found.column(ROW_ADDRESS).to_numpy(), removed]).astype(np.uint64)
+        yield self._row("replaced", len(row_ids), b"")
+        for fragment, offsets in _by_fragment(gone):
+            yield self._row("gone", fragment, offsets.tobytes())
+        rows = pa.concat_tables([old, puts.filter(at.is_null())])
+        kept = row_ids if self._keeps(row_ids) else row_ids[:0]
+        for start in range(0, rows.num_rows, ROWS_PER_FILE):
+            some = slice(start, start + ROWS_PER_FILE)
+            yield self._fragment(rows.slice(start, ROWS_PER_FILE), kept[some])
+
+    def _keeps(self, row_ids: Any) -> bool:
+        """Whether rows keep their row ids. A part has a share of the rows that is like the whole."""
+        if not len(row_ids):
+            return False
+        return keeps_row_ids(self.table.rows, span=int(np.ptp(row_ids)))
+
+    def _fragment(self, rows: pa.Table, row_ids: Any) -> pa.RecordBatch:
+        location = self.job.location
+        schema = rows_schema(type_of(self.job.catalog, self._key))
+        stored = pa.Table.from_arrays([one_array(rows.column(each.name)) for each in schema], schema=schema)
+        options = None if location.storage_options is None else dict(location.storage_options)
+        batches = iter(stored.to_batches())
+        (made,) = write_rows(batches, location.child(self.table.line), options, schema, rows.num_rows, "append")
+        if len(row_ids):
+            made = with_row_ids(made, row_ids)
+        return self._row("fragment", rows.num_rows, json.dumps(made.to_json()).encode())
+
+    def _row(self, kind: Kind, rows: int, body: bytes) -> pa.RecordBatch:
+        return pa.record_batch([[kind], [self.number], [rows], [body]], schema=RESULT)
+
+
+def conflicts_in(body: bytes) -> tuple[Conflict, ...]:
+    """What a task of this very merge has told."""
+    found: tuple[Conflict, ...] = pickle.loads(body)  # noqa: S301
+    return found
+
+
+def _by_fragment(addresses: NDArray[np.uint64]) -> Iterator[tuple[int, NDArray[np.uint32]]]:
+    """The offsets of rows, by the fragment that they are in."""
+    if not len(addresses):
+        return
+    ordered = np.sort(addresses)
+    fragments, starts = np.unique(ordered >> np.uint64(32), return_index=True)
+    offsets = (ordered & np.uint64(0xFFFF_FFFF)).astype(np.uint32)
+    yield from zip(fragments.tolist(), np.split(offsets, starts[1:]), strict=True)
+
+
+def _no_places() -> pa.Table:
+    number: pa.DataType = pa.uint64()
+    text: pa.DataType = pa.string()
+    return pa.schema([(ID, text), (ROW_ID, number), (ROW_ADDRESS, number)]).empty_table()

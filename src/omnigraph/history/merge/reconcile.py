@@ -1,0 +1,214 @@
+"""Two states of the graph with something in common become one: the changes to make, and what stands in the way.
+
+Merges and reverts are the same work on different states.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
+
+from omnigraph.history.merge.conflicts import ConflictList, Resolver, of_violation
+from omnigraph.history.merge.three_way import TableMerge, merge_table
+from omnigraph.transaction.constraints.validate import violations
+from omnigraph.transaction.table_writes import writes_of
+from omnigraph.transaction.write_set import FastForward, TableChanges, TableWrite
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from omnigraph.catalog.catalog import Catalog
+    from omnigraph.errors.commits import Conflict
+    from omnigraph.history.delta import TableDelta
+    from omnigraph.history.merge.merge_base import CommonState
+    from omnigraph.manifest.snapshot import Snapshot, TableEntry
+    from omnigraph.storage.tables.row_rewrite import RowLocations
+    from omnigraph.storage.tables.staging import Staged
+    from omnigraph.storage.tables.table import Table
+    from omnigraph.transaction.read_view import ReadView
+
+    # A table of the other side, and what it is in the view.
+    Pair = tuple[TableEntry, TableEntry]
+
+
+class MergeBackend(Protocol):
+    """Where merges are worked on that are too large to be held in memory."""
+
+    def takes(self, common: CommonState, pairs: Sequence[Pair]) -> bool:
+        """Whether it takes a merge of these tables."""
+        ...
+
+    def reconcile(
+        self, catalog: Catalog, view: ReadView, common: CommonState, pairs: Sequence[Pair], settings: MergeSettings
+    ) -> Reconciled:
+        """The same as in memory: conflicts between rows, else the rules of the schema over the merged whole."""
+        ...
+
+
+@dataclass(frozen=True)
+class MergeSettings:
+    """How to settle what both sides touched. `by_property=False`: two changes of one entity always conflict.
+
+    `workshop` takes merges that are too large for memory; without one everything is held there.
+    """
+
+    by_property: bool = True
+    resolver: Resolver = None
+    workshop: MergeBackend | None = None
+
+
+@dataclass(frozen=True)
+class LargeChange:
+    """A change of very many rows of a table, which are not in memory: how many they are, and how they are staged."""
+
+    table_key: str
+    puts: int
+    deletes: int
+    stage: Callable[[Table], Staged]
+
+
+@dataclass(frozen=True)
+class Reconciled:
+    """The changes that bring one side's work to the other, by table; all conflicts when they cannot be made.
+
+    `more`: how many conflicts there are that are not listed.
+    """
+
+    changes: dict[str, TableChanges] = field(default_factory=dict)
+    conflicts: tuple[Conflict, ...] = ()
+    # Tables whose state the receiving side takes as it is, from the line that both have them from.
+    pointers: tuple[FastForward, ...] = ()
+    large: dict[str, LargeChange] = field(default_factory=dict)
+    more: int = 0
+
+    @property
+    def puts(self) -> dict[str, int]:
+        """How many rows are put, by table."""
+        small = {key: each.puts.num_rows for key, each in self.changes.items() if each.puts is not None}
+        return {**small, **{key: each.puts for key, each in self.large.items() if each.puts}}
+
+    @property
+    def adopted(self) -> tuple[str, ...]:
+        """The tables of which no row has to be written."""
+        return tuple(each.to.table_key for each in self.pointers)
+
+    @property
+    def to_write(self) -> dict[str, TableChanges]:
+        """The changes to tables that are not taken as they are."""
+        return {key: each for key, each in self.changes.items() if key not in self.adopted}
+
+    @property
+    def deletes(self) -> dict[str, int]:
+        """How many rows are removed, by table."""
+        small = {key: len(each.deletes) for key, each in self.changes.items() if each.deletes}
+        return {**small, **{key: each.deletes for key, each in self.large.items() if each.deletes}}
+
+    def writes(self, view: ReadView) -> list[TableWrite]:
+        """What to hand to the commit protocol for the tables that are not taken as they are."""
+        large = [
+            TableWrite(view.entry(key), each.stage)
+            for key, each in sorted(self.large.items())
+            if key not in self.adopted and (each.puts or each.deletes)
+        ]
+        return [*writes_of(view, self.to_write), *large]
+
+
+def reconcile(
+    catalog: Catalog, view: ReadView, common: CommonState, theirs: Snapshot, settings: MergeSettings
+) -> Reconciled:
+    """Bring what `theirs` changed since the common state to the view.
+
+    Conflicts between rows come first; when there are none, the rules of the schema are checked over the merged whole.
+    """
+    pointers = _pointers(view, common, theirs) if common.reshaping is None else ()
+    if common.reshaping is None and _is_only_behind(view, common, theirs, pointers):
+        return Reconciled(pointers=pointers)
+    pairs = [each for each in _pairs(view, common, theirs) if _may_differ(common, *each)]
+    for _, here in pairs:
+        view.entry(here.table_key)
+    if settings.workshop is not None and settings.workshop.takes(common, pairs):
+        return replace(settings.workshop.reconcile(catalog, view, common, pairs, settings), pointers=pointers)
+    found = [merge_pair(common, there, here, settings) for there, here in pairs]
+    merges = [each for each in found if each is not None]
+    changes = {each.table_key: _changes(each) for each in merges}
+    listed = ConflictList()
+    for each in merges:
+        listed.add(each.conflicts, each.more)
+    if listed:
+        return Reconciled(changes, tuple(listed.conflicts), more=listed.more)
+    types = table_keys(view)
+    listed.add(of_violation(each, types) for each in violations(catalog, view, changes))
+    return Reconciled(changes, tuple(listed.conflicts), pointers, more=listed.more)
+
+
+def table_keys(view: ReadView) -> dict[str, str]:
+    """The tables of a view by the names of their types."""
+    return {key.partition(":")[2]: key for key in view.snapshot.tables}
+
+
+def _pointers(view: ReadView, common: CommonState, theirs: Snapshot) -> tuple[FastForward, ...]:
+    """The tables that the view has from the same line as the other side, only older, and has never changed itself.
+
+    Whatever keeps that line from being deleted or cleaned up under the branch now does so afterwards. The line of the
+    other side's own changes would have to be kept for the sake of this one: those rows are written instead.
+    """
+    found = []
+    for key in sorted(theirs.tables.keys() & view.snapshot.tables.keys()):
+        here, there = view.snapshot.tables[key], theirs.tables[key]
+        one_line = (here.path, here.branch) == (there.path, there.branch)
+        if one_line and here.version < there.version and common.has(here):
+            found.append(FastForward(view.entry(key), there))
+    return tuple(found)
+
+
+def _is_only_behind(view: ReadView, common: CommonState, theirs: Snapshot, pointers: tuple[FastForward, ...]) -> bool:
+    """Whether the view becomes the other side's state, which has been checked when it was made."""
+    here, taken = view.snapshot.tables, {each.to.table_key for each in pointers}
+    return here.keys() == theirs.tables.keys() and all(
+        common.has(here[key]) and (key in taken or here[key].pin == theirs.tables[key].pin) for key in here
+    )
+
+
+def _pairs(view: ReadView, common: CommonState, theirs: Snapshot) -> list[tuple[TableEntry, TableEntry]]:
+    """Each table of the other side with what it is in the view."""
+    here = view.snapshot.tables
+    if common.reshaping is None:
+        return [(theirs.tables[key], here[key]) for key in sorted(theirs.tables.keys() & here.keys())]
+    found = {each.table_key: common.reshaping.new_key(each.table_key) for each in theirs}
+    return [(theirs[key], here[now]) for key, now in sorted(found.items()) if now is not None and now in here]
+
+
+def _may_differ(common: CommonState, there: TableEntry, here: TableEntry) -> bool:
+    """Whether the other side may have what the view lacks; otherwise the table is not even opened."""
+    return there.pin != here.pin and not common.has(there)
+
+
+def merge_pair(common: CommonState, there: TableEntry, here: TableEntry, settings: MergeSettings) -> TableMerge | None:
+    """One table; None when the other side has nothing that the view lacks."""
+    source = common.delta_of_source(there, here)
+    if source.is_empty:
+        return None
+    target = common.delta(here)
+    merged = merge_table(
+        source,
+        target,
+        by_property=settings.by_property,
+        resolver=settings.resolver,
+        undecided=common.undecided(here.table_key),
+    )
+    return replace(merged, places=_places(source, target))
+
+
+def _places(source: TableDelta, target: TableDelta) -> RowLocations | None:
+    """Where every row lies on the target that the source has touched and the target has; None when that is not known.
+
+    One that the target has not moved since lies where it lay in the common state, from which the source took it.
+    """
+    if source.left is None or target.left is None or target.came is None:
+        return None
+    return source.left.without(target.left.addresses).and_(target.came)
+
+
+def _changes(merge: TableMerge) -> TableChanges:
+    puts = merge.puts if merge.puts.num_rows else None
+    return TableChanges(merge.table_key, puts, merge.deletes, places=merge.places)

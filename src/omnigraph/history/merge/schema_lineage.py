@@ -1,0 +1,154 @@
+"""Which schema a merge ends in. Main changes its schema; branches follow it, stay behind, or take it with a merge.
+
+So every state of the graph is at some place on one line: the schemas that main has had, one after the other. Of two
+states the later schema wins, and everything else is read in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import CommitRejected
+from omnigraph.history.merge.row_conversion import RowConversion, reshaping
+from omnigraph.manifest.layout import MAIN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from omnigraph.catalog.catalog import Catalog
+    from omnigraph.language.evolution import Step
+    from omnigraph.language.stored.files import Accepted
+    from omnigraph.manifest.graph_manifest import GraphManifest
+    from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.manifest.state import ManifestState
+    from omnigraph.transaction.schemas import Schemas
+
+
+@dataclass(frozen=True)
+class _Place:
+    """One of main's schemas, since when, and the commit that made it; the first one was made with the graph."""
+
+    hash: str
+    since: int = 0
+    commit_id: str | None = None
+
+
+@dataclass(frozen=True)
+class SchemaLineage:
+    """The schemas that main has had, the oldest first."""
+
+    schemas: Schemas
+    places: tuple[_Place, ...]
+
+    def of(self, snapshot: Snapshot, state: ManifestState) -> int | None:
+        """Where a state of a branch is; None when it has a schema that main never had.
+
+        A schema that main went back to is there twice: the branch has it from the last time before it took it.
+        """
+        taken = [each for each in state.schema_commits if each.schema and each.schema.after == snapshot.schema]
+        if not taken:
+            return 0
+        named = [at for at, each in enumerate(self.places) if each.hash == snapshot.schema]
+        exact = [at for at in named if self.places[at].commit_id == taken[-1].id]
+        earlier = [at for at in named if self.places[at].since <= taken[-1].created_at]
+        return max(exact or earlier or named, default=None)
+
+    def until(self, schema_hash: str, last: int) -> int | None:
+        """The last place of a schema up to another place."""
+        return max((at for at, each in enumerate(self.places[: last + 1]) if each.hash == schema_hash), default=None)
+
+    def after(self, place: int, schema_hash: str) -> int | None:
+        """The first place of a schema behind another place."""
+        return next((at for at in range(place + 1, len(self.places)) if self.places[at].hash == schema_hash), None)
+
+    def way(self, start: int, end: int) -> RowConversion | None:
+        """From one place to a later one."""
+        return reshaping([self.schemas.of(each.hash).catalog for each in self.places[start : end + 1]])
+
+
+def schema_line(manifest: GraphManifest, schemas: Schemas) -> SchemaLineage:
+    """The line as main's history tells it."""
+    changes = manifest.line(MAIN).state.schema_commits
+    places: list[_Place] = [] if changes else [_Place(schemas.current().hash)]
+    for each in changes:
+        assert each.schema is not None
+        if not places or places[-1].hash != each.schema.before:
+            # The first one, or one that another release has made without naming it.
+            places.append(_Place(each.schema.before, since=places[-1].since if places else 0))
+        places.append(_Place(each.schema.after, each.created_at, each.id))
+    return SchemaLineage(schemas, tuple(places))
+
+
+@dataclass(frozen=True)
+class MergeSchema:
+    """The schema that the merged whole is in, and where each of the states is on the way to it."""
+
+    line: SchemaLineage
+    accepted: Accepted
+    end: int
+    ours: int
+    theirs: int
+    bases: dict[str, int]
+
+    @property
+    def target_is_behind(self) -> bool:
+        """Whether the target takes the schema of the source."""
+        return self.ours < self.end
+
+    @property
+    def behind(self) -> int:
+        """The place of the side that has not seen the last changes."""
+        return min(self.ours, self.theirs)
+
+    @property
+    def steps_of_target(self) -> tuple[Step, ...]:
+        """What is done to the schema of the target."""
+        return self.to_end(self.ours).steps
+
+    def to_end(self, place: int) -> RowConversion:
+        """How rows of a state at a place come into the merged whole."""
+        return self._way(place, self.end)
+
+    def to_behind(self, place: int) -> RowConversion:
+        """How rows of a common state come into the schema of the side that is behind."""
+        return self._way(place, self.behind)
+
+    def base(self, snapshot: Snapshot) -> int:
+        """The place of a common state."""
+        return self.bases[self.line.schemas.of(snapshot.schema).hash]
+
+    def _way(self, start: int, end: int) -> RowConversion:
+        found = self.line.way(start, end)
+        assert found is not None, "every way was tried when the merge began"
+        return found
+
+
+def meeting(
+    manifest: GraphManifest, schemas: Schemas, theirs: Snapshot, ours: Snapshot, common: Sequence[Snapshot]
+) -> tuple[Catalog, MergeSchema | None]:
+    """The catalog of the merged whole; and, when rows of one of the states have to be read in it, how."""
+    here, there = (schemas.of(each.schema) for each in (ours, theirs))
+    hashes = {schemas.of(each.schema).hash for each in common}
+    if {here.hash, *hashes} == {there.hash}:
+        return here.catalog, None
+    line = schema_line(manifest, schemas)
+    at, away = (line.of(each, manifest.line(each.branch).state) for each in (ours, theirs))
+    if at is None or away is None:
+        raise _refusal(theirs.branch, ours.branch)
+    places = {each: line.until(each, min(at, away)) for each in hashes}
+    bases = {name: place for name, place in places.items() if place is not None}
+    end = max(at, away)
+    if len(bases) < len(places) or any(line.way(each, end) is None for each in (at, away, *bases.values())):
+        raise _refusal(theirs.branch, ours.branch)
+    found = MergeSchema(line, here if at == end else there, end, at, away, bases)
+    if here.hash == there.hash and all(found.to_end(each).keeps_tables for each in bases.values()):
+        return here.catalog, None
+    return found.accepted.catalog, found
+
+
+def _refusal(source: str, target: str) -> CommitRejected:
+    return CommitRejected(
+        f"branch {source!r} cannot be merged into {target!r}: the schemas of both have changed since they parted, and "
+        f"neither has come of the other. Export what is wanted of {source!r}, and load it into {target!r}."
+    )

@@ -1,0 +1,156 @@
+"""How the tables of a branch that is behind become those of the merged whole, in the schema of the source.
+
+A table that the branch has changed nothing of is pointed at, where it lies on the line that the branch has it from, or
+on main's. One whose stored columns stay takes the source's changes. Any other is the source's content with the branch's
+changes in it: on a new line of main's table where the branch has none of it, otherwise written anew on its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.arrow import put_schema
+from omnigraph.ddl.new_shape import whole_rows
+from omnigraph.errors import CommitRejected
+from omnigraph.kernels.arrays import ID
+from omnigraph.manifest.layout import physical_branch
+from omnigraph.manifest.snapshot import TableEntry
+from omnigraph.storage.tables.row_rewrite import stage_placed
+from omnigraph.storage.tables.staging import Staged, stage_overwrite
+from omnigraph.transaction.intents.sidecar import DroppedTable, PlannedSchema
+from omnigraph.transaction.table_writes import writes_of
+from omnigraph.transaction.write_set import FastForward, ForkedTable, SchemaWrite, TableWrite, WriteSet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from omnigraph.history.merge.converted_states import ConvertedState
+    from omnigraph.manifest.graph_manifest import GraphManifest
+    from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.manifest.state import ManifestState
+    from omnigraph.storage.tables.table import Table, TableStore
+    from omnigraph.transaction.read_view import ReadView
+    from omnigraph.transaction.write_set import TableChanges
+
+
+def catch_up(
+    manifest: GraphManifest,
+    view: ReadView,
+    ours: ConvertedState,
+    theirs: Snapshot,
+    forward: Mapping[str, TableChanges],
+    mine: Mapping[str, TableChanges],
+    schema: tuple[str, str],
+) -> WriteSet:
+    """Everything that the merge changes on the target. Nothing is staged yet.
+
+    `forward` turns the target's tables into the merged ones, `mine` the source's; `schema` are the hashes before and
+    after.
+    """
+    state = manifest.line(view.snapshot.branch).state
+    plan = _UpgradePlan(manifest, view, state)
+    for key in sorted(theirs.tables):
+        here, there = ours.entry(key), theirs[key]
+        changes = mine.get(key)
+        if changes is not None and changes.is_empty:
+            changes = None
+        if here is None or here.table_key != key:
+            plan.bring(there, changes)
+        elif here.pin != there.pin:
+            plan.change(here, there, forward.get(key), changes)
+    gone = [key for key in sorted(view.snapshot.tables) if ours.shape.new_key(key) != key]
+    return WriteSet(
+        writes=plan.writes,
+        forked=plan.forked,
+        pointers=plan.pointers,
+        dropped=[DroppedTable(key, state.next_tombstone(key)) for key in gone],
+        schema=SchemaWrite(PlannedSchema(*schema), {}),
+    )
+
+
+@dataclass
+class _UpgradePlan:
+    """Gathers what becomes of each table."""
+
+    manifest: GraphManifest
+    view: ReadView
+    state: ManifestState
+    writes: list[TableWrite] = field(default_factory=list)
+    forked: list[ForkedTable] = field(default_factory=list)
+    pointers: list[FastForward] = field(default_factory=list)
+
+    def bring(self, there: TableEntry, mine: TableChanges | None) -> None:
+        """A table of a name that the branch does not have."""
+        if there.branch is None and mine is None:
+            self._require_new(there, there.version)
+            self.pointers.append(FastForward(None, there))
+            return
+        if there.branch is None and mine is not None:
+            parent, stage = there, partial(_apply, mine=mine, tables=self.manifest.stores.tables)
+        else:
+            # A line that begins on the source's would keep the source from being deleted.
+            parent, stage = self._on_main(there), partial(_rewrite, source=self._table(there), mine=mine)
+        self._require_new(there, parent.version + 1)
+        self.forked.append(ForkedTable(there.table_key, parent, stage))
+
+    def change(
+        self, here: TableEntry, there: TableEntry, forward: TableChanges | None, mine: TableChanges | None
+    ) -> None:
+        """A table that both sides have under one name."""
+        one_line = (here.path, here.branch) == (there.path, there.branch)
+        if mine is None and one_line and here.version < there.version:
+            self.pointers.append(FastForward(here, there))
+        elif self._table(here).schema.equals(self._table(there).schema):
+            self.writes += writes_of(self.view, {here.table_key: forward} if forward is not None else {})
+        else:
+            self.writes.append(TableWrite(here, partial(_rewrite, source=self._table(there), mine=mine)))
+
+    def _table(self, entry: TableEntry) -> Table:
+        return self.manifest.stores.tables.open(entry.pin)
+
+    def _on_main(self, there: TableEntry) -> TableEntry:
+        newest = self.manifest.stores.tables.open_newest(there.path)
+        return TableEntry(there.table_key, there.path, newest.version, None, newest.count_rows())
+
+    def _require_new(self, there: TableEntry, version: int) -> None:
+        """A name that the branch has had a line of its own for, or later versions, cannot come in from elsewhere."""
+        key, branch = there.table_key, self.view.snapshot.branch
+        known = self.state.versions.get(key, {})
+        latest = max([*known, *self.state.tombstones.get(key, {})], default=0)
+        own = any(each.branch == physical_branch(branch) for each in known.values())
+        if own or latest >= version or key in self.view.snapshot.tables:
+            raise CommitRejected(
+                f"branch {branch!r} has had a table {key} of its own before, and cannot take another of that name. "
+                f"Make a new branch of the one with the later schema, and merge {branch!r} into that."
+            )
+
+
+def _apply(table: Table, mine: TableChanges, tables: TableStore) -> Staged:
+    return stage_placed(table, mine.puts, sorted(mine.deletes), tables=tables)
+
+
+def _rewrite(table: Table, source: Table, mine: TableChanges | None) -> Staged:
+    """The source's content with the branch's changes in it, as a stream."""
+    schema = put_schema(source.schema)
+    return stage_overwrite(table, pa.RecordBatchReader.from_batches(schema, _merged(source, mine, schema)))
+
+
+def _merged(source: Table, mine: TableChanges | None, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    puts = None if mine is None else mine.puts
+    for rows in whole_rows(source):
+        kept = rows if mine is None else rows.filter(pc.invert(pc.is_in(rows.column(ID), value_set=_touched(mine))))
+        yield from pa.table(kept.columns, schema=schema).to_batches()
+    if puts is not None:
+        yield from pa.table(puts.columns, schema=schema).to_batches()
+
+
+def _touched(mine: TableChanges) -> pa.Array[Any]:
+    removed = pa.array(sorted(mine.deletes), pa.string())
+    if mine.puts is None:
+        return removed
+    return pa.concat_arrays([*mine.puts.column(ID).chunks, removed])

@@ -1,0 +1,1 @@
+"""Arrow, NumPy and DuckDB primitives that know nothing of graphs."""

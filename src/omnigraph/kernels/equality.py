@@ -1,0 +1,90 @@
+"""When two values of a column are the same value, for keys, uniqueness and lookups.
+
+Values compare by type, not by their text. `-0.0` is `0.0`, every NaN is the same NaN, and lists compare item by item.
+
+The form of a column in which values that are the same are equal.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.kernels.arrays import one_array
+from omnigraph.kernels.canonical import comparable
+from omnigraph.kernels.hashing import MANY, are_among
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from omnigraph.kernels.canonical import Values
+
+
+NO_VALUE = -1
+
+
+def value_at(values: Values, row: int) -> Any:
+    """One value as a Python object. Arrow would give a moment without its time of day."""
+    value: Any = values[row]
+    return value.cast(pa.timestamp("ms")).as_py() if pa.types.is_date64(values.type) else value.as_py()
+
+
+def texts(values: Values) -> list[str]:
+    """Ids as Python strings."""
+    found: list[Any] = values.to_pylist()
+    return found
+
+
+def row_numbers(rows: NDArray[np.int64]) -> pa.Array[Any]:
+    """Row numbers in the form that `take` wants."""
+    numbers: pa.Array[Any] = pa.array(rows, pa.int64())
+    return numbers
+
+
+def distinct(values: Values) -> pa.Array[Any]:
+    """Each value once, without null, in `comparable` form."""
+    return pc.unique(comparable(values).drop_null())
+
+
+def is_among(values: Values, others: Values) -> pa.Array[Any]:
+    """For each value, whether it is one of the others; null is not. Both in `comparable` form.
+
+    Arrow hashes the set it looks in, so the smaller of the two is made that set first.
+    """
+    mine, theirs = one_array(values), one_array(others).drop_null()
+    if pa.types.is_string(mine.type) and len(mine) + len(theirs) >= MANY:
+        found = are_among(mine, theirs)
+        if found is not None:
+            return found
+    if len(mine) < len(theirs):
+        theirs = theirs.filter(pc.is_in(theirs, value_set=mine))
+    return pc.is_in(mine, value_set=theirs)
+
+
+def tuple_codes(columns: Sequence[Values]) -> tuple[NDArray[np.int64], int]:
+    """A number for each row, the same for the same tuple, and how many there are; `NO_VALUE` where one is null."""
+    codes, size = _codes(comparable(columns[0]))
+    for column in columns[1:]:
+        more, more_size = _codes(comparable(column))
+        missing = (codes == NO_VALUE) | (more == NO_VALUE)
+        codes, size = _codes(pa.array(codes * max(more_size, 1) + more, mask=missing))
+    return codes, size
+
+
+def first_rows(codes: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """For each number of `tuple_codes`, the first row that has it."""
+    first = np.full(size, NO_VALUE, np.int64)
+    rows = np.flatnonzero(codes != NO_VALUE)[::-1]
+    first[codes[rows]] = rows
+    return first
+
+
+def _codes(values: pa.Array[Any]) -> tuple[NDArray[np.int64], int]:
+    encoded: Any = values.dictionary_encode()
+    codes = encoded.indices.fill_null(NO_VALUE).to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes, len(encoded.dictionary)

@@ -1,0 +1,1 @@
+"""What both languages share: diagnostics with source positions, prebuilt parse tables."""

@@ -1,0 +1,1 @@
+"""The `.gq` query language: syntax, semantic checks, lint."""

@@ -1,0 +1,1 @@
+"""The grammar of `.gq`, its syntax tree, and how the parser builds one from the other."""

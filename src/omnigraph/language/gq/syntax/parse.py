@@ -1,0 +1,142 @@
+"""Text in, syntax tree out. Every text is either read or refused with a `QueryError` that points at the place.
+
+From what the parser reduces to the nodes of the syntax tree, one function a rule of the grammar.
+
+The parser calls these while it reads, so that no tree is walked and no text is too deep for the stack.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass, replace
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+from omnigraph.errors import QueryError
+from omnigraph.language.core.diagnostics import Misread, SourceText, Span
+from omnigraph.language.core.parse_tables import Grammar
+from omnigraph.language.gq.syntax.build_expressions import RULES as EXPRESSION_RULES
+from omnigraph.language.gq.syntax.build_patterns import RULES as PATTERN_RULES
+from omnigraph.language.gq.syntax.build_queries import RULES as QUERY_RULES
+from omnigraph.language.gq.syntax.keywords import Words
+from omnigraph.language.gq.syntax.tree import Query, QueryFile
+
+BUILDER = SimpleNamespace(**EXPRESSION_RULES, **PATTERN_RULES, **QUERY_RULES)
+
+
+DEPTH_LIMIT = 96
+_SHOWN = {
+    "NAME": "a name",
+    "FIELD": "a property name",
+    "TYPE": "a type name",
+    "VARIABLE": "a $variable",
+    "EDGE": "an edge name",
+    "STRING": "a string",
+    "INTEGER": "an integer",
+    "FLOAT": "a number",
+    "BOOLEAN": "true or false",
+    "COMPARE": "a comparison",
+    "FUNCTION": "a function",
+    "LPAR": "'('",
+    "RPAR": "')'",
+    "LBRACE": "'{'",
+    "RBRACE": "'}'",
+    "LSQB": "'['",
+    "RSQB": "']'",
+    "COMMA": "','",
+    "COLON": "':'",
+    "DOT": "'.'",
+    "AT": "an annotation",
+    "QMARK": "'?'",
+    "MINUS": "'-'",
+    "$END": "the end of the text",
+}
+# What can begin or continue any expression says nothing about what is missing.
+_OPERATORS = {"PLUS", "STAR", "SLASH", "PERCENT", "AND", "OR", "IS", "IN", "NOT_IN"}
+_EXPRESSION = {"LPAR", "LSQB", "STRING", "INTEGER", "FLOAT", "VARIABLE", "FUNCTION", "NULL", "DATE", "DATETIME"}
+
+
+def parse_queries(text: str, source_name: str = "<text>") -> QueryFile:
+    """The queries of a `.gq` text. Raises `QueryError` and nothing else."""
+    source = SourceText(text, source_name)
+    try:
+        queries = tuple(replace(each, source=source) for each in _read(text))
+        _refuse_deep(queries)
+    except Misread as error:
+        raise QueryError((source.diagnostic(error.span, "Q000", error.message),)) from None
+    return QueryFile(queries, source)
+
+
+def _read(text: str) -> tuple[Query, ...]:
+    from lark.exceptions import UnexpectedCharacters, UnexpectedToken
+
+    try:
+        queries: tuple[Query, ...] = _parser().parse(text)
+    except UnexpectedCharacters as error:
+        raise Misread(
+            Span(error.pos_in_stream, error.pos_in_stream + 1), _character(text, error.pos_in_stream)
+        ) from None
+    except UnexpectedToken as error:
+        raise _misread_token(text, error) from None
+    return queries
+
+
+@cache
+def _parser() -> Any:
+    """The parser, made at the first query: it takes a moment, and an import must not."""
+    return grammar_file().parser()
+
+
+def grammar_file() -> Grammar:
+    """The grammar of queries, and what its parser is made with."""
+
+    options = {"lexer": "basic", "keep_all_tokens": True}
+    return Grammar("omnigraph.language.gq.syntax", options, {"postlex": Words(), "transformer": BUILDER})
+
+
+def _character(text: str, position: int) -> str:
+    if text[position] == "$":
+        return "a variable is written $name, with a lower-case letter or an underscore after the dollar sign"
+    return f"unexpected character {text[position]!r}"
+
+
+def _misread_token(text: str, error: Any) -> Misread:
+    token = error.token
+    at_end = token.type == "$END"
+    span = Span(len(text), len(text)) if at_end else Span(token.start_pos, token.end_pos)
+    found = "the text ends too early" if at_end else f"unexpected '{_shortened(str(token))}'"
+    if token.type == "COMPARE":
+        return Misread(span, f"{found}: a comparison has one value on each side; for more write `a < b and b < c`")
+    return Misread(span, f"{found}: expected {_expected(error.interactive_parser.accepts())}")
+
+
+def _expected(accepted: set[str]) -> str:
+    names = {each for each in accepted if each not in _OPERATORS}
+    if names >= _EXPRESSION:
+        names -= _EXPRESSION | {"NAME", "BOOLEAN", "MINUS", "NOT"}
+        return " or ".join(["an expression", *_named(names)])
+    return " or ".join(_named(names)) or "something else"
+
+
+def _named(names: set[str]) -> list[str]:
+    return sorted({_SHOWN.get(each, f"'{each.lower()}'") for each in names})
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:39]}…"
+
+
+def _refuse_deep(queries: tuple[Query, ...]) -> None:
+    """Chains without brackets (`not not …`, `1 + 1 + …`) nest too; whoever walks the tree later may recurse."""
+    waiting: list[tuple[Any, int]] = [(each.body, 0) for each in queries]
+    while waiting:
+        node, depth = waiting.pop()
+        if depth > DEPTH_LIMIT:
+            raise Misread(node.span, f"this expression is nested deeper than {DEPTH_LIMIT} levels")
+        waiting.extend((child, depth + 1) for child in _children(node))
+
+
+def _children(node: Any) -> list[Any]:
+    values = [getattr(node, each.name) for each in fields(node)]
+    flat = [item for value in values for item in (value if isinstance(value, tuple) else (value,))]
+    return [each for each in flat if is_dataclass(each) and not isinstance(each, Span)]

@@ -1,0 +1,1 @@
+"""Checked queries: typed expressions and statements that every engine executes."""

@@ -1,0 +1,1 @@
+"""The schema as it is stored beside a graph: source, JSON form, hash."""

@@ -1,0 +1,1 @@
+"""Loads: files, records and Arrow tables become typed rows, and one commit."""

@@ -1,0 +1,236 @@
+"""A unit in chunks that can be read again in halves: how the bad rows of a load are found among the good ones.
+
+The one pass over the input when bad rows are set aside: a chunk with one is halved until it is found.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from omnigraph.catalog.rules import type_of, value_rules
+from omnigraph.embeddings.embedder import expect_vectors
+from omnigraph.errors import ConstraintViolation, InvalidRecord, OmniGraphError
+from omnigraph.load.bulk.rejects import Reject, reject_of, renumbered, require_within
+from omnigraph.load.bulk.splits import read_blocks, resolved_options
+from omnigraph.load.bulk.units import read_block, row_source
+from omnigraph.load.bulk.write import READING, Sink, is_minted, result
+from omnigraph.load.read import read_input
+from omnigraph.load.rows import whole_rows
+from omnigraph.load.tabular import read_arrow
+from omnigraph.transaction.constraints.values import value_violations
+from omnigraph.values.positions import SourcePosition, SourcePositions
+from omnigraph.values.row_ids import strict_ids
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from omnigraph.catalog.catalog import Catalog
+    from omnigraph.load.bulk.units import Unit
+    from omnigraph.load.bulk.write import WriteJob
+    from omnigraph.load.tabular import Convert
+    from omnigraph.values.batches import Batch, GraphType
+    from omnigraph.world import World
+
+    Made = list[tuple[Batch, pa.Table]]
+
+_LINES = 16_384
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Lines of a file or text."""
+
+    unit: Unit
+    catalog: Catalog
+    lines: Sequence[bytes]
+    first: int
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def part(self, start: int, end: int) -> Lines:
+        """Some of the lines."""
+        return replace(self, lines=self.lines[start:end], first=self.first + start)
+
+    def read(self) -> Iterator[Batch]:
+        """Their rows."""
+        return read_block(self.unit, self.catalog, io.BytesIO(b"\n".join(self.lines)), self.first)
+
+    @property
+    def place(self) -> SourcePosition:
+        """Where the first one stands."""
+        return SourcePosition(self.unit.input.name, "line", self.first)
+
+    def shown(self) -> str:
+        """The first one, for a person."""
+        return self.lines[0].decode("utf-8", "replace")
+
+
+@dataclass(frozen=True)
+class RowChunk:
+    """Rows of a table."""
+
+    type: GraphType
+    catalog: Catalog
+    source: str
+    convert: Convert
+    batch: pa.RecordBatch
+    first: int
+
+    def __len__(self) -> int:
+        return int(self.batch.num_rows)
+
+    def part(self, start: int, end: int) -> RowChunk:
+        """Some of the rows."""
+        return replace(self, batch=self.batch.slice(start, end - start), first=self.first + start)
+
+    def read(self) -> Iterator[Batch]:
+        """Typed."""
+        reader = pa.RecordBatchReader.from_batches(self.batch.schema, [self.batch])
+        return read_arrow(
+            reader, self.type, self.catalog, source=self.source, convert=self.convert, first_row=self.first
+        )
+
+    @property
+    def place(self) -> SourcePosition:
+        """Where the first one stands."""
+        return SourcePosition(self.source, "row", self.first)
+
+    def shown(self) -> str:
+        """The first one, for a person."""
+        return str(self.batch.slice(0, 1).to_pylist()[0])
+
+
+@dataclass(frozen=True)
+class Records:
+    """Records that were passed in."""
+
+    unit: Unit
+    catalog: Catalog
+    world: World
+    records: Sequence[Any]
+    first: int
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def part(self, start: int, end: int) -> Records:
+        """Some of the records."""
+        return replace(self, records=self.records[start:end], first=self.first + start)
+
+    def read(self) -> Iterator[Batch]:
+        """Typed, with the numbers they have in the whole."""
+        for batch in read_input(replace(self.unit.input, data=self.records), self.catalog, self.world):
+            numbers = [number + self.first - 1 for number in batch.places.numbers]
+            yield replace(batch, places=SourcePositions(batch.places.source, "record", numbers))
+
+    @property
+    def place(self) -> SourcePosition:
+        """Where the first one stands."""
+        return SourcePosition(self.unit.input.name, "record", self.first)
+
+    def shown(self) -> str:
+        """The first one, for a person."""
+        return str(self.records[0])
+
+
+Chunk = Lines | RowChunk | Records
+
+
+def chunks_of(unit: Unit, catalog: Catalog, world: World) -> Iterator[Chunk]:
+    """The whole unit in order."""
+    form = unit.input.form
+    if unit.split is not None:
+        for block in read_blocks(unit.split, resolved_options([unit.split.file], world=world)):
+            yield from _lines(unit, catalog, block.data, block.first_line)
+    elif form == "graph text":
+        yield from _lines(unit, catalog, unit.input.data, 1)
+    elif form in ("graph records", "rows"):
+        for start in range(0, len(unit.input.data), _LINES):
+            yield Records(unit, catalog, world, unit.input.data[start : start + _LINES], start + 1)
+    else:
+        with row_source(unit, world) as (reader, convert):
+            yield from table_chunks(unit.input.type, catalog, unit.input.name, reader, convert, unit.first_row)
+
+
+def table_chunks(
+    kind: GraphType | None,
+    catalog: Catalog,
+    source: str,
+    reader: pa.RecordBatchReader,
+    convert: Convert,
+    first: int = 1,
+) -> Iterator[RowChunk]:
+    """The batches of a stream. Its columns are checked at once: they are no fault of a row."""
+    assert kind is not None
+    nothing = pa.RecordBatchReader.from_batches(reader.schema, [])
+    list(read_arrow(nothing, kind, catalog, source=source, convert=convert))
+    for batch in reader:
+        if batch.num_rows:
+            yield RowChunk(kind, catalog, source, convert, batch, first)
+        first += batch.num_rows
+
+
+def _lines(unit: Unit, catalog: Catalog, data: bytes, first: int) -> Iterator[Lines]:
+    lines = data.removesuffix(b"\n").split(b"\n") if data else []
+    for start in range(0, len(lines), _LINES):
+        yield Lines(unit, catalog, lines[start : start + _LINES], first + start)
+
+
+def write_sifted(job: WriteJob, unit: int, chunks: Iterable[Chunk], limit: int) -> Iterator[pa.RecordBatch]:
+    """Write the good rows of a unit. Yields rows of `RESULT`; more bad rows than `limit` are an error."""
+    sinks: dict[str, Sink] = {}
+    rejects: list[Reject] = []
+    read, world = 0, job.world()
+    try:
+        for chunk in chunks:
+            read += len(chunk)
+            for batch, rows in sifted(job.catalog, chunk, rejects, world):
+                key = batch.type.table_key
+                sink = sinks.setdefault(key, Sink(job, unit, key))
+                whole = job.with_vectors(batch, rows, world)
+                yield from sink.add(whole, minted=is_minted(batch))
+            require_within(rejects, limit)
+        for sink in sinks.values():
+            yield from sink.close()
+    except OmniGraphError as error:
+        yield result(unit, "error", "", READING, pickle.dumps(error))
+    for each in rejects:
+        yield result(unit, "reject", "", each.number, json.dumps(asdict(each)).encode())
+    yield result(unit, "read", "", read, json.dumps(list(sinks)).encode())
+
+
+def sifted(catalog: Catalog, chunk: Chunk, rejects: list[Reject], world: World) -> Made:
+    """The good rows of a chunk; the bad ones are added to the rejects. Vectors that are made later count as there."""
+    try:
+        return _made(catalog, chunk, world)
+    except (InvalidRecord, ConstraintViolation) as error:
+        if len(chunk) > 1:
+            middle = len(chunk) // 2
+            halves = (chunk.part(0, middle), chunk.part(middle, len(chunk)))
+            return [each for half in halves for each in sifted(catalog, half, rejects, world)]
+        placed = renumbered(error, chunk.place.source, chunk.place.unit, chunk.place.number)
+        rejects.append(reject_of(placed, chunk.place, chunk.shown()))
+        return []
+
+
+def _made(catalog: Catalog, chunk: Chunk, world: World) -> Made:
+    made = []
+    for batch in chunk.read():
+        rows, key = whole_rows(batch, strict_ids(batch, world)), batch.type.table_key
+        kind = type_of(catalog, key)
+        for violation in value_violations(value_rules(catalog, key), _expected(rows, batch.type, kind)):
+            raise violation
+        made.append((batch, rows))
+    return made
+
+
+def _expected(rows: pa.Table, read_as: GraphType, kind: GraphType) -> pa.Table:
+    """The rows as they will be: a load that makes vectors reads the type as one that may have none."""
+    return rows if read_as == kind else expect_vectors(rows, kind)

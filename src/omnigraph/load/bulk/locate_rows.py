@@ -1,0 +1,99 @@
+"""The committed rows that a small load may replace: all committed ids pass a sieve of the load's own.
+
+Nothing but these rows leaves the tasks that read the table, so what is sent follows the load, not the table.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.kernels.arrays import ID
+from omnigraph.kernels.equality import row_numbers
+from omnigraph.kernels.hashing import among, numbers_of, second_numbers_of, sieve_of
+from omnigraph.tasks.hash_runs import IDS
+from omnigraph.tasks.runner import BYTES, grouped_rows
+from omnigraph.tasks.table_scan import ROWS_PER_TASK, tasks_of
+from omnigraph.transaction.constraints.exchange.exchange import in_chunks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from omnigraph.kernels.canonical import Values
+    from omnigraph.tasks.runner import TaskRunner
+    from omnigraph.tasks.staged_rows import FragmentFile, StagedRows
+    from omnigraph.tasks.table_scan import TableScan
+
+    Numbers = NDArray[np.uint64]
+
+_BATCH = 65_536
+_NUMBERS = pa.schema([("numbers", BYTES)])
+
+
+def known_rows(runner: TaskRunner, scan: TableScan, put: Numbers) -> Numbers:
+    """Two numbers of the id, the row id and the address of each committed row whose id has one of the numbers."""
+
+    def work(group: list[TableScan]) -> Iterator[pa.RecordBatch]:
+        sieve = sieve_of(put)
+        for each in group:
+            for rows in id_chunks(each):
+                places = np.flatnonzero(among(sieve, numbers_of(rows.column(ID))))
+                if len(places):
+                    yield _packed(located(rows.take(row_numbers(places))))
+
+    groups = grouped_rows(runner, tasks_of(scan), lambda _: ROWS_PER_TASK)
+    told = runner.map(groups, work, _NUMBERS).collect()
+    return _gathered(told).reshape(-1, 4)
+
+
+def put_numbers(runner: TaskRunner, table: StagedRows, fragments: Sequence[FragmentFile]) -> Numbers:
+    """The numbers of all ids that came with the input, which these fragments have."""
+    noted = table.noted.get(IDS)
+    if noted is not None:
+        return _joined(each.numbers() for each in noted)
+
+    def work(group: list[FragmentFile]) -> Iterator[pa.RecordBatch]:
+        for each in group:
+            yield from (_packed(numbers_of(rows.column(ID))) for rows in in_chunks(each.read([ID])))
+
+    groups = grouped_rows(runner, fragments, lambda each: each.rows)
+    told = runner.map(groups, work, _NUMBERS).collect()
+    return _gathered(told)
+
+
+def id_chunks(scan: TableScan) -> Iterator[pa.Table]:
+    """The ids of committed rows, with their row ids and addresses."""
+    dataset = scan.table().dataset
+    fragments = [dataset.get_fragment(each) for each in scan.fragments or ()]
+    scanner = dataset.scanner(
+        columns=[ID], fragments=fragments, with_row_id=True, with_row_address=True, batch_size=_BATCH
+    )
+    yield from in_chunks(scanner.to_batches())
+
+
+def located(rows: pa.Table) -> Numbers:
+    """Two numbers of each id, its row id and its address."""
+    where = [rows.column(name).to_numpy() for name in ("_rowid", "_rowaddr")]
+    return np.column_stack([*two_numbers(rows.column(ID)), *where])
+
+
+def two_numbers(ids: Values) -> tuple[Numbers, Numbers]:
+    """Two ids that differ hardly share both."""
+    return numbers_of(ids), second_numbers_of(ids)
+
+
+def _packed(numbers: Numbers) -> pa.RecordBatch:
+    return pa.record_batch([[numbers.tobytes()]], schema=_NUMBERS)
+
+
+def _gathered(told: pa.Table) -> Numbers:
+    fragments: list[Any] = told.column("numbers").to_pylist()
+    return _joined(np.frombuffer(each, np.uint64) for each in fragments)
+
+
+def _joined(fragments: Iterable[Numbers]) -> Numbers:
+    return np.concatenate([np.empty(0, np.uint64), *fragments])

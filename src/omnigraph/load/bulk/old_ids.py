@@ -1,0 +1,161 @@
+"""Edges of a permissive load, once all nodes are known: ends that name an old id of a node point at what it is now.
+
+Tasks note old ids while they read. Mostly there are none, and nothing is done here; otherwise fragments with edges that
+name one are written again. The notes are the driver's to hold.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.catalog import EdgeType
+from omnigraph.catalog.rules import value_rules
+from omnigraph.errors import InvalidInput
+from omnigraph.kernels.arrays import ID
+from omnigraph.load.bulk.rejects import FrameUnit, InputError, place_of
+from omnigraph.load.bulk.write import READING, VALUES
+from omnigraph.load.rows import LegacyId, LegacyIds, also_old, whole_rows
+from omnigraph.tasks.fragments import write_rows
+from omnigraph.tasks.runner import BYTES, LONG, TEXT
+from omnigraph.tasks.staged_rows import fragment_files
+from omnigraph.transaction.constraints.values import value_violations
+from omnigraph.values.batches import Batch
+from omnigraph.values.positions import SourcePosition, SourcePositions
+from omnigraph.values.row_ids import derived_ids
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from omnigraph.errors import OmniGraphError
+    from omnigraph.load.bulk.read import InputRead, Written
+    from omnigraph.load.bulk.units import Unit
+    from omnigraph.tasks.staged_rows import FragmentFile, StagedRows
+
+_FOUND = pa.schema([("fragment", LONG), ("offset", LONG)])
+_MOVED = pa.schema([("fragment", LONG), ("fragment", TEXT), ("error", BYTES)])
+_NOWHERE = SourcePositions("", "row", ())
+
+
+@dataclass(frozen=True)
+class LegacyIdUse:
+    """An old id, and the unit whose task has noted it."""
+
+    unit: int
+    spelling: LegacyId
+
+
+def told_spellings(rows: Sequence[Mapping[str, Any]], units: Sequence[Unit | FrameUnit]) -> list[LegacyIdUse]:
+    """What tasks have noted, in the order of the input."""
+    found = []
+    for row in sorted((each for each in rows if each["kind"] == "spelling"), key=lambda each: each["unit"]):
+        unit = units[row["unit"]]
+        moved = unit.first_row - 1 if isinstance(unit, FrameUnit) else 0
+        for kind, old, new, source, counted, number in json.loads(row["body"]):
+            found.append(
+                LegacyIdUse(row["unit"], LegacyId(kind, old, new, SourcePosition(source, counted, number + moved)))
+            )
+    return found
+
+
+def follow_spellings(reading: InputRead, written: Written, noted: Sequence[LegacyIdUse]) -> Written:
+    """The same with edges that point at ids as they are now. An old id that is ambiguous is an error."""
+    first_bad = min((each.unit for each in written.told if each.rank == READING), default=None)
+    spellings = LegacyIds()
+    for each in noted:
+        if first_bad is not None and each.unit > first_bad:
+            break
+        spellings.note(each.spelling)
+    if first_bad is not None or not spellings:
+        return written
+    for table in written.tables.values():
+        _refuse_old_ids(reading, table, written, spellings)
+    moved = {key: _moved(reading, table, spellings) for key, table in written.tables.items()}
+    errors = [InputError(-1, VALUES, key, each.error) for key, each in moved.items() if each is not None and each.error]
+    told = [each for each in written.told if each.rank != VALUES or moved[each.table_key] is None]
+    tables = {key: written.tables[key] if each is None else each.table for key, each in moved.items()}
+    ordered = sorted([*told, *errors], key=lambda each: (each.rank, each.table_key, each.unit))
+    return replace(written, tables=tables, told=ordered)
+
+
+def _refuse_old_ids(reading: InputRead, table: StagedRows, written: Written, spellings: LegacyIds) -> None:
+    old = spellings.old_ids(table.type.name)
+    if isinstance(table.type, EdgeType) or not len(old):
+        return
+
+    def work(file: FragmentFile) -> Iterator[pa.RecordBatch]:
+        start = 0
+        for batch in file.read([ID]):
+            found = pc.index(pc.is_in(batch.column(ID), value_set=old), value=True).as_py()
+            if found >= 0:
+                yield pa.record_batch([[file.number], [start + found]], schema=_FOUND)
+                return
+            start += batch.num_rows
+
+    told = reading.runner.map(fragment_files(table), work, _FOUND).collect()
+    orders = [(each["fragment"] << 32) + each["offset"] for each in told.to_pylist()]
+    if orders:
+        place = place_of(table, min(orders), written.units, reading.readable, reading.world)
+        raise also_old(table.type.name, place)
+
+
+@dataclass(frozen=True)
+class _Moved:
+    table: StagedRows
+    error: OmniGraphError | None
+
+
+def _moved(reading: InputRead, table: StagedRows, spellings: LegacyIds) -> _Moved | None:
+    """The table after its edges followed, with the first value that breaks a rule; None for one that has none to."""
+    kind, uri, mode = table.type, table.location.child(table.line), reading.mode
+    if not isinstance(kind, EdgeType) or not spellings.renames_ends_of(kind) or not table.rows:
+        return None
+    if table.has_blobs:
+        raise InvalidInput(
+            f"{kind.name} has blobs and ends at nodes with old ids: load this input with engine='local'."
+        )
+    rules = value_rules(reading.catalog, kind.table_key)
+    how: Literal["append", "overwrite"] = "overwrite" if mode == "overwrite" else "append"
+
+    def work(file: FragmentFile) -> Iterator[pa.RecordBatch]:
+        rows = pa.Table.from_batches(list(file.read(None)))
+        now = _followed(rows, kind, spellings)
+        broken = next(value_violations(rules, rows if now is None else now), None)
+        fragment = "" if now is None else _written(now, file, uri, how)
+        yield pa.record_batch(
+            [[file.number], [fragment], [b"" if broken is None else pickle.dumps(broken)]], schema=_MOVED
+        )
+
+    told = reading.runner.map(fragment_files(table), work, _MOVED).collect()
+    fragments = list(table.fragments)
+    broken = []
+    for each in sorted(told.to_pylist(), key=lambda each: int(each["fragment"])):
+        if each["fragment"]:
+            fragments[each["fragment"]] = replace(fragments[each["fragment"]], fragment=each["fragment"])
+        if each["error"]:
+            broken.append(pickle.loads(each["error"]))  # noqa: S301
+    return _Moved(replace(table, fragments=tuple(fragments), noted={}), next(iter(broken), None))
+
+
+def _followed(rows: pa.Table, kind: EdgeType, spellings: LegacyIds) -> pa.Table | None:
+    """The rows as they are stored now; None when none of them points at an old id."""
+    stored = {name: rows.column(name).combine_chunks() for name in rows.column_names}
+    ends = {"src": stored["src"], "dst": stored["dst"]}
+    batch = Batch(kind, _NOWHERE, {name: stored[name] for name in kind.properties}, stored[ID], **ends)
+    moved = spellings.follow(batch)
+    if (moved.src, moved.dst) == (batch.src, batch.dst):
+        return None
+    derived = derived_ids(moved)
+    return whole_rows(moved, batch.ids if derived is None else derived)
+
+
+def _written(rows: pa.Table, file: FragmentFile, uri: str, mode: Literal["append", "overwrite"]) -> str:
+    options = None if file.options is None else dict(file.options)
+    batches = iter(rows.combine_chunks().to_batches())
+    (fragment,) = write_rows(batches, uri, options, rows.schema, rows.num_rows, mode)
+    return json.dumps(fragment.to_json())

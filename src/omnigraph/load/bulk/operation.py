@@ -1,0 +1,132 @@
+"""A bulk load as an operation of the commit protocol: read once, validated against every view it is prepared for."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from omnigraph.load.bulk.quarantine import sift
+from omnigraph.load.bulk.rejects import reading_error, repeated_error, value_error, write_rejects
+from omnigraph.load.bulk.row_rewrite import find_replacements, stage_merge
+from omnigraph.load.rows import rows_schema
+from omnigraph.storage.tables.staging import Staged, stage_content, stage_fragments
+from omnigraph.tasks.staged_rows import bring_files
+from omnigraph.transaction.constraints.exchange.candidates import find_suspects
+from omnigraph.transaction.constraints.exchange.plan import plan_questions
+from omnigraph.transaction.constraints.exchange.violations import ViolationSearch
+from omnigraph.transaction.write_set import TableWrite, WriteSet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from omnigraph.load.bulk.read import InputRead, Written
+    from omnigraph.load.bulk.rejects import Reject
+    from omnigraph.storage.tables.table import Table
+    from omnigraph.tasks.staged_rows import StagedRows
+    from omnigraph.transaction.read_view import ReadView
+
+
+@dataclass
+class BulkLoad:
+    """One load on Spark. `seconds` tells how long each stage took."""
+
+    reading: InputRead
+    seconds: dict[str, float] = field(default_factory=dict)
+    written: Written | None = None
+    loaded: Written | None = None
+    rejects: tuple[Reject, ...] = ()
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether it may be prepared again for a newer state; replacing what somebody has just written may not."""
+        return self.reading.mode != "overwrite"
+
+    def prepare(self, view: ReadView) -> WriteSet:
+        """Read the input, unless that is done, validate it against the view, and say what to stage."""
+        if self.written is None:
+            with self._stage("read and write"):
+                self.written = self.reading.run(view.snapshot, view.tables.location)
+        with self._stage("validate"):
+            self.loaded = self._validated(view, self.written)
+        tables = self.loaded.tables
+        writes = [self._write(view, key, tables[key]) for key in sorted(tables)]
+        return WriteSet([each for each in writes if each is not None])
+
+    def _validated(self, view: ReadView, written: Written) -> Written:
+        """What can be put into the view, once everything holds, and bad rows are set aside where they may be."""
+        error = reading_error(written.told)
+        if error is not None:
+            raise error
+        for key in written.tables:
+            view.entry(key)
+        policy = self.reading.policy
+        if policy.fails:
+            self._validate(view, written)
+            return written
+        sifted = sift(self.reading, written, view)
+        self.rejects = sifted.rejects
+        if policy.path is not None:
+            write_rejects(self.rejects, policy.path, self.reading.world)
+        return sifted.written
+
+    def _validate(self, view: ReadView, written: Written) -> None:
+        wrong_value = value_error(written.told)
+        reading = self.reading
+        asked = plan_questions(reading.catalog, view, written.tables, reading.mode, ids_only=wrong_value is not None)
+        suspects = find_suspects(reading.runner, asked, reading.directory)
+        inquiry = ViolationSearch(reading.runner, reading.catalog, reading.mode, written.tables, asked, suspects)
+        if suspects:
+            self._refuse_repeats(inquiry, written)
+        if wrong_value is not None:
+            raise wrong_value
+        if suspects:
+            for offender in inquiry.offenders():
+                raise offender.error
+
+    def _refuse_repeats(self, inquiry: ViolationSearch, written: Written) -> None:
+        places = {key: number for number, key in enumerate(written.tables)}
+        for each in sorted(inquiry.repeats(), key=lambda each: (places[each.table_key], each.second)):
+            table, rows = written.tables[each.table_key], (each.first, each.second)
+            reading = self.reading
+            raise repeated_error(table, each.row_id, rows, written.units, reading.readable, reading.world)
+
+    def _write(self, view: ReadView, key: str, table: StagedRows) -> TableWrite | None:
+        entry = view.entry(key)
+        stage: Callable[[Table], Staged]
+        if self.reading.mode == "overwrite":
+            stage = partial(_stage_overwrite, staged=table)
+        elif not table.rows:
+            return None
+        elif self.reading.mode == "append" or table.is_minted or not entry.row_count:
+            stage = partial(_stage_append, staged=table)
+        else:
+            with self._stage("match"):
+                found = find_replacements(self.reading.runner, view, table)
+            stage = (
+                partial(_stage_append, staged=table)
+                if found is None
+                else partial(stage_merge, runner=self.reading.runner, replacements=found)
+            )
+        return TableWrite(entry, stage)
+
+    @contextmanager
+    def _stage(self, name: str) -> Iterator[None]:
+        world = self.reading.world
+        started = world.monotonic()
+        try:
+            with self.reading.runner.progress(name, world):
+                yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + world.monotonic() - started
+
+
+def _stage_append(table: Table, staged: StagedRows) -> Staged:
+    bring_files(table, staged)
+    return stage_fragments(table, [each.metadata() for each in staged.fragments])
+
+
+def _stage_overwrite(table: Table, staged: StagedRows) -> Staged:
+    bring_files(table, staged)
+    return stage_content(table, rows_schema(staged.type), [each.metadata() for each in staged.fragments])

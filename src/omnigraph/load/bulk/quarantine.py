@@ -1,0 +1,196 @@
+"""Bad rows set aside after they were compared with all others: found, noted, taken out, until the rest holds.
+
+Taking a row out can make others bad, such as the edges of a node. Every round takes at least one row out, and the limit
+of the policy ends it.
+
+Staged fragments without some of their rows: what is left when rows are set aside after they were written.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, cast
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.errors import CardinalityViolation, InvalidInput, KeyConflict, OrphanEdge, UniqueViolation
+from omnigraph.kernels.equality import row_numbers
+from omnigraph.load.bulk.bisect import chunks_of, sifted
+from omnigraph.load.bulk.rejects import FrameUnit, Reject, reject_of, require_within
+from omnigraph.load.rows import repeated_id, rows_schema
+from omnigraph.tasks.fragments import write_rows
+from omnigraph.tasks.runner import INT, TEXT
+from omnigraph.tasks.staged_rows import FragmentFile, StagedRows, fragment_files
+from omnigraph.transaction.constraints.exchange.candidates import find_suspects
+from omnigraph.transaction.constraints.exchange.plan import plan_questions
+from omnigraph.transaction.constraints.exchange.violations import DuplicateRow, RowViolation, ViolationSearch
+from omnigraph.values.positions import SourcePosition
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from omnigraph.errors import OmniGraphError
+    from omnigraph.load.bulk.read import InputRead, Written
+    from omnigraph.load.bulk.units import Unit
+    from omnigraph.tasks.fragments import Mode
+    from omnigraph.tasks.runner import TaskRunner
+    from omnigraph.transaction.read_view import ReadView
+    from omnigraph.values.positions import Unit as Counted
+
+_WRITTEN = pa.schema([("number", INT), ("fragment", TEXT)])
+
+
+def without(runner: TaskRunner, table: StagedRows, orders: Collection[int], mode: Mode) -> StagedRows:
+    """The table without the rows of these orders; only fragments that have one are written again."""
+    gone: dict[int, list[int]] = {}
+    for order in sorted(orders):
+        gone.setdefault(order >> 32, []).append(order & 0xFFFF_FFFF)
+    files = [each for each in fragment_files(table) if each.number in gone]
+    uri, schema = table.location.child(table.line), rows_schema(table.type)
+
+    def work(file: FragmentFile) -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch([[file.number], [_rest(file, gone[file.number], uri, schema, mode)]], schema=_WRITTEN)
+
+    told = runner.map(files, work, _WRITTEN).collect()
+    fragments = list(table.fragments)
+    for each in told.to_pylist():
+        fragment, offsets = fragments[each["number"]], gone[each["number"]]
+        fragments[each["number"]] = replace(
+            fragment,
+            rows=fragment.rows - len(offsets),
+            fragment=each["fragment"],
+            dropped=tuple(sorted([*fragment.dropped, *(fragment.original(offset) for offset in offsets)])),
+        )
+    return replace(table, fragments=tuple(each for each in fragments if each.rows), noted={})
+
+
+def _rest(file: FragmentFile, gone: list[int], uri: str, schema: pa.Schema, mode: Mode) -> str:
+    whole = pa.Table.from_batches(list(file.read(None)))
+    keep = np.setdiff1d(np.arange(whole.num_rows), gone)
+    if not len(keep):
+        return ""
+    rows = whole.take(row_numbers(keep))
+    stored = pa.Table.from_arrays([rows.column(each.name) for each in schema], schema=schema).combine_chunks()
+    options = None if file.options is None else dict(file.options)
+    (written,) = write_rows(iter(stored.to_batches()), uri, options, schema, len(stored), mode)
+    return json.dumps(written.to_json())
+
+
+@dataclass(frozen=True)
+class Sifted:
+    """The rows that hold in one view, and those that were set aside for it."""
+
+    written: Written
+    rejects: tuple[Reject, ...]
+
+
+def sift(reading: InputRead, written: Written, view: ReadView) -> Sifted:
+    """Set rows aside until every rule holds. An error that no row of the input is to blame for is raised."""
+    rejects = [reject for _, reject in written.rejects]
+    tables, places = dict(written.tables), _Places(reading, written)
+    mode: Literal["append", "overwrite"] = "overwrite" if reading.mode == "overwrite" else "append"
+    while True:
+        require_within(rejects, reading.policy.limit)
+        bad = _bad_rows(reading, tables, view)
+        if not bad:
+            return Sifted(replace(written, tables=tables), tuple(rejects))
+        _require_readable(tables, bad)
+        rejects += [_reject(places, tables[key], order, why) for (key, order), why in bad.items()]
+        for key in {key for key, _ in bad}:
+            orders = [order for each, order in bad if each == key]
+            tables[key] = without(reading.runner, tables[key], orders, mode)
+
+
+def _bad_rows(
+    reading: InputRead, tables: Mapping[str, StagedRows], view: ReadView
+) -> dict[tuple[str, int], RowViolation | DuplicateRow]:
+    """The rows to set aside next, by table and order, each with the first rule it breaks."""
+    asked = plan_questions(reading.catalog, view, tables, reading.mode)
+    suspects = find_suspects(reading.runner, asked, reading.directory)
+    if not suspects:
+        return {}
+    inquiry = ViolationSearch(reading.runner, reading.catalog, reading.mode, tables, asked, suspects)
+    bad: dict[tuple[str, int], RowViolation | DuplicateRow] = {
+        (each.table_key, each.second): each for each in inquiry.repeats()
+    }
+    for offender in inquiry.offenders():
+        if not offender.orders:
+            raise offender.error
+        for order in offender.orders:
+            bad.setdefault((offender.table_key, order), offender)
+    return bad
+
+
+def _require_readable(
+    tables: Mapping[str, StagedRows], bad: Mapping[tuple[str, int], RowViolation | DuplicateRow]
+) -> None:
+    """Rows with blobs cannot be written again without the input, so one of them that is bad fails the load."""
+    for (key, _), why in bad.items():
+        if tables[key].has_blobs:
+            told = why.error.message if isinstance(why, RowViolation) else f"the id {why.row_id!r} stands twice"
+            raise InvalidInput(f"{tables[key].type.name} has blobs, so this row cannot be set aside: {told}")
+
+
+def _reject(places: _Places, table: StagedRows, order: int, why: RowViolation | DuplicateRow) -> Reject:
+    place = places.of(table, order)
+    if isinstance(why, RowViolation):
+        return reject_of(why.error, place, _value(why.error))
+    error = repeated_id(table.type, why.row_id, places.of(table, why.first), place)
+    return reject_of(error, place, why.row_id)
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where rows came from. A unit is read again for it, once."""
+
+    reading: InputRead
+    written: Written
+    known: dict[tuple[int, str], array[int]] = field(default_factory=dict)
+
+    def of(self, table: StagedRows, order: int) -> SourcePosition:
+        """The place of a row of a staged table."""
+        fragment = table.fragments[order >> 32]
+        index = fragment.first + fragment.original(order & 0xFFFF_FFFF)
+        unit = self.written.units[fragment.unit]
+        if isinstance(unit, FrameUnit):
+            return SourcePosition(unit.name, "row", self._nth_good(index + unit.first_row, fragment.unit))
+        forms = {"graph records": "record", "rows": "record", "graph text": "line"}
+        kind = "line" if unit.split is not None else forms.get(unit.input.form, "row")
+        numbers = self._numbers(fragment.unit, unit, table.type.table_key)
+        if index >= len(numbers):
+            raise InvalidInput(f"{unit.input.name} changed while it was being loaded; load it again.")
+        return SourcePosition(unit.input.name, cast("Counted", kind), numbers[index])
+
+    def _nth_good(self, number: int, unit: int) -> int:
+        """The number of a row of a frame, counting those that its task has set aside."""
+        for bad in sorted(reject.number for at, reject in self.written.rejects if at == unit):
+            if bad > number:
+                break
+            number += 1
+        return number
+
+    def _numbers(self, at: int, unit: Unit, table_key: str) -> array[int]:
+        if (at, table_key) not in self.known:
+            numbers = self.known[at, table_key] = array("q")
+            catalog, world = self.reading.catalog, self.reading.world
+            for chunk in chunks_of(unit, self.reading.readable, world):
+                for batch, _ in sifted(catalog, chunk, [], world):
+                    if batch.type.table_key == table_key:
+                        numbers.extend(batch.places.numbers)
+        return self.known[at, table_key]
+
+
+def _value(error: OmniGraphError) -> str:
+    match error:
+        case UniqueViolation():
+            return ", ".join(map(str, error.values))
+        case OrphanEdge():
+            return str(error.node_id)
+        case CardinalityViolation():
+            return error.source_id
+        case KeyConflict():
+            return str(error.row_id)
+    return ""

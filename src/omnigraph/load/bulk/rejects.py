@@ -1,0 +1,221 @@
+"""Rows that were set aside: where each stood, which rule it broke, what it was.
+
+Errors about the input, put at the place a person knows: the row of a frame, the two lines that share an id.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import re
+from collections import Counter
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import obstore
+import pyarrow as pa
+from pyarrow import parquet
+
+from omnigraph.errors import ConstraintViolation, InvalidInput, InvalidRecord, ValueViolation
+from omnigraph.load.bulk.units import read_unit
+from omnigraph.load.bulk.write import EDGE_IDS, READING, VALUES, VECTORS
+from omnigraph.load.files import is_remote
+from omnigraph.load.rows import repeated_id
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.objects.remote import open_remote_objects
+from omnigraph.tasks.runner import LONG, TEXT
+from omnigraph.values.positions import SourcePosition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from omnigraph.catalog.catalog import Catalog
+    from omnigraph.errors import OmniGraphError
+    from omnigraph.load.bulk.units import Unit
+    from omnigraph.tasks.staged_rows import StagedRows
+    from omnigraph.values.batches import Batch
+    from omnigraph.world import World
+
+REJECTS = pa.schema(
+    [
+        ("source", TEXT),
+        ("unit", TEXT),
+        ("number", LONG),
+        ("type", TEXT),
+        ("property", TEXT),
+        ("rule", TEXT),
+        ("value", TEXT),
+        ("message", TEXT),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Reject:
+    """One row. `number` counts lines, rows or records (`unit`) of the source from 1; `value` is the row as it stood."""
+
+    source: str
+    unit: str
+    number: int
+    type: str | None
+    property: str | None
+    rule: str
+    value: str
+    message: str
+
+
+def reject_of(error: OmniGraphError, place: SourcePosition, value: str) -> Reject:
+    """What is kept of a row that an error is about."""
+    known = error if isinstance(error, InvalidRecord | ConstraintViolation) else None
+    return Reject(
+        place.source,
+        place.unit,
+        place.number,
+        known.type_name if known else None,
+        known.property_name if known else None,
+        error.rule if isinstance(error, InvalidRecord | ValueViolation) else error.code,
+        value,
+        error.message,
+    )
+
+
+def counts_of(rejects: Sequence[Reject]) -> dict[str, int]:
+    """How many rows broke each rule."""
+    return dict(sorted(Counter(each.rule for each in rejects).items()))
+
+
+def require_within(rejects: Sequence[Reject], limit: int) -> None:
+    """Fail when more rows are bad than may be set aside."""
+    if len(rejects) > limit:
+        first = min(rejects, key=lambda each: (each.source, each.number))
+        raise InvalidInput(
+            f"more than {limit:,} rows cannot be loaded, which is what may be set aside. The first: {first.message}"
+        )
+
+
+def write_rejects(rejects: Sequence[Reject], path: str, world: World) -> None:
+    """A Parquet file with the rejects, by source and place; empty when there are none."""
+    ordered = sorted(rejects, key=lambda each: (each.source, each.number))
+    sink = io.BytesIO()
+    parquet.write_table(pa.Table.from_pylist([asdict(each) for each in ordered], schema=REJECTS), sink)
+    if not is_remote(path):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_bytes(sink.getvalue())
+        return
+    directory, _, name = path.rpartition("/")
+    obstore.put(open_remote_objects(parse_location(directory, world), world).store, name, sink.getvalue())
+
+
+Error = TypeVar("Error", bound="OmniGraphError")
+_ROW = re.compile(r", row (\d+):")
+
+
+@dataclass(frozen=True)
+class FrameUnit:
+    """A partition of a frame: how many rows were before it, once that is known."""
+
+    name: str
+    first_row: int
+
+
+@dataclass(frozen=True)
+class InputError:
+    """An error that a task met, with its unit and rank."""
+
+    unit: int
+    rank: int
+    table_key: str
+    error: OmniGraphError
+
+
+def told_errors(rows: Sequence[Mapping[str, Any]], units: Sequence[Unit | FrameUnit]) -> list[InputError]:
+    """The errors among the results of tasks, the first to tell first."""
+    found = [
+        InputError(row["unit"], row["rows"], row["table"], _placed(pickle.loads(row["body"]), units[row["unit"]]))  # noqa: S301
+        for row in rows
+        if row["kind"] == "error"
+    ]
+    return sorted(found, key=lambda each: (each.rank, each.table_key, each.unit))
+
+
+def told_rejects(rows: Sequence[Mapping[str, Any]], units: Sequence[Unit | FrameUnit]) -> list[tuple[int, Reject]]:
+    """The rows that tasks have set aside, each with its unit."""
+    found = [(row["unit"], Reject(**json.loads(row["body"]))) for row in rows if row["kind"] == "reject"]
+    return [(unit, _moved(reject, units[unit])) for unit, reject in found]
+
+
+def _moved(reject: Reject, unit: Unit | FrameUnit) -> Reject:
+    if not isinstance(unit, FrameUnit):
+        return reject
+    number = reject.number + unit.first_row - 1
+    start = f"{reject.source}, row "
+    message = reject.message.replace(f"{start}{reject.number}:", f"{start}{number}:", 1)
+    return replace(reject, number=number, message=message)
+
+
+def reading_error(told: Sequence[InputError]) -> OmniGraphError | None:
+    """The error that ends a load before its rows are compared."""
+    return next((each.error for each in told if each.rank in (READING, EDGE_IDS, VECTORS)), None)
+
+
+def value_error(told: Sequence[InputError]) -> OmniGraphError | None:
+    """The first value that breaks a rule."""
+    return next((each.error for each in told if each.rank == VALUES), None)
+
+
+def repeated_error(
+    table: StagedRows,
+    row_id: str,
+    rows: tuple[int, int],
+    units: Sequence[Unit | FrameUnit],
+    catalog: Catalog,
+    world: World,
+) -> OmniGraphError:
+    """The error about an id that stands twice; only now the places are looked up, by reading those units again."""
+    first, second = (place_of(table, order, units, catalog, world) for order in rows)
+    return repeated_id(table.type, row_id, first, second)
+
+
+def place_of(
+    table: StagedRows, order: int, units: Sequence[Unit | FrameUnit], catalog: Catalog, world: World
+) -> SourcePosition:
+    """Where a row of a staged table came from, when no row was set aside."""
+    fragment = table.fragments[order >> 32]
+    index = fragment.first + fragment.original(order & 0xFFFF_FFFF)
+    unit = units[fragment.unit]
+    if isinstance(unit, FrameUnit):
+        return SourcePosition(unit.name, "row", unit.first_row + index)
+    return nth_place(read_unit(unit, catalog, world), table.type.table_key, index)
+
+
+def nth_place(batches: Iterable[Batch], table_key: str, index: int) -> SourcePosition:
+    """The place of the row of a type with this index."""
+    for batch in batches:
+        if batch.type.table_key == table_key:
+            if index < len(batch):
+                return batch.places[index]
+            index -= len(batch)
+    raise InvalidInput("the input changed while it was being loaded; load it again.")
+
+
+def renumbered(error: Error, source: str, unit: str, number: int) -> Error:
+    """The error at another number: a task that reads a part of something counts from 1."""
+    start = f"{source}, {unit} " if source else f"{unit} "
+    told, colon, rest = error.message.removeprefix(start).partition(":")
+    if not error.message.startswith(start) or not told.isdigit():
+        return error
+    error.message = f"{start}{number}{colon}{rest}"
+    error.args = (error.message,)
+    if getattr(error, "row", None) is not None:
+        error.__dict__["row"] = number
+    return error
+
+
+def _placed(error: OmniGraphError, unit: Unit | FrameUnit) -> OmniGraphError:
+    """A task counts the rows of its partition from 1; the rows before it are added here."""
+    if not isinstance(unit, FrameUnit):
+        return error
+    found = _ROW.match(error.message.removeprefix(unit.name))
+    return error if found is None else renumbered(error, unit.name, "row", int(found[1]) + unit.first_row - 1)

@@ -1,0 +1,267 @@
+"""Merge: which committed rows the load replaces, found by a join of ids as numbers, and staged as one Update.
+
+Replaced rows are taken out of their fragments by deletion files. The rows that come in their place carry their stable
+row ids: Lance binds them to the first rows of a new fragment, so a fragment with old and new rows is written again with
+the old ones in front.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.errors import CommitRejected
+from omnigraph.kernels.arrays import ID
+from omnigraph.load.bulk.locate_rows import id_chunks, known_rows, located, put_numbers, two_numbers
+from omnigraph.load.rows import rows_schema
+from omnigraph.storage.tables.row_rewrite import stage_replacement, with_row_ids, without_rows
+from omnigraph.storage.tables.table import Pin, TableStore
+from omnigraph.tasks.fragments import write_rows
+from omnigraph.tasks.runner import BYTES, INT, LONG, TEXT, grouped_rows, sizes_of
+from omnigraph.tasks.staged_rows import FragmentFile, StagedRows, bring_files, fragment_files
+from omnigraph.tasks.table_scan import ROWS_PER_TASK, TableScan, tasks_of
+from omnigraph.transaction.constraints.exchange.exchange import PACKET, Collected, collected, packets, parts_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from omnigraph.storage.objects.location import Location
+    from omnigraph.storage.tables.staging import Staged
+    from omnigraph.storage.tables.table import Table
+    from omnigraph.tasks.runner import Batches, TaskRunner
+    from omnigraph.transaction.read_view import ReadView
+
+    Numbers = NDArray[np.uint64]
+
+_PUT, _THERE = range(2)
+# What a matched pair becomes: a row id for a fragment, an offset for a committed fragment.
+_FRAGMENT, _FRAGMENT = range(2)
+_HALF = np.uint64(32)
+_LOW = np.uint64(0xFFFF_FFFF)
+_OUTCOME = pa.schema([("role", INT), ("number", LONG), ("body", BYTES)])
+_SHRUNK = pa.schema([("number", LONG), ("fragment", TEXT)])
+
+
+@dataclass(frozen=True)
+class Replacements:
+    """The staged table as it is to be put, and the offsets of replaced rows by committed fragment."""
+
+    staged: StagedRows
+    gone: Mapping[int, bytes]
+    rows: int
+
+
+def find_replacements(runner: TaskRunner, view: ReadView, table: StagedRows) -> Replacements | None:
+    """Match the ids of the load with the committed ones; None when every row is new."""
+    entry = view.entry(table.type.table_key)
+    scan = TableScan(view.tables.location, entry.pin)
+    fragments = [each for each in fragment_files(table) if not each.minted]
+    find = _by_sieve if table.rows <= sizes_of(runner).small_load else _by_shuffle
+    outcome = find(runner, table, fragments, scan, entry.row_count)
+    told: Any = outcome.collect()
+    return _replacements(table, told.to_pylist())
+
+
+def stage_merge(table: Table, runner: TaskRunner, replacements: Replacements) -> Staged:
+    """Take the replaced rows out of a handle of the same content, in tasks, and stage everything as one Update."""
+    bring_files(table, replacements.staged)
+    location, pin = replacements.staged.location, table.pin
+    items = sorted(replacements.gone.items())
+
+    def work(group: list[tuple[int, bytes]]) -> Iterator[pa.RecordBatch]:
+        yield from (_shrink(location, pin, *item) for item in group)
+
+    groups = grouped_rows(runner, items, lambda each: len(each[1]) // 4)
+    told = runner.map(groups, work, _SHRUNK).collect()
+    from lance import FragmentMetadata
+
+    rows = told.to_pylist()
+    return stage_replacement(
+        table,
+        [each.metadata() for each in replacements.staged.fragments],
+        shrunk=[FragmentMetadata.from_json(each["fragment"]) for each in rows if each["fragment"]],
+        emptied=[each["number"] for each in rows if not each["fragment"]],
+        replaced=replacements.rows,
+    )
+
+
+def _by_sieve(
+    runner: TaskRunner, table: StagedRows, fragments: list[FragmentFile], scan: TableScan, _committed: int
+) -> Batches:
+    """A few rows that are put: each task knows all committed rows that these may replace."""
+    there = known_rows(runner, scan, put_numbers(runner, table, fragments))
+    rewrite = _Rewrite.of(table)
+
+    def work(group: list[FragmentFile]) -> Iterator[pa.RecordBatch]:
+        for file in group:
+            put = np.concatenate([rows for _, rows in _ids_of(file)])
+            for role, owner, rows in _owned({(0, _PUT): put, (0, _THERE): there}):
+                yield rewrite.outcome(role, owner, rows, file)
+
+    found = fragments if len(there) else []
+    return runner.map(grouped_rows(runner, found, lambda each: each.rows), work, _OUTCOME)
+
+
+def _by_shuffle(
+    runner: TaskRunner, table: StagedRows, fragments: list[FragmentFile], scan: TableScan, committed: int
+) -> Batches:
+    """Ids of both sides meet part by part, and what was found of a fragment or fragment in one task."""
+    sources: list[FragmentFile | TableScan] = [*fragments, *tasks_of(scan)]
+    parts = parts_for(table.rows + committed, runner)
+    groups = max(1, min(parts, len(table.fragments)))
+    files, rewrite = {each.number: each for each in fragments}, _Rewrite.of(table)
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for (number, role), rows in collected(batches).items():
+            yield rewrite.outcome(role, number, rows, files.get(number))
+
+    matched = _matched(runner, sources, parts, groups)
+    return runner.exchange(matched, groups, work, _OUTCOME)
+
+
+def _matched(runner: TaskRunner, sources: list[FragmentFile | TableScan], parts: int, groups: int) -> Batches:
+    """Packets of matched pairs: by fragment the row and its row id, by committed fragment the offset; cut in groups."""
+
+    def emit(group: list[FragmentFile | TableScan]) -> Iterator[pa.RecordBatch]:
+        for source in group:
+            for role, rows in _ids_of(source):
+                yield from packets(0, role, rows, parts)
+
+    def join(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from _packets_of(collected(batches), groups)
+
+    tasks = grouped_rows(runner, sources, lambda each: each.rows if isinstance(each, FragmentFile) else ROWS_PER_TASK)
+    sent = runner.map(tasks, emit, PACKET)
+    return runner.exchange(sent, parts, join, PACKET)
+
+
+def _ids_of(source: FragmentFile | TableScan) -> Iterator[tuple[int, Numbers]]:
+    """Ids as two numbers each, with where they are: in a fragment, or as row id and address of a committed row."""
+    if isinstance(source, FragmentFile):
+        start = np.uint64(source.number) << _HALF
+        for batch in source.read([ID]):
+            places = start + np.arange(batch.num_rows, dtype=np.uint64)
+            start += np.uint64(batch.num_rows)
+            yield _PUT, np.column_stack([*two_numbers(batch.column(ID)), places])
+        return
+    yield from ((_THERE, located(rows)) for rows in id_chunks(source))
+
+
+def _packets_of(found: Collected, groups: int) -> Iterator[pa.RecordBatch]:
+    """Packets by the fragment or fragment that owns the rows; its number stands where packets have their space."""
+    for role, owner, rows in _owned(found):
+        part, width = owner % groups, rows.shape[1]
+        yield pa.record_batch([[part], [owner], [role], [width], [rows.tobytes()]], schema=PACKET)
+
+
+def _owned(found: Collected) -> Iterator[tuple[int, int, Numbers]]:
+    """By fragment its rows with their row ids, by committed fragment the offsets of replaced rows.
+
+    Both sides have an id at most once, so equal numbers are one pair.
+    """
+    put, there = found.get((0, _PUT)), found.get((0, _THERE))
+    if put is None or there is None:
+        return
+    there = there[np.argsort(there[:, 0], kind="stable")]
+    at = np.searchsorted(there[:, 0], put[:, 0])
+    at = np.minimum(at, len(there) - 1)
+    same = (there[at, 0] == put[:, 0]) & (there[at, 1] == put[:, 1])
+    mine, theirs = put[same], there[at[same]]
+    yield from _by_owner(_FRAGMENT, mine[:, 2] >> _HALF, np.column_stack([mine[:, 2] & _LOW, theirs[:, 2]]))
+    yield from _by_owner(_FRAGMENT, theirs[:, 3] >> _HALF, (theirs[:, 3] & _LOW)[:, None])
+
+
+def _by_owner(role: int, owners: Numbers, rows: Numbers) -> Iterator[tuple[int, int, Numbers]]:
+    order = np.argsort(owners, kind="stable")
+    owners, rows = owners[order], rows[order]
+    for number in np.unique(owners):
+        start, end = np.searchsorted(owners, number), np.searchsorted(owners, number, "right")
+        yield role, int(number), np.ascontiguousarray(rows[start:end])
+
+
+@dataclass(frozen=True)
+class _Rewrite:
+    """What a task must know to put row ids on fragments."""
+
+    location: Location
+    line: str
+    schema: pa.Schema
+    fragments: Mapping[int, str]
+    with_blobs: str | None
+
+    @classmethod
+    def of(cls, table: StagedRows) -> _Rewrite:
+        """For the fragments of a table."""
+        fragments = {number: each.fragment for number, each in enumerate(table.fragments)}
+        blobs = table.type.name if table.has_blobs else None
+        return cls(table.location, table.line, rows_schema(table.type), fragments, blobs)
+
+    def outcome(self, role: int, number: int, rows: Numbers, file: FragmentFile | None) -> pa.RecordBatch:
+        """A committed fragment with its replaced offsets, or a fragment with its row ids."""
+        if role == _FRAGMENT:
+            offsets = rows.reshape(-1).astype(np.uint32)
+            return pa.record_batch([[role], [number], [offsets.tobytes()]], schema=_OUTCOME)
+        assert file is not None, "a fragment is told by its file"
+        _require_sorted(file, rows, self.with_blobs)
+        body = _with_old_rows_first(file, self.fragments[number], rows, self.location, self.line, self.schema)
+        return pa.record_batch([[role], [number], [json.dumps(body).encode()]], schema=_OUTCOME)
+
+
+def _require_sorted(file: FragmentFile, rows: Numbers, type_name: str | None) -> None:
+    """Files with blobs have nothing but known rows or nothing but new ones, unless somebody committed meanwhile."""
+    if type_name is not None and len(rows) != file.rows:
+        raise CommitRejected(f"{type_name} was changed while the load was reading, and has blobs: load again.")
+
+
+def _with_old_rows_first(
+    file: FragmentFile, fragment: str, rows: Numbers, location: Location, line: str, schema: pa.Schema
+) -> dict[str, object]:
+    """The fragment as a fragment that carries the row ids of the rows it replaces."""
+    from lance import FragmentMetadata
+
+    rows = rows[np.argsort(rows[:, 0])]
+    places, row_ids = rows[:, 0].astype(np.int64), rows[:, 1]
+    if np.array_equal(places, np.arange(len(places))):
+        kept = with_row_ids(FragmentMetadata.from_json(fragment), row_ids)
+        return {"fragment": json.dumps(kept.to_json()), "replaced": len(row_ids)}
+    whole = pa.Table.from_batches(list(file.read(None)))
+    is_new = np.ones(whole.num_rows, dtype=bool)
+    is_new[places] = False
+    ordered = whole.take(pa.array(np.concatenate([places, np.flatnonzero(is_new)])))
+    options = None if file.options is None else dict(file.options)
+    stored = pa.Table.from_arrays([ordered.column(each.name) for each in schema], schema=schema)
+    written = write_rows(
+        iter(stored.combine_chunks().to_batches()), location.child(line), options, schema, len(stored), "append"
+    )
+    return {"fragment": json.dumps(with_row_ids(written[0], row_ids).to_json()), "replaced": len(row_ids)}
+
+
+def _shrink(location: Location, pin: Pin, number: int, offsets: bytes) -> pa.RecordBatch:
+    tables = TableStore(location)
+    addresses = np.frombuffer(offsets, np.uint32) + np.uint64(number << 32)
+    shrunk, _ = without_rows(tables, tables.open(pin), addresses)
+    text = json.dumps(shrunk[0].to_json()) if shrunk else ""
+    return pa.record_batch([[number], [text]], schema=_SHRUNK)
+
+
+def _replacements(table: StagedRows, told: list[dict[str, Any]]) -> Replacements | None:
+    if not told:
+        return None
+    fragments, rows = list(table.fragments), 0
+    for each in told:
+        if each["role"] == _FRAGMENT:
+            body = json.loads(each["body"])
+            fragments[each["number"]] = replace(fragments[each["number"]], fragment=body["fragment"])
+            rows += body["replaced"]
+    gone: dict[int, list[NDArray[np.uint32]]] = {}
+    for each in told:
+        if each["role"] == _FRAGMENT:
+            gone.setdefault(each["number"], []).append(np.frombuffer(each["body"], np.uint32))
+    offsets = {number: np.sort(np.concatenate(found)).tobytes() for number, found in gone.items()}
+    return Replacements(replace(table, fragments=tuple(fragments)), offsets, rows)

@@ -1,0 +1,233 @@
+"""Graph records: `{"type": T, "data": {…}}` for a node, `{"edge": E, "from": id, "to": id, "data": {…}}` for an edge.
+
+Records are sorted by type as they come and leave as typed batches. The strict grammar refuses what it does not know,
+the permissive one ignores it.
+
+One line of JSON as an object, strictly: no member twice at any depth, bounded structure, errors with their column.
+
+orjson reads the line and keeps the last of two equal members, as most parsers do. Repeats are found by counting: each
+member has a quote and a colon (`":`), and texts can only add to them. A line with as many as members were kept has no
+repeat; one with more, or with space before a colon, is read again by a slower parser that looks.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from array import array
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from omnigraph.catalog.catalog import EdgeType
+from omnigraph.language.core.diagnostics import suggestion
+from omnigraph.values.batches import RESERVED, Batch, GraphType, batch_of_rows
+from omnigraph.values.positions import SourcePositions, Unit
+from omnigraph.values.scalars import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from omnigraph.catalog.catalog import Catalog
+
+MOST_SLOTS = 131_072
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
+_SLOT = re.compile(rb"[{}\[\],:]")
+
+
+class BadRecord(ValueError):
+    """A record that does not follow the grammar."""
+
+    def __init__(self, rule: str, message: str, *, type_name: str | None = None, property_name: str | None = None):
+        super().__init__(message)
+        self.rule = rule
+        self.type_name = type_name
+        self.property_name = property_name
+
+
+def strict_object(line: bytes) -> dict[str, Any]:
+    """The object that a line consists of. Raises `BadRecord`."""
+    if len(line) >= MOST_SLOTS:
+        _check_structure(line)
+    try:
+        found = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise _not_json(line, error) from None
+    if type(found) is not dict:
+        raise BadRecord("not_an_object", f"expected a JSON object, got {shown(found)}")
+    inner = found.get("data")
+    members = len(found) + (len(inner) if type(inner) is dict else 0)
+    if line.count(b'":') != members or b" :" in line or b"\t:" in line or b"\r:" in line:
+        _refuse_repeats(line)
+    return found
+
+
+def _check_structure(line: bytes) -> None:
+    slots = 1 + len(_SLOT.findall(_STRING.sub(b"", line)))
+    if slots > MOST_SLOTS:
+        raise BadRecord("structure", f"the record has more than {MOST_SLOTS} structural characters")
+
+
+def _not_json(line: bytes, error: orjson.JSONDecodeError) -> BadRecord:
+    try:
+        line.decode()
+    except UnicodeDecodeError as undecodable:
+        column = len(line[: undecodable.start].decode()) + 1
+        message = f"byte 0x{line[undecodable.start]:02X} at column {column} is not UTF-8: save the file as UTF-8"
+        return BadRecord("encoding", message)
+    hint = ": is the file cut off?" if "end of data" in error.msg else ""
+    return BadRecord("json", f"not JSON: {error.msg} at column {error.colno}{hint}")
+
+
+def _refuse_repeats(line: bytes) -> None:
+    try:
+        json.loads(line, object_pairs_hook=_once_each)
+    except RecursionError:
+        raise BadRecord("structure", "the record is nested too deeply") from None
+
+
+def _once_each(members: list[tuple[str, object]]) -> dict[str, object]:
+    kept: dict[str, object] = {}
+    for name, value in members:
+        if name in kept:
+            raise BadRecord("duplicate_member", f"the member {shown(name)} stands twice in one object")
+        kept[name] = value
+    return kept
+
+
+BATCH_ROWS = 16_384
+_NODE_MEMBERS = frozenset({"type", "data"})
+_EDGE_MEMBERS = frozenset({"edge", "from", "to", "data"})
+
+
+@dataclass
+class _Group:
+    """Rows of one type that wait to become a batch."""
+
+    type: GraphType
+    known: frozenset[str]
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    src: list[object] = field(default_factory=list)
+    dst: list[object] = field(default_factory=list)
+
+
+class RecordSorter:
+    """Takes records one by one and gives typed batches back."""
+
+    def __init__(self, catalog: Catalog, *, source: str, unit: Unit, lenient: bool = False) -> None:
+        self._catalog = catalog
+        self._source = source
+        self._unit: Unit = unit
+        self._lenient = lenient
+        self._nodes: dict[str, _Group] = {}
+        self._edges: dict[str, _Group] = {}
+        self.waiting = 0
+
+    def add(self, record: dict[str, Any], number: int) -> None:
+        """Sort one record in. Raises `BadRecord` when it does not follow the grammar."""
+        name = record.get("type")
+        if type(name) is str and "edge" not in record:
+            group, ends, allowed = self._nodes.get(name) or self._node_group(name), None, _NODE_MEMBERS
+        else:
+            group = self._edge_group(record)
+            ends, allowed = _ends(record, group.type), _EDGE_MEMBERS
+        data = record.get("data", _NOTHING)
+        if type(data) is not dict:
+            raise BadRecord("data", f"`data` must be an object, got {shown(data)}", type_name=group.type.name)
+        if not self._lenient:
+            if not allowed.issuperset(record):
+                raise _unknown_member(record, allowed)
+            if not group.known.issuperset(data):
+                raise unknown_field(group.type, data)
+        if ends is not None:
+            group.src.append(ends[0])
+            group.dst.append(ends[1])
+        group.rows.append(data)
+        group.numbers.append(number)
+        self.waiting += 1
+
+    def batches(self) -> Iterator[Batch]:
+        """What was sorted since the last time, as one batch per type."""
+        for group in (*self._nodes.values(), *self._edges.values()):
+            if group.rows:
+                yield self._batch(group)
+        self.waiting = 0
+
+    def _batch(self, group: _Group) -> Batch:
+        places = SourcePositions(self._source, self._unit, array("q", group.numbers))
+        ends: dict[str, Any] = {"src": group.src, "dst": group.dst} if isinstance(group.type, EdgeType) else {}
+        batch = batch_of_rows(group.type, group.rows, places, **ends, lenient=self._lenient)
+        group.rows, group.numbers, group.src, group.dst = [], [], [], []
+        return batch
+
+    def _node_group(self, name: str) -> _Group:
+        kind = self._catalog.nodes.get(name)
+        if kind is None:
+            raise BadRecord("unknown_type", unknown_type("node", name, self._catalog.nodes), type_name=name)
+        return self._nodes.setdefault(name, _Group(kind, frozenset({"id", *kind.properties})))
+
+    def _edge_group(self, record: dict[str, Any]) -> _Group:
+        name = record.get("edge")
+        if type(name) is not str:
+            raise _no_kind(record)
+        if "type" in record:
+            raise BadRecord("kind", "a record has `type` or `edge`, not both")
+        kind = self._catalog.edge(name)
+        if kind is None:
+            raise BadRecord("unknown_type", unknown_type("edge", name, self._catalog.edges), type_name=name)
+        group = self._edges.get(kind.name)
+        if group is None:
+            group = self._edges[kind.name] = _Group(kind, frozenset({"id", *kind.properties}))
+        return group
+
+
+_NOTHING: dict[str, Any] = {}
+
+
+def _no_kind(record: dict[str, Any]) -> BadRecord:
+    for member in ("type", "edge"):
+        if member in record:
+            return BadRecord("kind", f"`{member}` must be a text, got {shown(record[member])}")
+    return BadRecord("kind", "a record needs `type` (a node) or `edge`")
+
+
+def _ends(record: dict[str, Any], kind: GraphType) -> tuple[str, str]:
+    return _endpoint(record, "from", kind), _endpoint(record, "to", kind)
+
+
+def _endpoint(record: dict[str, Any], member: str, kind: GraphType) -> str:
+    if member not in record:
+        raise BadRecord("endpoint", f"an edge needs `{member}`, the id of a node", type_name=kind.name)
+    value = record[member]
+    if type(value) is not str:
+        raise BadRecord(
+            "endpoint", f"`{member}` must be the id of a node as text, got {shown(value)}", type_name=kind.name
+        )
+    return value
+
+
+def _unknown_member(record: dict[str, Any], allowed: frozenset[str]) -> BadRecord:
+    name = next(each for each in record if each not in allowed)
+    known = ", ".join(f"`{each}`" for each in sorted(allowed))
+    return BadRecord(
+        "unknown_member", f"unknown member {shown(name)}: this record has {known}; properties go in `data`"
+    )
+
+
+def unknown_field(kind: GraphType, names: Iterable[str]) -> BadRecord:
+    """The error about a member of `data`, or a column, that the type has no property for."""
+    name = next(each for each in names if each != "id" and each not in kind.properties)
+    if name in RESERVED:
+        return BadRecord("reserved_field", f"{shown(name)} is reserved", type_name=kind.name, property_name=name)
+    if isinstance(kind, EdgeType) and name in ("src", "dst"):
+        text = f"the ends of an edge are `from` and `to`, not {shown(name)} in `data`"
+        return BadRecord("reserved_field", text, type_name=kind.name, property_name=name)
+    text = f"{kind.name} has no property {shown(name)}{suggestion(name, kind.properties)}"
+    return BadRecord("unknown_field", text, type_name=kind.name, property_name=name)
+
+
+def unknown_type(noun: str, name: str, known: Iterable[str]) -> str:
+    """What to say about a type that the schema does not have."""
+    return f"the schema has no {noun} type {shown(name)}{suggestion(name, known)}"

@@ -1,0 +1,218 @@
+"""What a load accepts, as a plan of inputs: paths, globs, directories, streams, text, records, or a mapping per type.
+
+Planning looks at names and sizes only; nothing is read. The plan's size decides the engine when nobody else does.
+
+What a load does with rows that cannot be loaded: fail at the first, or set some of them aside.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Literal
+
+from omnigraph.errors import InvalidInput
+from omnigraph.load.files import InputFile, find_files, is_lance
+from omnigraph.load.graph_records import unknown_type
+from omnigraph.load.read import JSON_SUFFIXES, is_table_suffix
+from omnigraph.values.scalars import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from omnigraph.catalog.catalog import Catalog
+    from omnigraph.values.batches import GraphType
+    from omnigraph.world import World
+
+
+@dataclass(frozen=True)
+class ErrorPolicy:
+    """`limit` rows at most are set aside, in a Parquet table at `path`; a limit of 0 fails at the first bad row."""
+
+    limit: int = 0
+    path: str | None = None
+
+    @property
+    def fails(self) -> bool:
+        """Whether the first bad row ends the load."""
+        return not self.limit
+
+
+FAIL = ErrorPolicy()
+
+
+def quarantine(limit: int, path: str | os.PathLike[str] | None = None) -> ErrorPolicy:
+    """Load the good rows. Bad ones, `limit` at most, go to a Parquet table at `path`; one more fails the load."""
+    return ErrorPolicy(limit, None if path is None else os.fspath(path))
+
+
+# Above this, `engine="auto"` hands a load to Spark.
+LOCAL_BYTES = 64 << 20
+
+Form = Literal["graph file", "graph stream", "graph text", "graph records", "file", "lance", "table", "rows", "spark"]
+
+
+@dataclass(frozen=True)
+class Input:
+    """One thing to read. `type` is set when it holds rows of that type only; `size` is None when nobody knows."""
+
+    form: Form
+    data: Any
+    name: str = ""
+    type: GraphType | None = None
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class LoadPlan:
+    """What a load will read, in order."""
+
+    inputs: tuple[Input, ...]
+
+    @property
+    def size(self) -> int | None:
+        """Bytes to read, or None when an input does not tell."""
+        sizes = [each.size for each in self.inputs]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+
+    @property
+    def types(self) -> tuple[GraphType, ...]:
+        """The types that were named; each counts as touched even when it comes without rows."""
+        return tuple({each.type.table_key: each.type for each in self.inputs if each.type is not None}.values())
+
+    @property
+    def engine(self) -> Literal["local", "spark"]:
+        """Who should run it: Spark for its own DataFrames and for what is larger than `LOCAL_BYTES`."""
+        big = (self.size or 0) > LOCAL_BYTES
+        return "spark" if big or any(each.form == "spark" for each in self.inputs) else "local"
+
+
+def can_be_read_again(source: object) -> bool:
+    """Whether a load that failed may read its source from the beginning; False for what is used up by reading."""
+    if isinstance(source, Mapping):
+        return all(can_be_read_again(each) for each in source.values())
+    return isinstance(source, str | bytes | os.PathLike | list | tuple | dict) or hasattr(type(source), "columns")
+
+
+def plan_load(source: object, catalog: Catalog, world: World) -> LoadPlan:
+    """Understand what was passed to a load. Raises `InvalidInput` when it is nothing that can be loaded."""
+    if isinstance(source, Mapping):
+        items = list(source.items())
+        return LoadPlan(tuple(each for key, value in items for each in _typed(key, value, catalog, world)))
+    return LoadPlan(tuple(_untyped(source, catalog, world)))
+
+
+def named_type(name: object, catalog: Catalog) -> GraphType:
+    """The type that a key of a mapping means: `Person`, `knows`, or `node:Person` when the name alone is not enough."""
+    text = str(name)
+    kind, colon, rest = text.partition(":")
+    if colon and kind in ("node", "edge"):
+        found = [catalog.nodes.get(rest) if kind == "node" else catalog.edge(rest)]
+    else:
+        found = [catalog.nodes.get(text), catalog.edge(text)]
+    present = [each for each in found if each is not None]
+    if len(present) > 1:
+        raise InvalidInput(f"{text!r} names a node type and an edge type: write 'node:{text}' or 'edge:{text}'.")
+    if not present:
+        raise InvalidInput(unknown_type("node or edge", text, [*catalog.nodes, *catalog.edges]))
+    return present[0]
+
+
+def _untyped(source: object, catalog: Catalog, world: World) -> Iterator[Input]:
+    if isinstance(source, bytes | bytearray | memoryview):
+        data = bytes(source)
+        yield Input("graph text", data, size=len(data))
+    elif isinstance(source, str) and _is_text(source):
+        data = source.encode("utf-8", "surrogatepass")
+        yield Input("graph text", data, size=len(data))
+    elif isinstance(source, str | os.PathLike):
+        yield from _untyped_files(os.fspath(source), catalog, world)
+    elif hasattr(source, "read"):
+        yield Input("graph stream", source, name=str(getattr(source, "name", "")))
+    elif _is_tabular(source):
+        raise InvalidInput(
+            f"a table does not say what it holds: pass {{'TypeName': table}}, not {type(source).__name__}."
+        )
+    elif isinstance(source, Iterable):
+        yield Input("graph records", source)
+    else:
+        raise InvalidInput(
+            f"{shown(source)} cannot be loaded: pass a path, text, records, or a mapping of types to tables."
+        )
+
+
+def _is_text(source: str) -> bool:
+    return source.lstrip("\ufeff \t\r\n").startswith("{") or "\n" in source
+
+
+def _untyped_files(where: object, catalog: Catalog, world: World) -> Iterator[Input]:
+    where = _checked_path(where)
+    if is_lance(where):
+        yield Input("lance", where, where, _type_of_file(where, catalog))
+        return
+    for found in find_files(where, world):
+        if found.suffix in JSON_SUFFIXES:
+            yield Input("graph file", found, found.name, size=found.size)
+        else:
+            yield Input("file", _known(found), found.name, _type_of_file(found.where, catalog), found.size)
+
+
+def _typed(key: object, value: object, catalog: Catalog, world: World) -> Iterator[Input]:
+    kind = named_type(key, catalog)
+    if isinstance(value, str | os.PathLike):
+        where = _checked_path(os.fspath(value))
+        if is_lance(where):
+            yield Input("lance", where, where, kind)
+            return
+        for found in find_files(where, world):
+            readable = found if found.suffix in JSON_SUFFIXES else _known(found)
+            yield Input("file", readable, found.name, kind, found.size)
+    elif hasattr(value, "sparkSession"):
+        yield Input("spark", value, kind.name, kind)
+    elif _is_tabular(value):
+        yield Input("table", value, kind.name, kind, _size_of(value))
+    elif isinstance(value, Iterable) and not isinstance(value, Mapping | bytes):
+        yield Input("rows", value, kind.name, kind)
+    else:
+        raise InvalidInput(
+            f"{shown(value)} cannot be loaded as {kind.name}: pass a path, a table, or a list of records."
+        )
+
+
+def _checked_path(where: object) -> str:
+    if not isinstance(where, str) or not where.strip():
+        raise InvalidInput(f"{where!r} is not a path.")
+    return where
+
+
+def _known(found: InputFile) -> InputFile:
+    if not is_table_suffix(found.suffix):
+        raise InvalidInput(
+            f"{found.name}: the suffix tells the format, and {found.suffix or 'no suffix'!r} is none of these: "
+            ".jsonl, .ndjson, .json, .parquet, .csv, .tsv, .orc, .arrow, .feather, .lance."
+        )
+    return found
+
+
+def _type_of_file(where: str, catalog: Catalog) -> GraphType:
+    """A file without a mapping says its type by its name, and by a folder `nodes` or `edges` if it must."""
+    path = PurePosixPath(where)
+    name = path.name.partition(".")[0]
+    prefix = {"nodes": "node:", "edges": "edge:"}.get(path.parent.name, "")
+    try:
+        return named_type(prefix + name, catalog)
+    except InvalidInput as error:
+        raise InvalidInput(f"{where}: {error} Say what it holds: {{'TypeName': {where!r}}}.") from None
+
+
+def _is_tabular(value: object) -> bool:
+    return any(
+        hasattr(value, name) for name in ("__arrow_c_stream__", "__arrow_c_array__", "to_reader", "collect", "scanner")
+    )
+
+
+def _size_of(table: object) -> int | None:
+    size = getattr(table, "nbytes", None)
+    return size if isinstance(size, int) else None

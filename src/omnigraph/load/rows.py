@@ -1,0 +1,234 @@
+"""Typed batches become one table of whole rows per type: every row with its id, no id twice, edges at their nodes.
+
+Edges wait until all nodes are known, because the permissive grammar may rewrite the ids that they point at.
+
+Ids as old releases spelled them: accepted by the permissive grammar, and what edges point at follows.
+
+A node with a key has the id that the key makes. Old releases wrote other texts of the key there; such an id is noted
+with what it is now, and the ends of edges that name it are rewritten.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.arrow import edge_arrow_schema, node_arrow_schema
+from omnigraph.catalog.catalog import EdgeType
+from omnigraph.errors import UniqueViolation
+from omnigraph.kernels.arrays import one_array
+from omnigraph.kernels.hashing import all_differ
+from omnigraph.values.positions import SourcePosition, refuse
+from omnigraph.values.row_ids import derived_ids, given_or_new_ids, mismatches, spells_a_member, strict_ids
+from omnigraph.values.scalars import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from omnigraph.errors import InvalidRecord
+    from omnigraph.values.batches import Batch, GraphType
+    from omnigraph.world import World
+
+    Column = pa.Array[Any]
+
+
+@dataclass(frozen=True)
+class LegacyId:
+    """An old id of a node, the one it has now, and where that stood."""
+
+    type_name: str
+    old: str
+    new: str
+    place: SourcePosition
+
+
+class LegacyIds:
+    """What has been noted so far, by node type."""
+
+    def __init__(self, known: Iterable[LegacyId] = ()) -> None:
+        self.noted: list[LegacyId] = []
+        self._new: dict[str, dict[str, str]] = {}
+        for each in known:
+            self.note(each)
+
+    def __bool__(self) -> bool:
+        return bool(self._new)
+
+    def node_ids(self, batch: Batch, world: World) -> Column:
+        """The ids of a batch of nodes; an id that spells one of the row's key values is noted as an old one."""
+        derived = derived_ids(batch)
+        if derived is None:
+            return given_or_new_ids(batch, world)
+        wrong = mismatches(batch, derived)
+        indices: list[Any] = [] if wrong is None else pc.indices_nonzero(wrong).to_pylist()
+        for index in indices:
+            self._note_row(batch, index, batch.ids[index].as_py(), derived[index].as_py())
+        return derived
+
+    def note(self, spelling: LegacyId) -> None:
+        """Take one; the same text for two nodes is an error."""
+        kind, old, new = spelling.type_name, spelling.old, spelling.new
+        known = self._new.setdefault(kind, {}).setdefault(old, new)
+        if known != new:
+            message = f"the id {shown(old)} stands for two {kind}s, {shown(known)} and {shown(new)}"
+            raise refuse(spelling.place, "id_ambiguous", message, type_name=kind, property_name="id")
+        self.noted.append(spelling)
+
+    def old_ids(self, node_type: str) -> Column:
+        """The old ids of a type."""
+        return pa.array(list(self._new.get(node_type, {})), pa.string())
+
+    def renames_ends_of(self, kind: EdgeType) -> bool:
+        """Whether edges of a type may point at an old id."""
+        return kind.source in self._new or kind.target in self._new
+
+    def follow(self, batch: Batch) -> Batch:
+        """A batch of edges that points at the ids as they are now."""
+        kind = batch.type
+        assert isinstance(kind, EdgeType)
+        return replace(batch, src=self._now(kind.source, batch.src), dst=self._now(kind.target, batch.dst))
+
+    def _note_row(self, batch: Batch, index: int, old: str, new: str) -> None:
+        kind, place = batch.type, batch.places[index]
+        if not spells_a_member(batch, index, old):
+            message = f"the id {shown(old)} of this {kind.name} is no spelling of its key, which makes it {shown(new)}"
+            raise refuse(place, "id_mismatch", message, type_name=kind.name, property_name="id")
+        self.note(LegacyId(kind.name, old, new, place))
+
+    def _now(self, node_type: str, ids: Column | None) -> Column | None:
+        renamed = self._new.get(node_type)
+        if not renamed or ids is None:
+            return ids
+        found = pc.index_in(ids, value_set=pa.array(list(renamed), pa.string()))
+        return pc.coalesce(pa.array(list(renamed.values()), pa.string()).take(found), ids)
+
+
+def also_old(type_name: str, place: SourcePosition) -> InvalidRecord:
+    """The error about a node whose id is an old one of another: edges could mean either."""
+    message = f"the id of this {type_name} is also an old spelling of another one's"
+    return refuse(place, "id_ambiguous", message, type_name=type_name, property_name="id")
+
+
+def permissive_edge_ids(batch: Batch, world: World) -> Column:
+    """The ids of edges that follow: what their key makes, whatever was given, else the given ones, else new ones."""
+    derived = derived_ids(batch)
+    return given_or_new_ids(batch, world) if derived is None else derived
+
+
+@dataclass(frozen=True)
+class InputRows:
+    """All rows of one type that an input holds."""
+
+    type: GraphType
+    table: pa.Table
+
+
+@dataclass
+class _Gathered:
+    """Batches of one type with their ids, in the order of the input."""
+
+    type: GraphType
+    batches: list[Batch] = field(default_factory=list)
+    ids: list[Column] = field(default_factory=list)
+
+    def add(self, batch: Batch, ids: Column) -> None:
+        self.batches.append(batch)
+        self.ids.append(ids)
+
+    def place(self, index: int) -> SourcePosition:
+        """Where the row of this index came from."""
+        for batch in self.batches:
+            if index < len(batch):
+                return batch.places[index]
+            index -= len(batch)
+        raise IndexError(index)
+
+
+def gather_rows(
+    batches: Iterable[Batch], world: World, *, touched: Iterable[GraphType] = (), strict: bool = True
+) -> dict[str, InputRows]:
+    """All rows by table key. Types in `touched` are there even without rows.
+
+    Strict: an explicit id must be what the key makes. Otherwise an old spelling of it is accepted, and edges follow.
+    """
+    gathered = {each.table_key: _Gathered(each) for each in touched}
+    spellings = LegacyIds()
+    edges: list[Batch] = []
+    for batch in batches:
+        if isinstance(batch.type, EdgeType):
+            edges.append(batch)
+            continue
+        ids = strict_ids(batch, world) if strict else spellings.node_ids(batch, world)
+        gathered.setdefault(batch.type.table_key, _Gathered(batch.type)).add(batch, ids)
+    _refuse_old_ids(gathered, spellings)
+    for batch in edges:
+        moved = spellings.follow(batch)
+        ids = strict_ids(moved, world) if strict else permissive_edge_ids(moved, world)
+        gathered.setdefault(batch.type.table_key, _Gathered(batch.type)).add(moved, ids)
+    for each in gathered.values():
+        _refuse_repeated_ids(each)
+    return {key: InputRows(each.type, _table(each)) for key, each in gathered.items()}
+
+
+def _refuse_old_ids(gathered: Mapping[str, _Gathered], spellings: LegacyIds) -> None:
+    """An old spelling that is also the id of another node would send edges to the wrong one."""
+    for each in gathered.values():
+        if isinstance(each.type, EdgeType) or not len(old := spellings.old_ids(each.type.name)):
+            continue
+        taken = pc.is_in(pa.chunked_array(each.ids, pa.string()), value_set=old)
+        if pc.any(taken, min_count=0).as_py():
+            raise also_old(each.type.name, each.place(int(pc.index(taken, value=True).as_py())))
+
+
+def _table(gathered: _Gathered) -> pa.Table:
+    tables = [whole_rows(batch, ids) for batch, ids in zip(gathered.batches, gathered.ids, strict=True)]
+    return pa.concat_tables(tables) if tables else rows_schema(gathered.type).empty_table()
+
+
+def whole_rows(batch: Batch, ids: Column) -> pa.Table:
+    """The rows of a batch as its table stores them."""
+    return pa.Table.from_arrays([ids, *_columns(batch)], schema=rows_schema(batch.type))
+
+
+def rows_schema(kind: GraphType) -> pa.Schema:
+    """The columns of a type's table."""
+    return edge_arrow_schema(kind) if isinstance(kind, EdgeType) else node_arrow_schema(kind)
+
+
+def _columns(batch: Batch) -> list[Column]:
+    ends = [each for each in (batch.src, batch.dst) if each is not None]
+    return [*ends, *(batch.columns[name] for name in batch.type.properties)]
+
+
+def _refuse_repeated_ids(gathered: _Gathered) -> None:
+    ids = one_array(pa.chunked_array(gathered.ids, pa.string()))
+    if all_differ(ids):
+        return
+    texts: list[Any] = ids.to_pylist()
+    seen: dict[str, int] = {}
+    for index, row_id in enumerate(texts):
+        if row_id in seen:
+            raise repeated_id(gathered.type, row_id, gathered.place(seen[row_id]), gathered.place(index))
+        seen[row_id] = index
+
+
+def repeated_id(
+    kind: GraphType, row_id: str, earlier: SourcePosition, place: SourcePosition
+) -> UniqueViolation | InvalidRecord:
+    """The error about an id that stands at two places of an input."""
+    if not kind.rules.key:
+        message = f"the id {shown(row_id)} of this {kind.name} stands twice, first in {earlier}"
+        return refuse(place, "duplicate_id", message, type_name=kind.name, property_name="id")
+    columns = kind.rules.key
+    named = columns[0] if len(columns) == 1 else f"({', '.join(columns)})"
+    return UniqueViolation(
+        f"{place}: @unique violation on {kind.name}.{named}: the key {shown(row_id)} stands twice, first in {earlier}",
+        type_name=kind.name,
+        properties=columns,
+        values=(row_id,),
+        row_id=row_id,
+        holder=row_id,
+    )

@@ -1,0 +1,1 @@
+"""Indexes, compaction, garbage collection and repair."""

@@ -1,0 +1,295 @@
+"""Cleanup: what no kept commit, branch or tag needs is deleted for good.
+
+Some tables at a time, under the claim that branches and tags are made under, so that those wait instead of being
+refused. It is not the claim that makes a deletion safe, since a process that sleeps can lose it: versions are condemned
+in the note of `manifest/reclaimed.py` before they are deleted. Only versions older than a table's published one are
+looked at: whatever a living writer does lies above.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from omnigraph.counters import unguarded
+from omnigraph.errors import (
+    BranchNotFound,
+    CommitRejected,
+    InvalidInput,
+    LeaseLost,
+    NotFound,
+    ObjectExists,
+    ObjectNotFound,
+    OmniGraphError,
+)
+from omnigraph.failpoints import reach
+from omnigraph.maintenance.retention import Chooser, CommitRetention, Pins, TablePlan, TableRefPlan, manifest_plan
+from omnigraph.manifest.branches import ATTEMPTS, again_when_lost, claim_branches, drop_fork
+from omnigraph.manifest.layout import BRANCH_CLAIM, MAIN, MANIFEST
+from omnigraph.manifest.reclaimed import Condemning, read_note
+from omnigraph.manifest.version_ranges import NONE, VersionRanges
+from omnigraph.manifest.version_refs import branch_references
+from omnigraph.storage.objects.store_clock import StoreClock, read_store_clock
+from omnigraph.storage.tables.immediate import Removed, collect_versions, would_collect
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from omnigraph.manifest.graph_manifest import GraphManifest
+    from omnigraph.manifest.reclaimed import ReclaimedVersions, TableRef, Victims
+    from omnigraph.storage.objects.lease import Lease
+
+DEFAULT_GRACE = dt.timedelta(minutes=10)
+# How long tables are looked at before those that were are cleaned. Others wait half a minute for the claim.
+CHOOSING_SECONDS = 5.0
+VERSIONS_AT_ONCE = 200
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class CleanedTable:
+    """What went of one table, or would. `error` says why it could not."""
+
+    table_key: str
+    versions_removed: int = 0
+    bytes_removed: int = 0
+    forks_removed: tuple[str, ...] = ()
+    error: str | None = None
+
+    def with_removed(self, removed: Removed) -> CleanedTable:
+        """The same after more was removed."""
+        versions, size = self.versions_removed + removed.versions, self.bytes_removed + removed.bytes
+        return replace(self, versions_removed=versions, bytes_removed=size)
+
+
+@dataclass(frozen=True)
+class CleanupReport:
+    """What was deleted, by table; `dry_run`: what would be. `__manifest` is among the tables."""
+
+    dry_run: bool
+    keep: int | None
+    older_than: dt.timedelta | None
+    tables: tuple[CleanedTable, ...]
+
+    @property
+    def versions_removed(self) -> int:
+        """All table versions that are gone."""
+        return sum(each.versions_removed for each in self.tables)
+
+    @property
+    def bytes_removed(self) -> int:
+        """All bytes that are free again."""
+        return sum(each.bytes_removed for each in self.tables)
+
+
+@dataclass
+class Cleanup:
+    """One cleanup of a graph. A version goes when it is beyond `keep` and beyond `older_than`, where both are given.
+
+    `grace`: what was readable as the newest state that recently stays, for readers that still hold it.
+    """
+
+    manifest: GraphManifest
+    keep: int | None = 10
+    older_than: dt.timedelta | None = None
+    grace: dt.timedelta = DEFAULT_GRACE
+    dry_run: bool = False
+    _done: dict[str, CleanedTable] = field(default_factory=dict)
+
+    def run(self) -> CleanupReport:
+        """Clean every table; one that fails is told and does not keep the others from it."""
+        self._check()
+        todo = sorted(self._locations().items())
+        if self.dry_run:
+            self._look_at(todo)
+        while todo and not self.dry_run:
+            todo = todo[again_when_lost(partial(self._clean_some, todo)) :]
+        self._clean_manifest()
+        return CleanupReport(self.dry_run, self.keep, self.older_than, tuple(self._done.values()))
+
+    def _check(self) -> None:
+        if self.manifest.read_only and not self.dry_run:
+            raise CommitRejected("the graph was opened read-only: open it for writing to clean it up.")
+        if self.keep is None and self.older_than is None:
+            raise InvalidInput("say what to keep: the newest commits (keep), those of some time (older_than), or both.")
+        if self.keep is not None and self.keep < 1:
+            raise InvalidInput(f"keep is {self.keep}: the newest commit of a branch always stays, so give at least 1.")
+        if any(each is not None and each < dt.timedelta(0) for each in (self.older_than, self.grace)):
+            raise InvalidInput("older_than and grace are lengths of time and cannot be negative.")
+
+    def _retention(self) -> CommitRetention:
+        if self.older_than is None:
+            return CommitRetention(self.keep)
+        return CommitRetention(
+            self.keep, self.manifest.world.now_us() - self.older_than // dt.timedelta(microseconds=1)
+        )
+
+    def _locations(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for branch in self.manifest.branches():
+            found.update(self.manifest.fresh_line(branch.name).state.locations)
+        return found
+
+    def _look_at(self, tables: Sequence[tuple[str, str]]) -> None:
+        """Tell what would go. Nothing is written, not even to read the store's clock: this machine's has to do."""
+        world = self.manifest.world
+        note, _ = read_note(self.manifest.stores.objects)
+        pins = Pins(self.manifest, self._retention())
+        chooser = self._chooser(pins, note, StoreClock(world.now_us(), world.monotonic(), world))
+        for each in tables:
+            plan = self._plan(chooser, *each)
+            self._carry_out(plan, {each.line: each.chosen for each in plan.lines})
+
+    def _clean_some(self, tables: Sequence[tuple[str, str]]) -> int:
+        """Clean the first tables, as many as can be looked at in a few seconds; how many they were."""
+        stores, world = self.manifest.stores, self.manifest.world
+        with claim_branches(stores, "cleaning up", world) as claim:
+            clock = self._store_clock()
+            note = Condemning(stores.objects, world.ulid())
+            before = note.read()
+            pins = Pins(self.manifest, self._retention())
+            plans = self._plans(tables, self._chooser(pins, before, clock))
+            victims = self._condemn(plans, note, pins, claim)
+            done: Victims = {}
+            for plan in plans:
+                done.update(self._carry_out(plan, victims))
+            note.finish(done, [each for each in before.lines() if not _is_living(each, pins)])
+        return len(plans)
+
+    def _store_clock(self) -> StoreClock:
+        """The claim was written a moment ago, and shows the store's clock."""
+        objects, world = self.manifest.stores.objects, self.manifest.world
+        try:
+            written = objects.info(BRANCH_CLAIM).written_us
+        except ObjectNotFound:
+            return read_store_clock(objects, world)
+        return StoreClock(written, world.monotonic(), world)
+
+    def _chooser(self, pins: Pins, note: ReclaimedVersions, clock: StoreClock) -> Chooser:
+        pinned = pins.read()
+        return Chooser(self.manifest, pins.branches, pinned, note, self.grace.total_seconds(), clock)
+
+    def _plans(self, tables: Sequence[tuple[str, str]], chooser: Chooser) -> list[TablePlan]:
+        until = self.manifest.world.monotonic() + CHOOSING_SECONDS
+        plans: list[TablePlan] = []
+        for each in tables:
+            if plans and self.manifest.world.monotonic() > until:
+                break
+            plans.append(self._plan(chooser, *each))
+        return plans
+
+    def _plan(self, chooser: Chooser, table_key: str, path: str) -> TablePlan:
+        # One that is looked at again, because the claim was lost, has already lost some versions perhaps.
+        self._done[table_key] = replace(self._done.get(table_key, CleanedTable(table_key)), error=None)
+        try:
+            return chooser.plan(table_key, path)
+        except LeaseLost:
+            raise
+        except OmniGraphError as error:
+            self._failed(table_key, error)
+            return TablePlan(table_key, path)
+
+    def _condemn(self, plans: Sequence[TablePlan], note: Condemning, pins: Pins, claim: Lease) -> Victims:
+        """Say in the note what goes, look once more whether anything has come to need it, and settle it."""
+        chosen = {each.line: each.chosen for plan in plans for each in plan.lines if each.chosen}
+        if not chosen:
+            return {}
+        try:
+            note.propose(chosen)
+            pinned = pins.read()
+            # A branch that is not whole yet is not among the pins; whoever makes it has the claim.
+            if not claim.is_mine():
+                raise LeaseLost(
+                    "cleaning up: another process has taken the claim over. Nothing was deleted; try again."
+                )
+            going = {line: each - VersionRanges.of(pinned.of(line.path, line.branch)) for line, each in chosen.items()}
+            note.confirm(going)
+        except BaseException:
+            with suppress(OmniGraphError, OSError), unguarded():
+                note.withdraw()
+            raise
+        return going
+
+    def _carry_out(self, plan: TablePlan, victims: Victims) -> Victims:
+        """Clean one table; what went of each of its lines, as far as it came."""
+        done: Victims = {}
+        try:
+            self._drop_orphans(plan)
+            for each in plan.lines:
+                going = victims.get(each.line, NONE) | each.condemned
+                self._collect(plan.table_key, each, list(going))
+                done[each.line] = going
+        except LeaseLost:
+            raise
+        except OmniGraphError as error:
+            self._failed(plan.table_key, error)
+        return done
+
+    def _collect(self, table_key: str, plan: TableRefPlan, versions: list[int]) -> None:
+        """Delete the versions some at a time; without any, only files that no version needs."""
+        reach("cleanup.decided")
+        if self.dry_run:
+            self._removed(table_key, would_collect(plan.table, versions))
+            return
+        for first in range(0, max(1, len(versions)), VERSIONS_AT_ONCE):
+            self._removed(table_key, collect_versions(plan.table, versions[first : first + VERSIONS_AT_ONCE]))
+        self.manifest.stores.objects.delete_all(plan.previews)
+        if versions:
+            self.manifest.stores.tables.forget(plan.line.path, plan.line.branch)
+
+    def _drop_orphans(self, plan: TablePlan) -> None:
+        """Remove forks of branches that are gone."""
+        if not plan.forks:
+            return
+        stores = self.manifest.stores
+        living = branch_references(stores.tables.open_newest(MANIFEST))
+        for each in plan.forks:
+            if each in living:
+                continue
+            try:
+                if not self.dry_run:
+                    drop_fork(stores, plan.path, each)
+            except (ObjectExists, NotFound):
+                continue  # another fork stands on it, or somebody else was quicker
+            told = self._done[plan.table_key]
+            self._done[plan.table_key] = replace(told, forks_removed=(*told.forks_removed, each))
+
+    def _clean_manifest(self) -> None:
+        """The newest versions stay, for readers and publishers that are a little behind; rows tell all of history."""
+        self._done[MANIFEST] = CleanedTable(MANIFEST)
+        try:
+            for branch in self.manifest.branches():
+                self._clean_manifest_of(branch.name)
+        except OmniGraphError as error:
+            self._failed(MANIFEST, error)
+
+    def _clean_manifest_of(self, branch: str) -> None:
+        """A branch that is deleted meanwhile needs no cleaning; Lance fails while another one is being deleted."""
+        for attempt in reversed(range(ATTEMPTS)):
+            try:
+                plan = manifest_plan(self.manifest, branch)
+                self._collect(MANIFEST, plan, list(plan.chosen))
+            except (NotFound, BranchNotFound, ObjectNotFound) as error:
+                if not any(each.name == branch for each in self.manifest.branches()):
+                    return
+                if not attempt and not self.manifest.stores.objects.exists(BRANCH_CLAIM):
+                    raise
+                log.info("the manifest of branch %r stays as it is, for a while or until the next: %s", branch, error)
+            else:
+                return
+
+    def _removed(self, table_key: str, removed: Removed) -> None:
+        self._done[table_key] = self._done[table_key].with_removed(removed)
+
+    def _failed(self, table_key: str, error: OmniGraphError) -> None:
+        self._done[table_key] = replace(self._done[table_key], error=str(error))
+
+
+def _is_living(line: TableRef, pins: Pins) -> bool:
+    """Whether the branch of a line is there, and no other of the name."""
+    return pins.branches.get(line.branch or MAIN, "") == line.incarnation

@@ -1,0 +1,247 @@
+"""Optimize: fewer fragments, complete indexes, a small `__manifest`; the same rows, as one commit.
+
+Everything is staged before any writer has to wait. A table that was written to meanwhile is staged again: a small one
+at once, while it is this operation's turn, a large one in another round. Nothing that a commit needs is removed.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from omnigraph.catalog.indexes import table_indexes
+from omnigraph.errors import CommitConflict, CommitRejected, LeaseLost, OmniGraphError
+from omnigraph.failpoints import reach
+from omnigraph.maintenance.indexes import PendingIndex
+from omnigraph.manifest.compaction import collect, compact
+from omnigraph.manifest.layout import detached_manifest_file, physical_branch
+from omnigraph.storage.tables.compaction import stage_compaction
+from omnigraph.storage.tables.immediate import cleans_itself, preview, stage_disarm
+from omnigraph.storage.tables.indexes import IndexSpec, has_vectors, stage_coverage, staged_upon
+from omnigraph.storage.tables.staging import are_ours
+from omnigraph.storage.tables.table import ROWS_PER_FILE
+from omnigraph.transaction.commit.protocol import Operation, commit
+from omnigraph.transaction.intents.queue import list_sidecars
+from omnigraph.transaction.write_set import TableWrite, WriteSet
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
+    from omnigraph.manifest.graph_manifest import GraphManifest
+    from omnigraph.manifest.rows import GraphCommit
+    from omnigraph.manifest.snapshot import TableEntry
+    from omnigraph.storage.tables.compaction import Execute
+    from omnigraph.storage.tables.indexes import Build
+    from omnigraph.storage.tables.staging import Staged
+    from omnigraph.storage.tables.table import Table
+    from omnigraph.transaction.read_view import ReadView
+
+log = logging.getLogger(__name__)
+
+ROUNDS = 4
+DRIFT = "drift_needs_repair"
+BUSY = "written_to_meanwhile"
+INHERITED = "inherited"
+
+
+@dataclass(frozen=True)
+class OptimizedTable:
+    """What became of one table. `skipped` says why nothing was done to it; `error` why it could not be."""
+
+    table_key: str
+    fragments_removed: int = 0
+    fragments_added: int = 0
+    indexed: tuple[str, ...] = ()
+    committed: bool = False
+    skipped: str | None = None
+    error: str | None = None
+    published_version: int = 0
+    head_version: int = 0
+    pending: tuple[PendingIndex, ...] = ()
+
+
+@dataclass(frozen=True)
+class OptimizeReport:
+    """What was done, by table. `commit` is None when nothing was to gain. `manifest_compacted`: `__manifest` too."""
+
+    commit: GraphCommit | None
+    tables: tuple[OptimizedTable, ...]
+    manifest_compacted: bool
+
+
+@dataclass
+class _Prepared:
+    """A table's staged upkeep."""
+
+    entry: TableEntry
+    report: OptimizedTable
+    compaction: Staged | None = None
+    coverage: Staged | None = None
+    # It deletes its old versions by itself, and must not. Any other write to it ends that, too.
+    armed: bool = False
+
+    def write(self) -> TableWrite | None:
+        first = self.compaction or self.coverage
+        if first is None:
+            return TableWrite(self.entry, stage_disarm) if self.armed else None
+        then = None if self.compaction is None else self._index
+        return TableWrite(self.entry, lambda _: first, then)
+
+    def _index(self, table: Table) -> Staged | None:
+        return None if self.coverage is None else staged_upon(self.coverage, table)
+
+
+@dataclass
+class Optimize:
+    """Optimizes the tables of a branch. `execute` carries out compaction tasks, `build` builds indexes; None: here."""
+
+    manifest: GraphManifest
+    catalog: Catalog
+    branch: str
+    actor: str | None = None
+    execute: Execute | None = None
+    build: Build | None = None
+    _prepared: dict[str, _Prepared] = field(default_factory=dict)
+    _reports: dict[str, OptimizedTable] = field(default_factory=dict)
+
+    def run(self) -> OptimizeReport:
+        """Do what is to gain, in one commit unless writers get in between."""
+        newest: GraphCommit | None = None
+        todo = [each.table_key for each in self._kinds()]
+        for _ in range(ROUNDS):
+            done = self._round(todo)
+            newest = done or newest
+            todo = [key for key in todo if self._reports[key].skipped == BUSY]
+            if not todo:
+                break
+        compacted = self._compact_manifest()
+        return OptimizeReport(newest, tuple(self._reports[each] for each in sorted(self._reports)), compacted)
+
+    def _round(self, todo: list[str]) -> GraphCommit | None:
+        """Stage everything first; what the protocol asks for again is answered from what was staged."""
+        snapshot = self.manifest.snapshot(self.branch)
+        kinds = [each for each in self._kinds() if each.table_key in todo]
+        self._prepared = {each.table_key: self._prepare(snapshot[each.table_key], each) for each in kinds}
+        reach("optimize.staged")
+        operation = Operation("Optimize", self._still_good, branch=self.branch, actor=self.actor)
+        try:
+            receipt = commit(self.manifest, operation)
+        except (CommitConflict, CommitRejected) as error:
+            log.warning("nothing was optimized, and it is tried again: %s", error)
+            receipt = None
+        self._tell(receipt.snapshot.tables if receipt else {})
+        return receipt.commit if receipt else None
+
+    def _still_good(self, view: ReadView) -> WriteSet | None:
+        """The staged writes; those of tables that have moved are staged again where that does not take long."""
+        writes = []
+        for kind in self._kinds():
+            prepared = self._prepared.get(kind.table_key)
+            entry = view.snapshot.tables.get(kind.table_key)
+            if prepared is None or entry is None:
+                continue
+            if entry.version != prepared.entry.version and entry.row_count <= ROWS_PER_FILE:
+                prepared = self._prepared[kind.table_key] = self._prepare(entry, kind)
+            write = prepared.write()
+            if write is not None and entry.version == prepared.entry.version:
+                writes.append(write)
+        return WriteSet(writes) if writes else None
+
+    def _tell(self, published: Mapping[str, TableEntry]) -> None:
+        for key, prepared in self._prepared.items():
+            now = published.get(key)
+            if prepared.write() is None:
+                self._reports[key] = prepared.report
+            elif now is None or now.version == prepared.entry.version:
+                self._reports[key] = replace(_untouched(prepared.entry), skipped=BUSY)
+            else:
+                self._reports[key] = replace(
+                    prepared.report, committed=True, published_version=now.version, head_version=now.version
+                )
+
+    def _prepare(self, entry: TableEntry, kind: NodeType | EdgeType) -> _Prepared:
+        report = _untouched(entry)
+        prepared = _Prepared(entry, report)
+        if entry.branch != physical_branch(self.branch):
+            prepared.report = replace(report, skipped=INHERITED)
+            return prepared
+        try:
+            table = self.manifest.stores.tables.open(entry.pin)
+            head = table.latest_version()
+            if head != entry.version and (why := self._why_ahead(entry)) is not None:
+                prepared.report = replace(report, skipped=why, head_version=head)
+                return prepared
+            self._stage(prepared, table, kind)
+        except LeaseLost:
+            raise  # the whole operation is another's by now, not this table alone
+        except OmniGraphError as error:
+            prepared.compaction = prepared.coverage = None
+            prepared.report = replace(report, error=str(error))
+        return prepared
+
+    def _stage(self, prepared: _Prepared, table: Table, kind: NodeType | EdgeType) -> None:
+        prepared.armed = cleans_itself(table)
+        prepared.compaction = stage_compaction(table, rows_per_file=ROWS_PER_FILE, execute=self.execute)
+        after = table if prepared.compaction is None else preview(prepared.compaction)
+        try:
+            specs, pending = _declared(after, kind)
+            prepared.coverage, indexed = stage_coverage(after, specs, self.build)
+        finally:
+            if after is not table:
+                self._drop(after)
+        groups = [] if prepared.compaction is None else list(prepared.compaction.transaction.operation.groups)
+        prepared.report = replace(
+            prepared.report,
+            fragments_removed=sum(len(list(each.old_fragments)) for each in groups),
+            fragments_added=sum(len(list(each.new_fragments)) for each in groups),
+            indexed=indexed,
+            pending=pending,
+        )
+
+    def _drop(self, previewed: Table) -> None:
+        file = detached_manifest_file(previewed.path, previewed.branch, previewed.version)
+        self.manifest.stores.objects.delete(file)
+
+    def _why_ahead(self, entry: TableEntry) -> str | None:
+        """A table that is ahead of the graph is being written to, or was written to by another program.
+
+        None when a writer that slept has left it so: the commit takes that back.
+        """
+        line = (entry.table_key, entry.branch)
+        found = list_sidecars(self.manifest.stores.objects)
+        now = self.manifest.snapshot(self.branch).tables.get(entry.table_key)
+        if now is None or now.version != entry.version or any(line in each.sidecar.lines for each in found):
+            return BUSY
+        newest = self.manifest.stores.tables.open_newest(entry.path, entry.branch)
+        return None if are_ours(newest, after=entry.version) else DRIFT
+
+    def _compact_manifest(self) -> bool:
+        """Losing to a publisher is fine: publishing keeps `__manifest` small by itself."""
+        line = self.manifest.fresh_line(self.branch)
+        try:
+            compacted = compact(line, replace(self.manifest.upkeep, small_fragments=1))
+            collect(line, self.manifest.upkeep)
+        except (CommitConflict, CommitRejected):
+            return False
+        return compacted
+
+    def _kinds(self) -> list[NodeType | EdgeType]:
+        return [*self.catalog.nodes.values(), *self.catalog.edges.values()]
+
+
+def _untouched(entry: TableEntry) -> OptimizedTable:
+    return OptimizedTable(entry.table_key, published_version=entry.version, head_version=entry.version)
+
+
+def _declared(table: Table, kind: NodeType | EdgeType) -> tuple[list[IndexSpec], tuple[PendingIndex, ...]]:
+    """The indexes that the table should have, and those that cannot be built yet. Without rows there are none."""
+    specs: list[IndexSpec] = []
+    pending: list[PendingIndex] = []
+    for each in table_indexes(kind) if table.count_rows() else ():
+        if each.kind == "vector" and not has_vectors(table, each.column):
+            pending.append(PendingIndex(kind.table_key, each.column, "no row has a vector yet"))
+        else:
+            specs.append(IndexSpec(each.column, each.kind, each.name, each.metric))
+    return specs, tuple(pending)

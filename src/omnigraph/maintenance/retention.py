@@ -1,0 +1,275 @@
+"""Which versions of tables something may still want to read. A cleanup takes none of them.
+
+Which versions of a table a cleanup may take: nothing needs them, and nobody has read them as the newest for a while.
+
+How long ago that was is told by the store's clock alone. A version was the newest until the next one was published:
+not before the file of that one was written, nor before the version of `__manifest` that shows it, where that is still
+there. The clocks of writers do not matter.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import BranchNotFound
+from omnigraph.manifest.commit_graph import Lineage, merge_bases, unknown_ancestors
+from omnigraph.manifest.layout import MAIN, MANIFEST, branch_tree, physical_branch, table_path
+from omnigraph.manifest.reclaimed import TableRef
+from omnigraph.manifest.tags import tagged_commits
+from omnigraph.manifest.version_gc import list_versions, version_files
+from omnigraph.manifest.version_ranges import NONE, VersionRanges
+from omnigraph.manifest.version_refs import branch_references
+from omnigraph.transaction.intents.queue import list_sidecars
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from omnigraph.manifest.branch_manifest import BranchManifest
+    from omnigraph.manifest.graph_manifest import GraphManifest
+    from omnigraph.manifest.reclaimed import ReclaimedVersions
+    from omnigraph.manifest.rows import GraphCommit
+    from omnigraph.manifest.snapshot import TableEntry
+    from omnigraph.manifest.state import ManifestState
+    from omnigraph.manifest.tags import KnownTags
+    from omnigraph.storage.objects.store import ObjectInfo, ObjectStore
+    from omnigraph.storage.objects.store_clock import StoreClock
+    from omnigraph.storage.tables.table import Table
+    from omnigraph.transaction.intents.sidecar import Sidecar
+
+# Versions by the table and the branch that they are on: its path, and the branch; None is its main line.
+Versions = dict[tuple[str, str | None], set[int]]
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """Versions that stay: those that somebody has (`held`), and those of commits that the caller wants to keep."""
+
+    held: Versions = field(default_factory=lambda: defaultdict(set))
+    kept: Versions = field(default_factory=lambda: defaultdict(set))
+
+    def of(self, path: str, branch: str | None) -> set[int]:
+        """All that stay of a table on a branch."""
+        return self.held[path, branch] | self.kept[path, branch]
+
+
+@dataclass(frozen=True)
+class CommitRetention:
+    """Which commits of each branch stay readable: the newest `keep`, and all since a moment, in microseconds."""
+
+    keep: int | None = None
+    since: int | None = None
+
+    def kept(self, lineage: Lineage) -> list[GraphCommit]:
+        """The commits to keep, always with the newest."""
+        commits = lineage.newest_first()
+        newest = commits[: max(1, self.keep or 0)]
+        return newest if self.since is None else [*newest, *(each for each in commits if each.created_at >= self.since)]
+
+
+@dataclass
+class Pins:
+    """What heads, tags, the beginnings of branches, living operations and kept commits stand on."""
+
+    manifest: GraphManifest
+    retention: CommitRetention
+    # The branches that the last look has found, with their incarnations.
+    branches: dict[str, str | None] = field(default_factory=dict)
+    _tags: KnownTags = field(default_factory=dict)
+
+    def read(self) -> Pinned:
+        """By table, as the store has it now.
+
+        Sidecars come first: one that is gone by then has been published, and the heads, which come last, show it.
+        """
+        pinned = Pinned()
+        for found in list_sidecars(self.manifest.stores.objects):
+            _pin_operation(found.sidecar, pinned.held)
+        tagged = tagged_commits(self.manifest, self._tags)
+        lines = self._lines()
+        self.branches = {name: line.incarnation for name, line in lines.items()}
+        lineages = {name: _lineage(line) for name, line in lines.items()}
+        named = {*tagged, *_meeting_points(lineages)}
+        for name, line in lines.items():
+            with line.lock:
+                commits = line.state.commits
+                _pin_states(line.state, [commits[each] for each in named if each in commits], pinned.held)
+                _pin_states(line.state, self.retention.kept(lineages[name]), pinned.kept)
+                for entry in line.state.current(name):
+                    pinned.held[entry.path, entry.branch].add(entry.version)
+        return pinned
+
+    def _lines(self) -> dict[str, BranchManifest]:
+        found = {}
+        for branch in self.manifest.branches():
+            try:
+                found[branch.name] = self.manifest.fresh_line(branch.name)
+            except BranchNotFound:
+                continue  # it was deleted a moment ago
+        return found
+
+
+def _pin_operation(sidecar: Sidecar, pinned: Versions) -> None:
+    """Add what an operation that has not ended was computed from, and what it takes as it is."""
+    for pin in sidecar.tables:
+        pinned[table_path(pin.table_key), pin.table_branch].add(pin.expected_version)
+    for pointed in sidecar.pointed:
+        pinned[table_path(pointed.table_key), pointed.table_branch].add(pointed.version)
+    for added in sidecar.added:
+        # A line that comes into a branch begins at the version before its own, on the table's main line.
+        pinned[added.table_path, None].add(added.version - 1)
+
+
+def _pin_states(state: ManifestState, commits: Iterable[GraphCommit], pinned: Versions) -> None:
+    """Add the table versions that make up the state of each commit."""
+    moments = [state.visible_since(each) for each in commits]
+    for key in state.versions:
+        history = state.table_history(key)[::-1]
+        shown = [state.visible_since(commit) for commit, _ in history]
+        entries = [entry for _, entry in history]
+        newest = list(accumulate(entries, _newer))
+        for moment in moments:
+            at = bisect_right(shown, moment)
+            if at:
+                pinned[newest[at - 1].path, newest[at - 1].branch].add(newest[at - 1].version)
+
+
+def _newer(one: TableEntry, other: TableEntry) -> TableEntry:
+    return one if one.version > other.version else other
+
+
+def _lineage(line: BranchManifest) -> Lineage:
+    with line.lock:
+        return Lineage(line.branch, dict(line.state.commits))
+
+
+def _meeting_points(lineages: Mapping[str, Lineage]) -> set[str]:
+    """Where each branch began and where it last met main: a merge compares with these states."""
+    found: set[str] = set()
+    main = lineages[MAIN]
+    for branch, lineage in lineages.items():
+        if branch == MAIN:
+            continue
+        elsewhere: dict[str, GraphCommit] = {}
+        if unknown_ancestors(lineage, main):
+            for other in lineages.values():
+                elsewhere.update(other.commits)
+        bases = merge_bases(lineage, main, elsewhere)
+        found.update(each.id for each in (*bases.tips, *((bases.root,) if bases.root else ())))
+        began = next((each for each in lineage.first_parents() if each.branch != branch), None)
+        if began is not None:
+            found.add(began.id)
+    return found
+
+
+# Far longer than any operation takes to build an index over a preview of its table.
+PREVIEW_SECONDS = 24 * 3_600.0
+
+
+@dataclass(frozen=True)
+class TableRefPlan:
+    """What goes of a table on one of its branches.
+
+    `chosen` are versions that nothing needed when it was looked, `condemned` those that an earlier cleanup has
+    condemned and that are still, or again, there. `previews` are files of versions in no history that were left behind.
+    """
+
+    line: TableRef
+    table: Table
+    chosen: VersionRanges
+    condemned: VersionRanges = NONE
+    previews: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """What goes of a table. `forks` are its branches that no branch of the graph has."""
+
+    table_key: str
+    path: str
+    forks: tuple[str, ...] = ()
+    lines: tuple[TableRefPlan, ...] = ()
+
+
+@dataclass
+class Chooser:
+    """Chooses what goes. `branches` are those of the graph with their incarnations, main among them."""
+
+    manifest: GraphManifest
+    branches: Mapping[str, str | None]
+    pinned: Pinned
+    note: ReclaimedVersions
+    grace: float
+    clock: StoreClock
+    _publishes: dict[str, Mapping[int, ObjectInfo]] = field(default_factory=dict)
+
+    def plan(self, table_key: str, path: str) -> TablePlan:
+        """Look at a table and choose."""
+        main = self.manifest.stores.tables.open_newest(path)
+        references = branch_references(main)
+        orphans = sorted(each for each in references.keys() - self.branches.keys() if not self.pinned.of(path, each))
+        stood_on: dict[str, set[int]] = defaultdict(set)
+        for each in references.values():
+            stood_on[each["parent_branch"] or MAIN].add(int(each["parent_version"]))
+        lines = []
+        for branch in (MAIN, *sorted(self.branches.keys() & references.keys())):
+            line = TableRef(path, physical_branch(branch), self.branches[branch])
+            table = main if branch == MAIN else self.manifest.stores.tables.open_newest(path, line.branch)
+            lines.append(self._plan_line(table_key, line, table, stood_on[branch]))
+        return TablePlan(table_key, path, tuple(orphans), tuple(lines))
+
+    def _plan_line(self, table_key: str, line: TableRef, table: Table, stood_on: set[int]) -> TableRefPlan:
+        listed = _list(self.manifest.stores.objects, line)
+        files = version_files(listed)
+        final = self.note.final(line)
+        published = self._published(table_key, line, files)
+        numbers = sorted(published)
+        needed = self.pinned.of(line.path, line.branch)
+        chosen, condemned = [], []
+        for version in files.keys() - stood_on - self.pinned.held[line.path, line.branch]:
+            after = bisect_right(numbers, version)
+            if after == len(numbers):
+                continue
+            if version in final:
+                condemned.append(version)
+            elif version not in needed and published[numbers[after]] >= self.grace:
+                chosen.append(version)
+        return TableRefPlan(line, table, VersionRanges.of(chosen), VersionRanges.of(condemned), self._previews(listed))
+
+    def _previews(self, listed: list[ObjectInfo]) -> tuple[str, ...]:
+        detached = [each for each in listed if each.path.rpartition("/")[2].startswith("d")]
+        return tuple(each.path for each in detached if self.clock.age(each) > PREVIEW_SECONDS)
+
+    def _published(self, table_key: str, line: TableRef, files: Mapping[int, ObjectInfo]) -> dict[int, float]:
+        """The published versions that are there, and at least how many seconds ago each became visible."""
+        branch = line.branch or MAIN
+        manifest = self.manifest.line(branch)
+        with manifest.lock:
+            history = {
+                entry.version: manifest.state.visible_since(commit)
+                for commit, entry in manifest.state.table_history(table_key)
+                if entry.branch == line.branch
+            }
+        if branch not in self._publishes:
+            self._publishes[branch] = list_versions(manifest).files
+        found = {}
+        for version, since in history.items():
+            if version in files:
+                shown = self._publishes[branch].get(since)
+                found[version] = max(0.0, min(self.clock.age(each) for each in (files[version], shown) if each))
+        return found
+
+
+def manifest_plan(manifest: GraphManifest, branch: str) -> TableRefPlan:
+    """What goes of `__manifest` on a branch: all but the newest versions."""
+    line = TableRef(MANIFEST, physical_branch(branch))
+    versions = sorted(version_files(_list(manifest.stores.objects, line)))
+    table = manifest.stores.tables.open_newest(MANIFEST, line.branch)
+    return TableRefPlan(line, table, VersionRanges.of(versions[: -manifest.upkeep.keep_versions]))
+
+
+def _list(objects: ObjectStore, line: TableRef) -> list[ObjectInfo]:
+    return objects.list(f"{branch_tree(line.path, line.branch)}/_versions")

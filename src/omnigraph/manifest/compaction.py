@@ -1,0 +1,164 @@
+"""Keeping `__manifest` small while it is published to, so that the cost of a publish does not grow with history.
+
+Each publish makes the tail longer (`tail.py`). After some of them their rows are laid down as a fragment that is not
+written again, and joined with the one before; after many of those the versions that nothing needs are collected. Both
+run after a publish has succeeded, never instead of one.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lance import LanceOperation, Transaction
+from lance.optimize import Compaction
+
+from omnigraph.errors import CommitConflict, CommitRejected, NotFound, OmniGraphError
+from omnigraph.manifest.active_fragment import stage_lone_head
+from omnigraph.manifest.row_versions import whole_publishes
+from omnigraph.manifest.version_gc import VersionRetention, collect_versions, list_versions
+from omnigraph.storage.lance.errors import lance_errors
+from omnigraph.storage.tables.immediate import collect_old_versions
+from omnigraph.storage.tables.staging import Staged, commit_staged
+from omnigraph.world import REAL
+
+if TYPE_CHECKING:
+    from lance import LanceFragment
+
+    from omnigraph.manifest.active_fragment import ActiveFragment, WrittenFragment
+    from omnigraph.manifest.branch_manifest import BranchManifest
+    from omnigraph.manifest.version_gc import VersionListing
+    from omnigraph.world import World
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ManifestPolicy:
+    """When to tidy. `small_fragments` unmerged publishes are allowed; `versions` are listed before old ones go.
+
+    A tail of `tail_rows` is laid down earlier: every publish writes it again.
+
+    `keep_versions` of the newest stay in any case, for readers and writers that are a little behind. What the two times
+    are for is told in `manifest/version_gc.py`.
+    """
+
+    small_fragments: int = 32
+    rows_per_fragment: int = 2_000
+    tail_rows: int = 256
+    # A mutation lists the version files twice: 20 ms for 1,000 of them on S3, 4 ms for 100 (docs/benchmarks.md).
+    versions: int = 80
+    keep_versions: int = 32
+    settled_seconds: float = 10.0
+    orphan_seconds: float = 600.0
+
+    @property
+    def retention(self) -> VersionRetention:
+        """What a collection keeps."""
+        return VersionRetention(self.keep_versions, self.settled_seconds, self.orphan_seconds)
+
+
+DEFAULT_UPKEEP = ManifestPolicy()
+
+
+def tidy(line: BranchManifest, policy: ManifestPolicy, world: World = REAL) -> None:
+    """Compact and collect when it is time. Losing to another process is fine: it is then its turn to tidy."""
+    try:
+        if compact(line, policy):
+            collect(line, policy, world)
+    except (CommitConflict, CommitRejected):
+        return
+    except OmniGraphError as error:
+        log.warning("the publish succeeded; tidying __manifest did not, and is tried again later: %s", error)
+
+
+def compact(line: BranchManifest, policy: ManifestPolicy) -> bool:
+    """Rewrite publishes and small fragments into larger ones if there are enough of them; whether it did."""
+    with line.lock:
+        fragments = line.table.dataset.get_fragments()
+        small = [each for each in fragments if each.metadata.num_rows < policy.rows_per_fragment]
+        tail = line.tail() if small else None
+        if tail is None or not _is_due(tail, small, policy):
+            return False
+        others = [each for each in small if each.fragment_id != tail.fragment.id]
+        staged = _stage(line, tail, others, policy)
+        if staged is None:
+            return False
+        landed = commit_staged(staged[0])
+        if landed.contiguous:
+            line.rewritten(landed.table, staged[1])
+        else:
+            line.adopt(landed.table)
+        return True
+
+
+def _is_due(tail: ActiveFragment, small: list[LanceFragment], policy: ManifestPolicy) -> bool:
+    return tail.publishes + len(small) > policy.small_fragments or tail.rows.num_rows >= policy.tail_rows
+
+
+def collect(line: BranchManifest, policy: ManifestPolicy, world: World = REAL) -> int:
+    """Delete versions of the manifest that are old enough, and the files that only they need; how many."""
+    with line.lock:
+        version = line.table.version
+        if version < line.collect_from or version <= policy.versions:
+            return 0
+        listed = list_versions(line)
+        gone = _collect(line, listed, policy, world) if len(listed.files) > policy.versions else 0
+        room = policy.versions - len(listed.files) + gone
+        line.collect_from = version + max(room, (policy.versions - policy.keep_versions) // 2 if gone else 0)
+        return gone
+
+
+def _collect(line: BranchManifest, listed: VersionListing, policy: ManifestPolicy, world: World) -> int:
+    if line.stores.tables.location.scheme == "s3+ddb":
+        # The table beside the bucket lists versions, too: only Lance knows how to take them from both.
+        return collect_old_versions(line.table, keep=policy.keep_versions)
+    try:
+        return collect_versions(line, listed, policy.retention, world)
+    except NotFound:
+        return 0  # another process collects at this moment
+
+
+def _stage(
+    line: BranchManifest, tail: ActiveFragment, others: list[LanceFragment], policy: ManifestPolicy
+) -> tuple[Staged, WrittenFragment] | None:
+    """Whole publishes lose their row versions; rows of another origin keep theirs, and are merged apart from them.
+
+    Fragments that this process has published are joined from memory; others are read when they are some. The tail is
+    replaced in any case, as a publish does, so that of the two one loses: a publish that slid over a compaction would
+    carry a wrong version number in its commit row.
+    """
+    some = max(1, policy.small_fragments // 4)
+    own = line.own.among(others)
+    if len(others) - len(own) > some:
+        own = _learned(line, others, own)
+    joined = line.own.join(line.table, own, tail, large=policy.rows_per_fragment)
+    rest = {each.fragment_id for each in others} - {each.fragment_id for each in own}
+    groups = _rewrite(line, rest, policy) if len(rest) > some else []
+    if joined is None and not groups:
+        return None
+    head = stage_lone_head(line.table, tail)
+    taken = [tail.fragment] if joined is None else [*(each.metadata for each in own), tail.fragment]
+    laid = [head.fragment] if joined is None else [joined, head.fragment]
+    operation = LanceOperation.Rewrite([*groups, LanceOperation.RewriteGroup(taken, laid)], [])
+    return Staged(line.table, "compact", Transaction(line.table.version, operation)), head
+
+
+def _learned(line: BranchManifest, others: list[LanceFragment], own: list[LanceFragment]) -> list[LanceFragment]:
+    """The fragments whose rows are known after reading those of other processes, as far as they are whole publishes."""
+    known = {each.fragment_id for each in own}
+    foreign = {each.fragment_id: each.metadata for each in others if each.fragment_id not in known}
+    for number, rows in whole_publishes(line.table, foreign.values()).items():
+        line.own.add(foreign[number], rows)
+    return line.own.among(others)
+
+
+def _rewrite(line: BranchManifest, chosen: set[int], policy: ManifestPolicy) -> list[LanceOperation.RewriteGroup]:
+    """Rows of another origin: a migration, another program."""
+    dataset = line.table.dataset
+    excluded = [each for each in line.table.fragment_ids() if each not in chosen]
+    options = {"target_rows_per_fragment": policy.rows_per_fragment, "excluded_fragment_ids": excluded}
+    with lance_errors("compacting __manifest"):
+        results = [task.execute(dataset) for task in Compaction.plan(dataset, options).tasks]
+    return [LanceOperation.RewriteGroup(each.original_fragments, each.new_fragments) for each in results]

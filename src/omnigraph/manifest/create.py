@@ -1,0 +1,225 @@
+"""Making a new graph. A graph is there when its manifest is, and the manifest appears in one atomic step.
+
+Whatever an initialiser that died has left behind, without a manifest it is no graph: the next one clears it away.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from omnigraph.counters import count, guarded
+from omnigraph.errors import (
+    AlreadyInitialized,
+    IncompleteGraph,
+    InitializationClaimed,
+    LeaseLost,
+    NotAGraph,
+    ObjectExists,
+    OmniGraphError,
+)
+from omnigraph.failpoints import reach
+from omnigraph.manifest.branch_manifest import open_manifest
+from omnigraph.manifest.layout import (
+    CURRENT,
+    EDGES,
+    INIT_CLAIM,
+    MAIN,
+    MANIFEST,
+    NODES,
+    SCHEMA_FILES,
+    STAMP_KEY,
+    lance_manifest_file,
+    table_path,
+)
+from omnigraph.manifest.rows import SCHEMA, GraphCommit, GraphHead, Registration, Row, TableVersion, encode
+from omnigraph.storage.objects.lease import Lease, try_acquire
+from omnigraph.storage.tables.immediate import set_config
+from omnigraph.storage.tables.probe import ensure_safe
+from omnigraph.storage.tables.staging import create_table
+from omnigraph.storage.tables.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+
+    from omnigraph.manifest.branch_manifest import Storage
+    from omnigraph.world import World
+
+_TABLE_NAME = re.compile(r"[0-9a-f]{16}")
+CLAIM_SECONDS = 300.0
+# Written by every release up to 0.8 into a new manifest's configuration.
+CONFIGURATION = {"table_version_management": "true"}
+
+
+@dataclass(frozen=True)
+class NewGraph:
+    """What a new graph consists of: the schema files by name, and the Arrow schema of each table by its key."""
+
+    files: Mapping[str, bytes]
+    tables: Mapping[str, pa.Schema]
+
+
+def initialize(stores: Storage, blueprint: NewGraph, world: World) -> None:
+    """Make the graph, or raise and leave no graph. Of several processes at once, one succeeds."""
+    _refuse_existing(stores)
+    _refuse_foreign_content_beforehand(stores)
+    ensure_safe(stores.tables.location, world)
+    lease = _claim(stores, world)
+    reach("init.claimed")
+    _take_possession(stores, lease)
+    try:
+        with guarded(lease.require):
+            _build(stores, blueprint, lease, world)
+    except LeaseLost as error:
+        raise InitializationClaimed(
+            stores.uri, attempt_id=lease.claim.owner.id, owner="another process by now"
+        ) from error
+    except BaseException:
+        _withdraw(stores, blueprint, lease)
+        raise
+    lease.release()
+
+
+def _refuse_foreign_content_beforehand(stores: Storage) -> None:
+    """Without the claim, what is there may be another initialiser's work: seen first, and its owner looked for then."""
+    try:
+        _refuse_foreign_content(stores)
+    except IncompleteGraph:
+        if stores.objects.exists(INIT_CLAIM):
+            return
+        _refuse_existing(stores)
+        _refuse_foreign_content(stores)
+
+
+def _take_possession(stores: Storage, lease: Lease) -> None:
+    """Under the claim, see that the place is free. What is there and is not a dead initialiser's is left alone."""
+    try:
+        _refuse_existing(stores)
+        if lease.inherited is not None:
+            with guarded(lease.require):
+                _clear_remains(stores)
+        _refuse_foreign_content(stores)
+    except (AlreadyInitialized, IncompleteGraph):
+        lease.release()
+        raise
+    except BaseException:
+        lease.abandon()
+        raise
+
+
+def _withdraw(stores: Storage, blueprint: NewGraph, lease: Lease) -> None:
+    """With a manifest there is a graph; without one there must be nothing, unless the place is somebody else's by now.
+
+    If that cannot be looked up or done, the claim is left for whoever comes next to clear up.
+    """
+    try:
+        if not _has_manifest(stores):
+            with guarded(lease.require):
+                _clear_own(stores, blueprint)
+        lease.release()
+    except OmniGraphError:
+        lease.abandon()
+
+
+def _build(stores: Storage, blueprint: NewGraph, lease: Lease, world: World) -> None:
+    for name, data in blueprint.files.items():
+        stores.objects.create(name, data)
+    for table_key, schema in blueprint.tables.items():
+        _create(stores, table_path(table_key), schema)
+    reach("init.before_manifest")
+    lease.renew()
+    _create_manifest(stores, blueprint, world)
+
+
+def require_whole_graph(stores: Storage) -> None:
+    """Tell a graph from nothing, and from a graph that was never finished."""
+    if _has_manifest(stores):
+        return
+    remains = [name for name in (INIT_CLAIM, *SCHEMA_FILES) if stores.objects.exists(name)]
+    if remains:
+        raise IncompleteGraph(
+            stores.uri,
+            f"an initialisation of {stores.uri} did not finish: there is {', '.join(remains)} but no {MANIFEST}. "
+            "Run init again to start over.",
+        )
+    raise NotAGraph(stores.uri, f"there is no graph at {stores.uri}: make one with init, or check the location.")
+
+
+def _has_manifest(stores: Storage) -> bool:
+    try:
+        open_manifest(stores, MAIN)
+    except NotAGraph:
+        return False
+    return True
+
+
+def _refuse_existing(stores: Storage) -> None:
+    if _has_manifest(stores):
+        raise AlreadyInitialized(stores.uri)
+
+
+def _claim(stores: Storage, world: World) -> Lease:
+    outcome = try_acquire(stores.objects, INIT_CLAIM, purpose="init", seconds=CLAIM_SECONDS, world=world)
+    if isinstance(outcome, Lease):
+        return outcome
+    owner = f"process {outcome.owner.process} on {outcome.owner.host}"
+    raise InitializationClaimed(stores.uri, attempt_id=outcome.owner.id, owner=owner)
+
+
+def _refuse_foreign_content(stores: Storage) -> None:
+    """Files that look like a graph's, where no initialiser has died: they belong to somebody."""
+    found = [name for name in (*SCHEMA_FILES, NODES, EDGES) if stores.objects.exists(name)]
+    if found:
+        raise IncompleteGraph(
+            stores.uri,
+            f"{stores.uri} holds {', '.join(found)} but no {MANIFEST}: parts of a graph that was damaged, or another "
+            "program's files. Choose another location, or move them away first.",
+        )
+
+
+def _clear_remains(stores: Storage) -> None:
+    """Remove what an initialiser that died has left: the schema files, and tables under names that only we give."""
+    if _has_manifest(stores):
+        return
+    for name in SCHEMA_FILES:
+        stores.objects.delete(name)
+    for prefix in (NODES, EDGES):
+        names = {path.split("/")[1] for path in stores.objects.list_names(prefix)}
+        for name in sorted(each for each in names if _TABLE_NAME.fullmatch(each)):
+            stores.objects.delete_prefix(f"{prefix}/{name}")
+
+
+def _clear_own(stores: Storage, blueprint: NewGraph) -> None:
+    for name in blueprint.files:
+        stores.objects.delete(name)
+    for table_key in blueprint.tables:
+        stores.objects.delete_prefix(table_path(table_key))
+
+
+def _create(stores: Storage, path: str, schema: pa.Schema, rows: Sequence[pa.Table] | None = None) -> Table:
+    count("table_commits", path)
+    options = stores.tables.location.storage_options
+    dataset = create_table(stores.tables.uri(path), schema, rows, None if options is None else dict(options))
+    return Table(dataset, path=path, branch=None)
+
+
+def _create_manifest(stores: Storage, blueprint: NewGraph, world: World) -> None:
+    commit = GraphCommit(world.ulid(), MAIN, manifest_version=1, created_at=world.now_us())
+    rows: list[Row] = []
+    for table_key in blueprint.tables:
+        path = table_path(table_key)
+        file = stores.tables.location.object_path(lance_manifest_file(path, None, 1))
+        rows += [Registration(table_key, path), TableVersion(table_key, 1, None, 0, file)]
+    rows.append(commit)
+    # The stamp is a part of the first commit: a manifest without one would be taken for a v1 graph.
+    stamped = SCHEMA.with_metadata({STAMP_KEY: str(CURRENT)})
+    try:
+        # The head row lies apart from the beginning: see the publisher.
+        batches = [encode(each).cast(stamped) for each in (rows, [GraphHead(MAIN, commit.id)])]
+        table = _create(stores, MANIFEST, stamped, batches)
+    except ObjectExists as error:
+        raise AlreadyInitialized(stores.uri) from error
+    set_config(table, CONFIGURATION)

@@ -1,0 +1,124 @@
+"""At which manifest version each row appeared, also for rows whose fragment no longer says so.
+
+Lance can say it per row, at eleven bytes a publish in every version file, for ever. But each publish writes its rows in
+one fragment that ends with its commit row, and the commit row says which version it became. So a fragment made of whole
+publishes needs no row versions: a row appeared with the next commit row after it. Compaction strips them where that is
+so (`manifest/compaction.py`), and here they are told from the order instead.
+
+Lance up to 6.0.1, with which releases up to 0.6.2 wrote, says 1 for the creation of every row that a keyed write
+inserted; only its last change is right there. Rows of those releases are inserted once and not changed.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.manifest.rows import CREATED_AT, KEY, ROW_ADDRESS, SCHEMA, UPDATED_AT
+from omnigraph.storage.lance.metadata import has_row_versions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from lance import FragmentMetadata
+
+    from omnigraph.storage.tables.table import Table
+
+COLUMNS = (
+    KEY,
+    "object_type",
+    "location",
+    "metadata",
+    "table_key",
+    "table_version",
+    "table_branch",
+    "row_count",
+    CREATED_AT,
+    ROW_ADDRESS,
+)
+_SCANNED = (*COLUMNS, UPDATED_AT)
+_EVERYTHING = tuple(dict.fromkeys([*SCHEMA.names, *_SCANNED]))
+_TYPE, _VERSION, _CREATED = (COLUMNS.index(each) for each in ("object_type", "table_version", CREATED_AT))
+
+AgedRow = tuple[Any, ...]
+
+
+def read_rows(table: Table, fragments: Iterable[int] | None = None) -> Iterator[AgedRow]:
+    """The rows of a manifest, or of some of its fragments, in the order they were written, with their true ages."""
+    for number, fragment in read_fragments(table, fragments):
+        yield from aged_rows(table, number, fragment)
+
+
+def read_fragments(table: Table, fragments: Iterable[int] | None = None) -> Iterator[tuple[int, pa.Table]]:
+    """Fragments of a manifest by their numbers: their rows with all columns, ages and addresses; one scan."""
+    chosen = list(table.fragment_ids() if fragments is None else fragments)
+    batches = table.scan(_EVERYTHING, fragments=chosen) if chosen else ()
+    parts = (part for batch in batches for part in _by_fragment(batch))
+    for number, group in groupby(parts, key=lambda part: part[0]):
+        yield number, pa.Table.from_batches([batch for _, batch in group])
+
+
+def _by_fragment(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    numbers = batch.column(ROW_ADDRESS).to_numpy() >> np.uint64(32)
+    starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
+    for start, end in pairwise(starts):
+        if start < end:
+            yield int(numbers[start]), batch.slice(start, end - start)
+
+
+def aged_rows(table: Table, number: int, fragment: pa.Table) -> list[AgedRow]:
+    """The rows of a fragment with their true ages."""
+    rows = list(tuples(fragment.to_batches()))
+    return rows if _is_dated(table, number) else _dated_by_order(rows)
+
+
+def _is_dated(table: Table, number: int) -> bool:
+    return has_row_versions(table.dataset.get_fragment(number).metadata)
+
+
+def whole_publishes(table: Table, fragments: Iterable[FragmentMetadata]) -> dict[int, pa.Table]:
+    """The rows of those fragments that can lose their row versions without anything being forgotten; one scan."""
+    known = {each.id: each for each in fragments}
+    return {
+        number: fragment.select(SCHEMA.names).cast(SCHEMA)
+        for number, fragment in read_fragments(table, sorted(known))
+        if not has_row_versions(known[number]) or ends_its_publishes(list(tuples(fragment.to_batches())))
+    }
+
+
+def ends_its_publishes(rows: list[AgedRow]) -> bool:
+    """Whether every row's age is that of the next commit row after it."""
+    if rows[-1][_TYPE] != "graph_commit":
+        return False
+    return all(row[_CREATED] == dated[_CREATED] for row, dated in zip(rows, _dated_by_order(rows), strict=True))
+
+
+def tuples(batches: Iterable[pa.RecordBatch]) -> Iterator[AgedRow]:
+    """Batches as tuples in the order of `COLUMNS`, the true creation version in its place."""
+    for batch in batches:
+        columns = {name: batch.column(name).to_pylist() for name in _SCANNED}
+        pairs = zip(columns[CREATED_AT], columns[UPDATED_AT], strict=True)
+        columns[CREATED_AT] = [updated if created == 1 else created for created, updated in pairs]
+        yield from zip(*(columns[name] for name in COLUMNS), strict=True)
+
+
+def just_written(rows: pa.Table, *, version: int) -> Iterator[AgedRow]:
+    """Rows that this process has published itself, as if they had been read back; where they lie is not told."""
+    ages = pa.array([version] * rows.num_rows, pa.uint64())
+    addresses = pa.nulls(rows.num_rows, pa.uint64())
+    told = rows.append_column(CREATED_AT, ages).append_column(UPDATED_AT, ages)
+    return tuples(told.append_column(ROW_ADDRESS, addresses).to_batches())
+
+
+def _dated_by_order(rows: list[AgedRow]) -> list[AgedRow]:
+    """Each row with the version of the first commit row at or after it."""
+    dated: list[AgedRow] = []
+    version: int | None = None
+    for row in reversed(rows):
+        if row[_TYPE] == "graph_commit":
+            version = row[_VERSION]
+        dated.append(row if version is None else (*row[:_CREATED], version, *row[_CREATED + 1 :]))
+    return dated[::-1]

@@ -1,0 +1,75 @@
+"""Upgrades a manifest from each internal schema version to the next, in place, branch by branch, keeping history.
+
+A step does its work first and writes the new format version last. A step that is killed in between is run again by the
+next writer and ends the same; several at once converge. A new version is one more module beside this one, one more
+entry in `STEPS`, and `CURRENT` raised.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import CommitConflict, CommitRejected, Contention, NotFound
+from omnigraph.failpoints import reach
+from omnigraph.manifest import upgrade_v1, upgrade_v2, upgrade_v3
+from omnigraph.manifest.layout import CURRENT, MANIFEST, MINIMUM, STAMP_KEY, physical_branch, read_stamp
+from omnigraph.storage.tables.immediate import set_schema_metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from omnigraph.manifest.branch_manifest import BranchManifest
+
+STEPS: dict[int, Callable[[BranchManifest], None]] = {
+    1: upgrade_v1.apply,
+    2: upgrade_v2.apply,
+    3: upgrade_v3.apply,
+}
+ATTEMPTS = 5
+
+
+def check_steps(steps: dict[int, Callable[[BranchManifest], None]]) -> None:
+    """Fail when a raised floor left a dead step behind, or a raised version has none."""
+    expected, found = set(range(MINIMUM, CURRENT)), set(steps)
+    if found != expected:
+        raise AssertionError(f"migration steps start at {sorted(found)}, but versions {sorted(expected)} need one")
+
+
+check_steps(STEPS)
+
+
+def bring_up_to_date(line: BranchManifest) -> None:
+    """Migrate one branch's manifest to the current version; nothing to do for one that is there already."""
+    if line.stamp < CURRENT:
+        line.refresh()
+    while line.stamp < CURRENT:
+        # Fixed before the step runs: a step that finds another migrator further on must not stamp past its own work.
+        start = line.stamp
+        _retrying(line, STEPS[start])
+        reach("migration.before_stamp")
+        _retrying(line, _stamper(start + 1))
+
+
+def _stamper(target: int) -> Callable[[BranchManifest], None]:
+    def stamp(line: BranchManifest) -> None:
+        if read_stamp(line.table) < target:
+            line.adopt(set_schema_metadata(line.table, {STAMP_KEY: str(target)}))
+
+    return stamp
+
+
+def _retrying(line: BranchManifest, step: Callable[[BranchManifest], None]) -> None:
+    """Run a step again after losing to another migrator: it then finds the work done, or does what is left."""
+    for left in reversed(range(ATTEMPTS)):
+        before = line.stamp
+        try:
+            step(line)
+            return
+        except (CommitConflict, CommitRejected, NotFound) as error:
+            # NotFound: others have migrated, published and collected since this line was read, or files are lost.
+            if isinstance(error, NotFound) and not left:
+                raise
+            line.adopt(line.stores.tables.open_newest(MANIFEST, physical_branch(line.branch)))
+        if line.stamp != before:
+            return
+    raise Contention(f"migrating branch {line.branch!r}", attempts=ATTEMPTS)

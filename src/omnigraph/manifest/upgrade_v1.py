@@ -1,0 +1,24 @@
+"""v1 to v2: `object_id` becomes the primary key, so that racing inserts of one row conflict instead of both landing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import MigrationFailed
+from omnigraph.manifest.rows import KEY, PRIMARY_KEY
+from omnigraph.storage.tables.immediate import set_field_metadata
+
+if TYPE_CHECKING:
+    from omnigraph.manifest.branch_manifest import BranchManifest
+
+_MARK = next(iter(PRIMARY_KEY)).encode()
+
+
+def apply(line: BranchManifest) -> None:
+    """Annotate the column, unless it is annotated already: Lance forbids doing it twice."""
+    keys = [field.name for field in line.table.schema if (field.metadata or {}).get(_MARK) == b"true"]
+    if keys == [KEY]:
+        return
+    if keys:
+        raise MigrationFailed(f"{line.stores.uri}: __manifest has the primary key {keys}, expected none or {KEY}")
+    line.adopt(set_field_metadata(line.table, KEY, PRIMARY_KEY))

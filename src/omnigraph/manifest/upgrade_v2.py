@@ -1,0 +1,36 @@
+"""v2 to v3: the staging branches of an abandoned write path, `__run__…`, are swept off `__manifest`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import NotFound, ObjectExists
+from omnigraph.manifest.layout import MANIFEST
+from omnigraph.manifest.version_refs import branch_references
+from omnigraph.storage.tables.immediate import delete_branch
+
+if TYPE_CHECKING:
+    from omnigraph.manifest.branch_manifest import BranchManifest
+
+FROM = 2
+PREFIX = "__run__"
+
+
+def is_staging(branch: str) -> bool:
+    """Whether a branch of a manifest up to v2 is a staging area and none that people made."""
+    return branch.lstrip("/").startswith(PREFIX)
+
+
+def apply(line: BranchManifest) -> None:
+    """Delete them all, children before parents; one that another migrator has deleted meanwhile is fine."""
+    main = line.stores.tables.open_newest(MANIFEST)
+    branches = branch_references(main)
+    doomed = [name for name in branches if is_staging(name)]
+    for name in sorted(doomed, key=lambda each: len(branches[each]["branch_identifier"]), reverse=True):
+        try:
+            delete_branch(main, name)
+        except NotFound:
+            continue
+        except ObjectExists:
+            # A branch that people made stands on this one: it keeps the files alive and is nobody's staging area.
+            continue

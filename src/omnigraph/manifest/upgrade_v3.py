@@ -1,0 +1,30 @@
+"""v3 to v4: the lineage moves from two datasets beside the manifest into its rows.
+
+Per branch, at its first write. The old datasets stay where they are; nothing reads them once the stamp says 4.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from omnigraph.failpoints import reach
+from omnigraph.manifest.commit_graph import rank, read_legacy_commits
+from omnigraph.manifest.row_versions import read_rows
+from omnigraph.manifest.rows import KEY, GraphHead, Row, encode
+from omnigraph.storage.tables.immediate import upsert_rows_by_key
+
+if TYPE_CHECKING:
+    from omnigraph.manifest.branch_manifest import BranchManifest
+
+
+def apply(line: BranchManifest) -> None:
+    """Write one row per commit and one head row, in one commit, unless some migrator has done so before."""
+    if any(row[1] == "graph_commit" for row in read_rows(line.table)):
+        return
+    reach("migration.legacy_open")
+    commits = read_legacy_commits(line.stores.tables, line.branch)
+    if not commits:
+        return
+    head = max(commits, key=rank)
+    rows: list[Row] = [*commits, GraphHead(line.branch, head.id, head.parent)]
+    line.adopt(upsert_rows_by_key(line.table, encode(rows), key=KEY))

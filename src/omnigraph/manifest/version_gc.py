@@ -1,0 +1,192 @@
+"""Collecting old versions of `__manifest`: a handful of listings, and deletions by the thousand.
+
+Nobody reads an old version for its rows: the newest tell every earlier state. Versions stay for readers and writers
+that are a little behind, and for branches, which share the files of the version they were made from. What goes, and
+why it is not missed (tests/manifest/test_collection.py):
+
+- A version goes when it is not among the newest, no branch or tag stands on it, and it is older than the newest by
+  `settled_seconds`. The last is for a commit under way: Lance looks which version is the newest and then creates the
+  next one if it is not there. Were that one made and collected between, the commit would land below the newest,
+  acknowledged and lost. A publish that took half of that time therefore looks whether it is there (`publisher.py`).
+- At least `FEWEST` stay, whatever is asked for, so that one of them is a publish: a publish that slept meets the newest
+  in its lock (`tail.py`), and a compaction, which follows a publish, has none.
+- A file goes when no version that stays names it, which is looked up and not guessed, and when either a version that
+  went named it, or it is older than the newest version by `orphan_seconds`. The second are leftovers of publishes that
+  lost or died. A publish that is under way and can still land was staged after the newest version: all of them, and
+  compactions, replace the one tail, so whoever staged earlier has lost. The seconds are for programs that leave the
+  tail alone.
+- A branch that is being made might stand on a version whose reference is not written yet. While somebody has the
+  branch claim nothing is collected; whoever takes it later begins with the newest version, and stays among the recent
+  ones.
+- A branch whose version file is gone might need any file: then only versions go.
+- Versions go first, then files: a crash between leaves files that nobody names, for the next collection to find.
+- Times are compared with times of the same store, never with this machine's clock. Names that Lance does not give are
+  passed over, and so is what lies below other directories: branches have their own.
+"""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import ObjectNotFound
+from omnigraph.manifest.layout import BRANCH_CLAIM, MANIFEST, branch_tree, physical_branch
+from omnigraph.manifest.version_refs import names_in
+from omnigraph.storage.objects.lease import patience, read_claim
+from omnigraph.storage.tables.table import Pin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from omnigraph.manifest.branch_manifest import BranchManifest
+    from omnigraph.manifest.version_refs import Names
+    from omnigraph.storage.objects.lease import LeaseRecord
+    from omnigraph.storage.objects.store import ObjectInfo
+    from omnigraph.world import World
+
+READERS = 8
+FEWEST = 3
+
+_U64 = (1 << 64) - 1
+_VERSION = re.compile(r"(\d+)\.manifest")
+_TRANSACTION = re.compile(r"_transactions/(\d+)-[^/]+\.txn")
+_FILE = re.compile(r"data/[^/]+\.lance|_deletions/\d+-\d+-\d+\.(arrow|bin)")
+
+
+@dataclass(frozen=True)
+class VersionRetention:
+    """What stays in any case: so many of the newest versions, and what is younger than the newest by less than this."""
+
+    versions: int
+    settled_seconds: float
+    orphan_seconds: float
+
+
+@dataclass(frozen=True)
+class VersionListing:
+    """The version files of a line, by version."""
+
+    files: Mapping[int, ObjectInfo]
+
+    @property
+    def newest(self) -> int:
+        """The newest version."""
+        return max(self.files)
+
+    def older(self, seconds: float) -> int:
+        """The moment so long before the newest version was written, by the clock of the store."""
+        return self.files[self.newest].modified_us - int(seconds * 1_000_000)
+
+
+def list_versions(line: BranchManifest) -> VersionListing:
+    """The versions that are there; one listing."""
+    return VersionListing(version_files(line.stores.objects.list(f"{_home(line)}/_versions")))
+
+
+def version_files(listed: Iterable[ObjectInfo]) -> dict[int, ObjectInfo]:
+    """The versions among the files of a table's directory of versions; those that are in no history are not."""
+    found = {}
+    for each in listed:
+        name = _VERSION.fullmatch(each.path.rpartition("/")[2])
+        if name is not None:
+            found[_number(name[1])] = each
+    return found
+
+
+def collect_versions(line: BranchManifest, listed: VersionListing, retention: VersionRetention, world: World) -> int:
+    """Delete the versions that nothing needs, and the files that nothing needs then; how many versions went.
+
+    The caller holds the line's lock. `NotFound` when another process collects at the same moment.
+    """
+    claim = read_claim(line.stores.objects, BRANCH_CLAIM)
+    if claim is not None and not _is_over(line, claim[0], listed, world):
+        return 0
+    referred = line.referred.read(line.stores.objects)
+    going = _going(listed, retention, referred)
+    if not going:
+        return 0
+    staying = listed.files.keys() - set(going)
+    needed = frozenset[str]().union(*_names_of(line, staying).values())
+    files = {} if referred - listed.files.keys() else _files(line)
+    line.stores.objects.delete_all([listed.files[each].path for each in going])
+    went = line.names.take_all_but(staying)
+    orphaned = listed.older(retention.orphan_seconds)
+    unneeded = [
+        each.path
+        for name, each in files.items()
+        if _FILE.fullmatch(name) and name not in needed and (name in went or each.modified_us < orphaned)
+    ]
+    line.stores.objects.delete_all(unneeded + _old_transactions(files, listed, staying, retention))
+    return len(going)
+
+
+def _is_over(line: BranchManifest, claim: LeaseRecord, listed: VersionListing, world: World) -> bool:
+    """Whether a claim is nobody's any more. The newest version was written just now, and shows the store's clock."""
+    if claim.is_free(world):
+        return True
+    try:
+        written = line.stores.objects.info(BRANCH_CLAIM).written_us
+    except ObjectNotFound:
+        return False  # it was given back a moment ago, and another may be there
+    return listed.files[listed.newest].written_us - written > patience(claim.seconds) * 1_000_000
+
+
+def _going(listed: VersionListing, retention: VersionRetention, referred: frozenset[int]) -> list[int]:
+    settled = listed.older(retention.settled_seconds)
+    beyond = sorted(listed.files, reverse=True)[max(FEWEST, retention.versions) :]
+    return [each for each in beyond if each not in referred and listed.files[each].modified_us <= settled]
+
+
+def _names_of(line: BranchManifest, versions: Iterable[int]) -> dict[int, Names]:
+    """What each version names; those that this process has neither made nor read are read now."""
+    unknown = [each for each in versions if line.names.of(each) is None]
+    for version, names in zip(unknown, _read(line, unknown), strict=True):
+        line.names.add(version, names)
+    return {each: line.names.of(each) or frozenset() for each in versions}
+
+
+def _read(line: BranchManifest, versions: list[int]) -> list[Names]:
+    if not versions:
+        return []
+    with ThreadPoolExecutor(READERS) as readers:
+        tasks = [readers.submit(copy_context().run, _read_one, line, each) for each in versions]
+        return [each.result() for each in tasks]
+
+
+def _read_one(line: BranchManifest, version: int) -> Names:
+    return names_in(line.stores.tables.open_once(Pin(MANIFEST, version, physical_branch(line.branch))))
+
+
+def _files(line: BranchManifest) -> dict[str, ObjectInfo]:
+    """The files of a line but for its versions, by their names below its directory."""
+    home = _home(line)
+    parts = [line.stores.objects.list(f"{home}/{part}") for part in ("data", "_deletions", "_transactions")]
+    return {each.path.removeprefix(f"{home}/"): each for part in parts for each in part}
+
+
+def _old_transactions(
+    files: Mapping[str, ObjectInfo], listed: VersionListing, staying: Iterable[int], retention: VersionRetention
+) -> list[str]:
+    """The notes of the commits that made versions which are gone. A note's number is that of the version before."""
+    kept = set(staying)
+    oldest = min(each for each in kept if each > listed.newest - retention.versions)
+    settled = listed.files[oldest].modified_us - int(retention.settled_seconds * 1_000_000)
+    found = []
+    for name, each in files.items():
+        note = _TRANSACTION.fullmatch(name)
+        made = int(note[1]) + 1 if note is not None else oldest
+        if made < oldest and made not in kept and each.modified_us <= settled:
+            found.append(each.path)
+    return found
+
+
+def _home(line: BranchManifest) -> str:
+    return branch_tree(MANIFEST, physical_branch(line.branch))
+
+
+def _number(name: str) -> int:
+    """Lance counts down in names of twenty digits; before that it wrote the number itself."""
+    return _U64 - int(name) if len(name) == 20 else int(name)

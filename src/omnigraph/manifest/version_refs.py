@@ -1,0 +1,158 @@
+"""Which files each version of a manifest names, noted as this process makes or reads the versions.
+
+A collection of old versions has to know what the versions that stay need. Reading their version files would cost
+requests for each; a process that publishes has had all of it in its hands. Only files below the line's own directory
+are noted: what a branch has inherited lies with its parent, which keeps it.
+
+The branches and tags that a table has, by the reference files that make them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.errors import NotFound, ObjectNotFound, StoreError
+from omnigraph.manifest.layout import MANIFEST, physical_branch
+from omnigraph.storage.lance.errors import lance_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from lance import LanceFragment
+
+    from omnigraph.storage.objects.store import ObjectInfo, ObjectStore
+    from omnigraph.storage.tables.table import Table
+
+# More than a graph ever lists; where old versions are never collected, notes must not grow for ever.
+MOST_NOTES = 2_000
+
+Names = frozenset[str]
+
+
+def names_in(table: Table) -> Names:
+    """The files that a version names, below the directory of its line."""
+    return frozenset(name for each in table.dataset.get_fragments() for name in _files(each))
+
+
+class NamedFiles:
+    """The notes of one line, by version. The line's lock guards them."""
+
+    def __init__(self) -> None:
+        self._by_version: OrderedDict[int, Names] = OrderedDict()
+        self._fragments: dict[int, tuple[str, ...]] = {}
+        self._newest: int | None = None
+        self._seen: tuple[int, list[LanceFragment]] | None = None
+
+    def see(self, version: int, fragments: list[LanceFragment]) -> None:
+        """Note what a version names, if it is ever asked for: readers see many, and collect none."""
+        self._seen = version, fragments
+
+    def note(self, version: int, fragments: list[LanceFragment]) -> None:
+        """Note what a publish of this process names: it changes no fragment, so only new numbers are looked at."""
+        self._look()
+        self._note(version, fragments, self._fragments if self._newest == version - 1 else {})
+
+    def _look(self) -> None:
+        if self._seen is not None:
+            (version, fragments), self._seen = self._seen, None
+            self._note(version, fragments, {})
+
+    def _note(self, version: int, fragments: list[LanceFragment], known: dict[int, tuple[str, ...]]) -> None:
+        numbered = {each.fragment_id: each for each in fragments}
+        self._fragments = {
+            number: known[number] if number in known else _files(each) for number, each in numbered.items()
+        }
+        self._newest = version
+        self.add(version, frozenset(name for files in self._fragments.values() for name in files))
+
+    def add(self, version: int, names: Names) -> None:
+        """Note what was read of a version."""
+        self._by_version[version] = names
+        while len(self._by_version) > MOST_NOTES:
+            self._by_version.popitem(last=False)
+
+    def of(self, version: int) -> Names | None:
+        """What a version names, if this process knows it."""
+        self._look()
+        return self._by_version.get(version)
+
+    def take_all_but(self, staying: Collection[int]) -> set[str]:
+        """Forget the versions that are no more; the files that they named, as far as it is known."""
+        self._look()
+        gone = [each for each in self._by_version if each not in staying]
+        return {name for each in gone for name in self._by_version.pop(each)}
+
+
+def _files(fragment: LanceFragment) -> tuple[str, ...]:
+    facts = fragment.metadata
+    names = [f"data/{each.path}" for each in facts.files if each.base_id is None]
+    removed = facts.deletion_file
+    if removed is not None and removed.base_id is None:
+        names.append(str(fragment.deletion_file()))
+    return tuple(names)
+
+
+References = dict[str, dict[str, Any]]
+ATTEMPTS = 20
+
+
+def branch_references(main: Table) -> References:
+    """Every branch by name. Lance lists the files, then reads each, and fails when one is deleted between."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return _list(main)
+        except NotFound:
+            continue
+    return _list(main)
+
+
+def _list(main: Table) -> References:
+    with lance_errors(f"listing branches of {main.path}"):
+        return dict(main.dataset.branches.list())
+
+
+class ReferredVersions:
+    """The versions of one line of `__manifest` that branches, or tags made with Lance, stand on.
+
+    A reference file is read once: while its tag is the same, so is what it says.
+    """
+
+    def __init__(self, branch: str, incarnation: str | None) -> None:
+        self._branch = physical_branch(branch)
+        self._incarnation = incarnation
+        self._known: dict[tuple[str, str | None], frozenset[int]] = {}
+
+    def read(self, objects: ObjectStore) -> frozenset[int]:
+        """What is referred to now."""
+        found = [each for each in objects.list(f"{MANIFEST}/_refs") if each.path.endswith(".json")]
+        self._known = {(each.path, each.e_tag): self._versions(objects, each) for each in found}
+        return frozenset().union(*self._known.values())
+
+    def _versions(self, objects: ObjectStore, reference: ObjectInfo) -> frozenset[int]:
+        known = self._known.get((reference.path, reference.e_tag))
+        if known is not None and reference.e_tag is not None:
+            return known
+        try:
+            says: dict[str, Any] = json.loads(objects.read(reference.path))
+            return self._of_tag(says) if "/tags/" in reference.path else self._of_branch(says)
+        except ObjectNotFound:
+            return frozenset()
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            raise StoreError(
+                f"{reference.path} does not say what it stands on ({error!r}): nothing is collected beside it.",
+                location=reference.path,
+            ) from error
+
+    def _of_tag(self, says: dict[str, Any]) -> frozenset[int]:
+        return frozenset({int(says["version"])} if says.get("branch") == self._branch else ())
+
+    def _of_branch(self, says: dict[str, Any]) -> frozenset[int]:
+        """The way from main to a branch is in its identifier: also what it has through a parent that is gone."""
+        way = says["identifier"]["version_mapping"]
+        mine = [] if self._incarnation is None else json.loads(self._incarnation)["version_mapping"]
+        depth = len(mine)
+        through = {int(way[depth][0])} if way[:depth] == mine and len(way) > depth else set()
+        direct = {int(says["parentVersion"])} if says.get("parentBranch") == self._branch else set()
+        return frozenset(through | direct)

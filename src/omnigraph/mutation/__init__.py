@@ -1,0 +1,1 @@
+"""Mutations: statements run against a write buffer and become one commit."""

@@ -1,0 +1,1 @@
+"""Pipeline files: sources, mappings and targets of a data pipeline on Spark."""

@@ -1,0 +1,147 @@
+"""Files in buckets as a Spark frame, read by our own tasks: Spark from PyPI has no client for object stores."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from omnigraph.errors import InvalidInput
+from omnigraph.load.bulk.splits import SourceFile, find_files, read_range, resolved_options
+from omnigraph.spark.runner import one_task_each
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from omnigraph.pipeline.file import PipelineSource
+    from omnigraph.world import World
+
+Opened = tuple[pa.Schema, Iterator[pa.RecordBatch]]
+
+
+def read_bucket_files(session: SparkSession, paths: Sequence[str], source: PipelineSource, world: World) -> DataFrame:
+    """One task per file, which reads with the settings of this process. The first file's columns are those of all;
+    `sep` and `header` are the options of CSV.
+    """
+    _refuse_options(source)
+    files = find_files(paths, world=world)
+    reading = _BucketRead(source.format, dict(source.options), resolved_options(files, world=world))
+    with reading.opened(files[0]) as (schema, _):
+        shape = schema
+    return one_task_each(session, files, partial(_rows, reading=reading, shape=shape), shape)
+
+
+def _refuse_options(source: PipelineSource) -> None:
+    known = {"sep", "header"} if source.format == "csv" else set()
+    strange = [*({"schema"} if source.schema else ()), *(each for each in source.options if each not in known)]
+    if strange:
+        raise InvalidInput(
+            f"{strange[0]!r} is not understood for {source.format} files that are read from a bucket directly; with an "
+            "s3a:// path Spark reads them itself, if it has the client."
+        )
+
+
+def _rows(file: SourceFile, *, reading: _BucketRead, shape: pa.Schema) -> Iterator[pa.RecordBatch]:
+    with reading.opened(file) as (schema, batches):
+        missing = [name for name in shape.names if name not in schema.names]
+        if missing:
+            raise InvalidInput(f"{file.uri} has no column {missing[0]!r}, which the first file of the source has.")
+        for batch in batches:
+            columns = [batch.column(name).cast(shape.field(name).type) for name in shape.names]
+            yield pa.RecordBatch.from_arrays(columns, schema=shape)
+
+
+@dataclass(frozen=True)
+class _BucketRead:
+    """How files are read: their format, its options, and the settings of the store."""
+
+    form: str
+    options: dict[str, str]
+    storage: dict[str, str]
+
+    @contextmanager
+    def opened(self, file: SourceFile) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+        """The columns and rows of a file."""
+        try:
+            yield _OPENERS[self.form](pa.PythonFile(_Seekable(file, self.storage), mode="r"), self.options)
+        except (pa.ArrowException, OSError) as error:
+            raise InvalidInput(f"{file.uri} cannot be read as {self.form}: {error}") from error
+
+
+class _Seekable(io.RawIOBase):
+    """An object as a file, each read a range of it."""
+
+    def __init__(self, file: SourceFile, options: dict[str, str]) -> None:
+        self._file, self._options, self._at = file, options, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._file.size}[whence]
+        self._at = start + offset
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        whole = size is None or size < 0
+        end = self._file.size if whole else min(self._at + (size or 0), self._file.size)
+        data = read_range(self._file, self._at, end, self._options)
+        self._at += len(data)
+        return data
+
+
+def _open_parquet(stream: Any, options: dict[str, str]) -> Opened:
+    from pyarrow import parquet
+
+    del options
+    file = parquet.ParquetFile(stream)
+    return file.schema_arrow, file.iter_batches()
+
+
+def _open_orc(stream: Any, options: dict[str, str]) -> Opened:
+    from pyarrow import orc
+
+    del options
+    file: Any = orc.ORCFile(stream)
+    return file.schema, (file.read_stripe(each) for each in range(file.nstripes))
+
+
+def _open_csv(stream: Any, options: dict[str, str]) -> Opened:
+    from pyarrow import csv
+
+    named = options.get("header", "true") == "true"
+    reader = csv.open_csv(
+        stream,
+        read_options=csv.ReadOptions(use_threads=False, autogenerate_column_names=not named),
+        parse_options=csv.ParseOptions(delimiter=options.get("sep", ","), newlines_in_values=True),
+    )
+    return reader.schema, iter(reader)
+
+
+def _open_json(stream: Any, options: dict[str, str]) -> Opened:
+    from pyarrow import json
+
+    del options
+    table = json.read_json(stream)
+    return table.schema, iter(table.to_batches())
+
+
+_OPENERS: dict[str, Callable[[Any, dict[str, str]], Opened]] = {
+    "parquet": _open_parquet,
+    "orc": _open_orc,
+    "csv": _open_csv,
+    "json": _open_json,
+}

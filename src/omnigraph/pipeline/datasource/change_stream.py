@@ -1,0 +1,139 @@
+"""The change feed of a graph as a stream: what each commit did to the rows of one type.
+
+    spark.readStream.format("omnigraph").option("type", "Person").option("since", "now").load("./graph.omni")
+
+Offsets are places of the feed, which lie after commits: a query that restarts goes on after the last commit that it
+has handled. Rows have the type's columns, `_op` (insert, update or delete; a deleted row as it was) and `_commit`.
+Blobs are left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
+
+from omnigraph.catalog.arrow import edge_arrow_schema, is_blob, node_arrow_schema, stored_schema
+from omnigraph.catalog.catalog import EdgeType
+from omnigraph.history.change_feed import BEGINNING, ChangeFeed
+from omnigraph.load.plan import named_type
+from omnigraph.spark.types import to_spark
+from omnigraph.storage.tables.table import TableStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from omnigraph.catalog.catalog import Catalog
+    from omnigraph.history.changes import ChangedTable
+    from omnigraph.history.delta import TableDelta
+    from omnigraph.pipeline.datasource.graph_reference import GraphReference
+
+_TEXT: pa.DataType = pa.string()
+_OPERATION = pa.field("_op", _TEXT, nullable=False)
+_COMMIT = pa.field("_commit", _TEXT, nullable=False)
+_CURSOR, _AFTER = "cursor", "commit"
+
+
+def change_schema(catalog: Catalog, type_name: str) -> pa.Schema:
+    """The columns of a stream of changes, as tables store them."""
+    kind = named_type(type_name, catalog)
+    schema = edge_arrow_schema(kind) if isinstance(kind, EdgeType) else node_arrow_schema(kind)
+    kept = [each.with_nullable(True) for each in stored_schema(schema) if not is_blob(each)]
+    return pa.schema([*kept, _OPERATION, _COMMIT])
+
+
+class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads the changes of one type, a few commits at a time."""
+
+    def __init__(
+        self, door: GraphReference, type_name: str, branch: str, schema: pa.Schema, since: str, most_commits: int
+    ) -> None:
+        self.door = door
+        self.type_name = type_name
+        self.branch = branch
+        self.schema = schema
+        self.since = since
+        self.most_commits = most_commits
+        self._feed: ChangeFeed | None = None
+        self._last: str | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_feed": None}
+
+    @property
+    def feed(self) -> ChangeFeed:
+        """The feed, opened for reading in this process."""
+        if self._feed is None:
+            self._feed = ChangeFeed(self.door.reader()[0], self.branch)
+        return self._feed
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Where a new query begins."""
+        if self.since == BEGINNING:
+            return {_CURSOR: self.feed.beginning()}
+        return {_CURSOR: self.feed.now() if self.since == "now" else self.feed.cursor_after(self.since)}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """`maxCommitsPerBatch` as Spark's limit of files."""
+        return ReadMaxFiles(self.most_commits) if self.most_commits else ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Later commits are for the next run."""
+        self._last = self.feed.now()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """The place after the newest commit, or after as many as one batch may have."""
+        most = limit.max_files if isinstance(limit, ReadMaxFiles) else None
+        ahead = self.feed.commits(start[_CURSOR], self._last, most)
+        if not ahead:
+            return start
+        return {_CURSOR: self.feed.cursor_after(ahead[-1].id), _AFTER: ahead[-1].id}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """One task for each commit between two places that changed the type."""
+        return [
+            InputPartition(changed)
+            for commit in self.feed.commits(start[_CURSOR], end[_CURSOR])
+            for changed in self.feed.changed_tables(commit)
+            if changed.table_key == self.table_key
+        ]
+
+    @property
+    def table_key(self) -> str:
+        """The table of the type."""
+        manifest, schemas = self.door.reader()
+        return named_type(self.type_name, schemas.of(manifest.line(self.branch).state.schema).catalog).table_key
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The changed rows of one task."""
+        changed: ChangedTable = partition.value
+        delta = changed.delta(TableStore(self.door.location))
+        for operation, rows in _by_operation(delta):
+            for batch in _shaped(rows, operation, changed.commit.id, self.schema).to_batches():
+                yield to_spark(batch, self.schema)
+
+
+def _by_operation(delta: TableDelta) -> Iterator[tuple[str, pa.Table]]:
+    yield "insert", delta.inserted
+    yield "update", delta.updated[1]
+    yield "delete", delta.deleted
+
+
+def _shaped(rows: pa.Table, operation: str, commit: str, schema: pa.Schema) -> pa.Table:
+    """Rows in the stream's columns; a property that the commit's schema did not have is null."""
+    count = rows.num_rows
+    held = {_OPERATION.name: pa.array([operation] * count, _TEXT), _COMMIT.name: pa.array([commit] * count, _TEXT)}
+    columns = [
+        held[each.name]
+        if each.name in held
+        else (rows.column(each.name).cast(each.type) if each.name in rows.column_names else pa.nulls(count, each.type))
+        for each in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)

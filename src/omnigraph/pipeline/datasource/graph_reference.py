@@ -1,0 +1,57 @@
+"""A graph as a process of Spark opens it: by its URI, with the schema of the branch that is worked on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from omnigraph.manifest.graph_manifest import GraphManifest, open_stores
+from omnigraph.manifest.layout import MAIN
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.transaction.recovery.recover import sweep
+from omnigraph.transaction.schemas import Schemas
+from omnigraph.world import REAL
+
+if TYPE_CHECKING:
+    from omnigraph.catalog.catalog import Catalog
+    from omnigraph.storage.objects.location import Location
+    from omnigraph.storage.objects.store import ObjectStore
+
+
+@dataclass(frozen=True)
+class GraphReference:
+    """Where a graph is and how its store is reached. Travels by pickle; what it opens stays in the process."""
+
+    uri: str
+    settings: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    @property
+    def location(self) -> Location:
+        """The place."""
+        return parse_location(self.uri, REAL, dict(self.settings))
+
+    def manifest(self) -> GraphManifest:
+        """The graph, open for writing, once in this process; operations that died are finished or undone first."""
+        return _opened(self)
+
+    def catalog(self, branch: str = MAIN) -> Catalog:
+        """The schema of a branch as it is now."""
+        manifest = self.manifest()
+        return Schemas(manifest).of(manifest.fresh_line(branch).state.schema).catalog
+
+    def objects(self) -> ObjectStore:
+        """Small files below the graph's root."""
+        return open_stores(self.location).objects
+
+    def reader(self) -> tuple[GraphManifest, Schemas]:
+        """The graph, open for reading alone, with its schemas."""
+        manifest = GraphManifest(self.location, read_only=True)
+        return manifest, Schemas(manifest)
+
+
+@lru_cache(maxsize=8)
+def _opened(door: GraphReference) -> GraphManifest:
+    manifest = GraphManifest(door.location)
+    sweep(manifest)
+    return manifest

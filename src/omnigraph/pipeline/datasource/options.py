@@ -1,0 +1,147 @@
+"""What the options of `format("omnigraph")` ask for, checked and resolved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+from omnigraph.errors import InvalidInput
+from omnigraph.pipeline.datasource.graph_reference import GraphReference
+from omnigraph.world import REAL
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from omnigraph.pipeline.datasource.change_stream import ChangeStreamReader
+    from omnigraph.pipeline.datasource.query_reader import QuerySource
+    from omnigraph.pipeline.datasource.writer import WriteTarget
+    from omnigraph.tasks.table_scan import TableScan
+    from omnigraph.values.batches import Mode
+
+NAME = "omnigraph"
+_STORAGE = "storage."
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """The options of one read or write, by their names in small letters."""
+
+    graph: str
+    options: Mapping[str, str] = field(repr=False)
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> SourceOptions:
+        """Read Spark's options, which know no case."""
+        named = {key.lower(): value for key, value in options.items()}
+        graph = named.get("path") or named.get("graph")
+        if not graph:
+            raise InvalidInput(f'format({NAME!r}) needs the path: .load("./graph.omni")')
+        return cls(graph, named)
+
+    @property
+    def branch(self) -> str:
+        """The branch, main if none is given."""
+        return self.options.get("branch") or "main"
+
+    @property
+    def type_name(self) -> str:
+        """The type, which must be given."""
+        if not self.options.get("type"):
+            raise InvalidInput(f'format({NAME!r}) needs the type: .option("type", "Person")')
+        return self.options["type"]
+
+    @property
+    def wants_changes(self) -> bool:
+        """Whether the rows are changes."""
+        return self.options.get("changes", "").lower() == "true"
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Settings of the object store."""
+        return {key[len(_STORAGE) :]: value for key, value in self.options.items() if key.startswith(_STORAGE)}
+
+    @property
+    def door(self) -> GraphReference:
+        """The graph, for any process."""
+        return GraphReference(self.graph, tuple(sorted(self.settings.items())))
+
+    def scan(self) -> TableScan:
+        """The type's table, pinned."""
+        from omnigraph.tasks.table_scan import resolve_scan
+
+        columns = self.options.get("columns")
+        return resolve_scan(
+            self.graph,
+            self.type_name,
+            branch=self.branch,
+            snapshot=self.options.get("snapshot"),
+            timestamp=self.options.get("timestamp"),
+            columns=None if columns is None else [each.strip() for each in columns.split(",")],
+            storage_options=self.settings,
+        )
+
+    def query(self) -> QuerySource | None:
+        """The query, pinned, if one is asked for."""
+        text = self.options.get("query")
+        if not text:
+            return None
+        from omnigraph.pipeline.datasource.query_reader import QuerySource
+
+        if self.options.get("type"):
+            raise InvalidInput("give either a type or a query, not both.")
+        params, commit = self.options.get("params", ""), self.options.get("snapshot")
+        return QuerySource(self.door, text, params, self.options.get("name"), self.branch, commit).pinned()
+
+    def change_schema(self) -> pa.Schema:
+        """The columns of changes."""
+        from omnigraph.pipeline.datasource.change_stream import change_schema
+
+        manifest, schemas = self.door.reader()
+        return change_schema(schemas.of(manifest.line(self.branch).state.schema).catalog, self.type_name)
+
+    def changes(self) -> ChangeStreamReader:
+        """The reader of a stream of changes."""
+        from omnigraph.history.change_feed import BEGINNING
+        from omnigraph.pipeline.datasource.change_stream import ChangeStreamReader
+
+        most = int(self.options.get("maxcommitsperbatch", "0"))
+        since = self.options.get("since", BEGINNING)
+        return ChangeStreamReader(self.door, self.type_name, self.branch, self.change_schema(), since, most)
+
+    def target(self, *, overwrite: bool) -> WriteTarget:
+        """Where a write goes. Its key is new unless one is given: then a second write with it does nothing."""
+        return self._target("overwrite" if overwrite else self._mode(), self.options.get("key") or REAL.ulid())
+
+    def stream_target(self, *, overwrite: bool) -> WriteTarget:
+        """Where a stream goes. Its key is the query's id, which its checkpoint keeps."""
+        if overwrite:
+            raise InvalidInput("a stream is added: use the output mode append.")
+        return self._target(self._mode(), self.options.get("key") or self._query_id())
+
+    def _target(self, mode: str, key: str) -> WriteTarget:
+        from omnigraph.pipeline.datasource.writer import WriteTarget
+
+        actor = self.options.get("actor")
+        return WriteTarget(self.door, self.type_name, cast("Mode", mode), self.branch, actor, key)
+
+    def _mode(self) -> str:
+        mode = self.options.get("mode", "append")
+        if mode not in ("append", "merge"):
+            raise InvalidInput(
+                f'the option mode is append or merge, not {mode!r}; to replace, write .mode("overwrite").'
+            )
+        return mode
+
+    def _query_id(self) -> str:
+        """Spark keeps the id of a streaming query in its checkpoint, and tells the writer only where that is."""
+        import orjson
+
+        from omnigraph.load.bulk.splits import find_files, read_range, resolved_options
+
+        place = self.options.get("checkpointlocation")
+        if not place:
+            raise InvalidInput("a stream needs a checkpoint: .option('checkpointLocation', ...)")
+        (found,) = find_files(f"{place.rstrip('/')}/metadata")
+        return str(orjson.loads(read_range(found, 0, found.size, resolved_options([found])))["id"])

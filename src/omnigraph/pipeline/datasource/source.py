@@ -1,0 +1,261 @@
+"""`format("omnigraph")`: one type of the graph, or a query, as a Spark frame; and frames of one type into the graph.
+
+    spark.read.format("omnigraph").option("type", "Person").load("./graph.omni")
+    frame.write.format("omnigraph").option("type", "Person").option("mode", "merge").mode("append").save("./graph.omni")
+
+Options of a read: `type`, or `query` (with `params`, `name`); `branch`, or `snapshot` (a commit id), or `timestamp`;
+`columns` (comma-separated) or `.schema(...)`, because Spark does not tell a Python source which columns a query needs;
+`rowsPerTask`; `storage.<name>` for settings of the object store. The graph is the path, or the option `graph`. Simple
+conditions joined by AND are applied by the table itself where `spark.sql.python.filterPushdown.enabled` is set;
+`read_type` takes any condition and works on every session. Options of a write: `type`, `branch`, `mode` (append, merge;
+`.mode("overwrite")` replaces the type), `actor`, `key`. Of a stream of changes: `changes`, `type`, `branch`, `since`,
+`maxCommitsPerBatch`.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Literal
+
+from pyspark.sql import datasource as offered
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
+
+from omnigraph.errors import InvalidInput
+from omnigraph.pipeline.datasource.options import NAME, SourceOptions
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from omnigraph.storage.filters.literals import Operator
+    from omnigraph.storage.filters.model import Filter
+    from omnigraph.tasks.table_scan import TableScan
+
+_COMPARISONS: dict[type[offered.Filter], Operator] = {
+    offered.EqualTo: "=",
+    offered.GreaterThan: ">",
+    offered.GreaterThanOrEqual: ">=",
+    offered.LessThan: "<",
+    offered.LessThanOrEqual: "<=",
+}
+_SEARCHES: dict[type[offered.Filter], Literal["starts_with", "contains"]] = {
+    offered.StringStartsWith: "starts_with",
+    offered.StringContains: "contains",
+}
+
+
+def register_spark(session: SparkSession) -> None:
+    """Make `format("omnigraph")` known to a session. Sessions whose workers have this package find it unasked."""
+    session.dataSource.register(OmniGraphSource)
+
+
+def read_type(
+    session: SparkSession,
+    graph: str | os.PathLike[str],
+    type_name: str,
+    *,
+    columns: Sequence[str] | None = None,
+    where: Filter | None = None,
+    branch: str = "main",
+    snapshot: str | None = None,
+    timestamp: str | None = None,
+    rows_per_task: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """One type as a frame, with only these columns and rows read: what the data source API cannot be told."""
+    from omnigraph.spark.runner import one_task_each
+    from omnigraph.tasks.table_scan import ROWS_PER_TASK, read_scan, resolve_scan, tasks_of
+
+    scan = resolve_scan(
+        graph,
+        type_name,
+        branch=branch,
+        snapshot=snapshot,
+        timestamp=timestamp,
+        columns=columns,
+        where=where,
+        storage_options=storage_options,
+    )
+    tasks = tasks_of(scan, rows_per_task=rows_per_task or ROWS_PER_TASK)
+    return one_task_each(session, tasks, read_scan, scan.schema())
+
+
+class OmniGraphSource(DataSource):
+    """Made when a frame is loaded, and sent with it: what it resolves then is what every use of the frame reads."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self.asked = SourceOptions.of(options)
+        self.query = self.asked.query()
+        self.scan = None if self.query is not None else self.asked.scan()
+        self.rows_per_task = int(options.get("rowsPerTask", "0"))
+
+    @classmethod
+    def name(cls) -> str:
+        """The name after `format`."""
+        return NAME
+
+    def schema(self) -> StructType:
+        """The columns in Spark's types: the table's, the query's, or those of changes."""
+        from omnigraph.spark.types import spark_schema
+
+        if self.asked.wants_changes:
+            return spark_schema(self.asked.change_schema())
+        return spark_schema(self.query.rows().schema if self.query is not None else self._scan.schema())
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of the columns that `schema` has, which may be fewer than the table's."""
+        from dataclasses import replace
+
+        if self.asked.wants_changes:
+            raise InvalidInput("changes are a stream: read them with spark.readStream.")
+        if self.query is not None:
+            from omnigraph.pipeline.datasource.query_reader import QueryReader
+
+            return QueryReader(self.query)
+        scan = replace(self._scan, columns=tuple(schema.fieldNames()))
+        _require_same_types(scan, schema)
+        return OmniGraphReader(scan, schema, self.rows_per_task)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """A writer of one commit."""
+        from omnigraph.pipeline.datasource.writer import TypeWriter
+
+        return TypeWriter(self.asked.target(overwrite=overwrite), schema.fieldNames())
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's own
+        """A reader of changes."""
+        if not self.asked.wants_changes:
+            raise InvalidInput('a stream reads changes: add .option("changes", "true").')
+        return self.asked.changes()
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        """A writer of one commit per micro-batch."""
+        from omnigraph.pipeline.datasource.writer import TypeStreamWriter
+
+        return TypeStreamWriter(self.asked.stream_target(overwrite=overwrite), schema.fieldNames())
+
+    @property
+    def _scan(self) -> TableScan:
+        assert self.scan is not None
+        return self.scan
+
+
+class OmniGraphReader(DataSourceReader):
+    """Reads a pinned scan, one task per group of fragments."""
+
+    def __init__(self, scan: TableScan, wanted: StructType, rows_per_task: int) -> None:
+        self.scan = scan
+        self.nullable = [field.nullable for field in wanted.fields]
+        self.rows_per_task = rows_per_task
+        self.pushFilters = _Pushdown(self)  # type: ignore[method-assign]
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The tasks."""
+        from omnigraph.tasks.table_scan import ROWS_PER_TASK, tasks_of
+
+        return [InputPartition(each) for each in tasks_of(self.scan, rows_per_task=self.rows_per_task or ROWS_PER_TASK)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task. Spark makes up an empty one when there is none."""
+        import pyarrow as pa
+
+        from omnigraph.spark.types import to_spark
+        from omnigraph.tasks.table_scan import read_scan
+
+        if partition.value is None:
+            return
+        # A schema that the user gave allows nulls everywhere, and Spark compares to the letter.
+        fields = zip(self.scan.schema(), self.nullable, strict=True)
+        schema = pa.schema([field.with_nullable(nullable) for field, nullable in fields])
+        for batch in read_scan(partition.value):
+            yield to_spark(batch, schema)
+
+    def take(self, filters: Iterable[offered.Filter]) -> Iterator[offered.Filter]:
+        """Take over the conditions that the table can apply, give back the others."""
+        from dataclasses import replace
+
+        from omnigraph.storage.filters.model import And
+
+        taken, schema = [], self.scan.table().schema
+        for each in filters:
+            condition = _condition(schema, each)
+            if condition is None:
+                yield each
+            else:
+                taken.append(condition)
+        if taken:
+            self.scan = replace(self.scan, where=And(tuple(taken)))
+
+
+class _Pushdown:
+    """Filters are taken when Spark offers them. Spark refuses a reader that would take filters while it has that
+    switched off, which is its default; it looks at `__func__` to find out, and here finds its own.
+    """
+
+    def __init__(self, reader: OmniGraphReader) -> None:
+        self.reader = reader
+        self.__func__ = DataSourceReader.pushFilters
+
+    def __call__(self, filters: list[offered.Filter]) -> Iterable[offered.Filter]:
+        return list(self.reader.take(filters))
+
+
+def _require_same_types(scan: TableScan, wanted: StructType) -> None:
+    from omnigraph.spark.types import spark_schema
+
+    for there, asked in zip(spark_schema(scan.schema()).fields, wanted.fields, strict=True):
+        if there.dataType != asked.dataType:
+            message = f"column {asked.name!r} is {there.dataType.simpleString()}, not {asked.dataType.simpleString()}"
+            raise InvalidInput(f"{message}: read it as it is and cast it in the query.")
+
+
+def _condition(schema: pa.Schema, asked: offered.Filter) -> Filter | None:
+    """Spark's condition as ours; None when the table cannot apply it exactly."""
+    from omnigraph.storage.filters import model as filters
+
+    if isinstance(asked, offered.Not):
+        inner = None if isinstance(asked.child, offered.EqualNullSafe) else _condition(schema, asked.child)
+        return None if inner is None else filters.Not(inner)
+    condition = _leaf(asked)
+    try:
+        if condition is not None:
+            filters.render(condition, schema)
+    except InvalidInput:
+        return None
+    return condition
+
+
+def _leaf(asked: Any) -> Filter | None:
+    from omnigraph.storage.filters.model import Compare, IsNull, Not, OneOf, TextPredicate
+
+    if len(asked.attribute) != 1:
+        return None
+    column, kind = asked.attribute[0], type(asked)
+    if kind is offered.IsNull:
+        return IsNull(column)
+    if kind is offered.IsNotNull:
+        return Not(IsNull(column))
+    if kind is offered.In:
+        return OneOf(column, tuple(map(_value, asked.value)))
+    if kind in _SEARCHES:
+        return TextPredicate(column, _SEARCHES[kind], asked.value)
+    if kind is offered.EqualNullSafe:
+        return IsNull(column) if asked.value is None else Compare(column, "=", _value(asked.value))
+    return Compare(column, _COMPARISONS[kind], _value(asked.value)) if kind in _COMPARISONS else None
+
+
+def _value(value: Any) -> Any:
+    """U64 is a decimal in Spark and an integer in the table."""
+    return int(value) if isinstance(value, Decimal) and value == value.to_integral_value() else value

@@ -1,0 +1,218 @@
+"""A pipeline file as text in, as data out. All that is wrong with it is told at once, with places."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import yaml
+
+from omnigraph.errors import InvalidInput
+from omnigraph.load.plan import FAIL, ErrorPolicy
+from omnigraph.pipeline.file import (
+    FILES,
+    FORMATS,
+    End,
+    Format,
+    Mode,
+    PipelineFile,
+    PipelineSource,
+    Publish,
+    Transform,
+    TypeMapping,
+    YamlText,
+)
+from omnigraph.pipeline.yaml import PipelineFindings, YamlMapping, compose, part, text_of, texts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from omnigraph.pipeline.yaml import Node
+
+_TOP = ("graph", "mode", "branch", "run_id", "errors", "embed", "publish", "sources", "transforms", "nodes", "edges")
+_SOURCE = ("format", "path", "table", "schema", "options", "type", "branch", "snapshot", "query")
+_NODE = ("source", "columns", "id", "where")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def read_file(path: Path) -> tuple[PipelineFile, PipelineFindings]:
+    """A pipeline file, with its findings collector for later checks. Raises `PipelineError`."""
+    try:
+        text = path.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"the pipeline file {path} is not UTF-8: {error.reason} at byte {error.start}.") from error
+    except OSError as error:
+        raise InvalidInput(f"the pipeline file {path} cannot be read: {error.strerror}.") from error
+    return read_text(text, str(path))
+
+
+def read_text(text: str, name: str = "<pipeline>") -> tuple[PipelineFile, PipelineFindings]:
+    """The same from a text."""
+    findings = PipelineFindings(text, name)
+    root = compose(text, findings)
+    findings.raise_if_any()
+    assert root is not None
+    made = _Parser(findings).file(root)
+    findings.raise_if_any()
+    return made, PipelineFindings(text, name)
+
+
+class _Parser:
+    def __init__(self, findings: PipelineFindings) -> None:
+        self.findings = findings
+
+    def file(self, root: Node) -> PipelineFile:
+        top = part(root, "a pipeline", self.findings, _TOP)
+        sources = tuple(top.each("sources", self.source))
+        if not sources:
+            self.findings.add(top.node, "P004", "a pipeline needs sources")
+        transforms = tuple(top.each("transforms", self.transform))
+        mappings = tuple(self.mappings(top, "node")) + tuple(self.mappings(top, "edge"))
+        self.check_names([each.name for each in sources], [each.name for each in transforms])
+        branch, from_ = self.branch(top)
+        made = PipelineFile(
+            mode=self.mode(top),
+            sources=sources,
+            transforms=transforms,
+            mappings=mappings,
+            graph=top.text("graph"),
+            branch=branch,
+            from_=from_,
+            errors=self.errors(top),
+            publish=self.publish(top, branch),
+            run_id=top.text("run_id"),
+            embed=top.flag("embed", default=False),
+        )
+        self.check_uses(made)
+        return made
+
+    def mode(self, top: YamlMapping) -> Mode:
+        top.required("mode")
+        return cast("Mode", top.choice("mode", ("append", "merge", "overwrite")) or "merge")
+
+    def source(self, name: YamlText, node: Node) -> PipelineSource:
+        held = part(node, f"source {name}", self.findings, _SOURCE)
+        held.required("format")
+        form = cast("Format", held.choice("format", FORMATS) or "table")
+        paths = texts_of(held.members["path"][1], "path", self.findings) if "path" in held else ()
+        if form in FILES and not paths and "format" in held:
+            self.findings.add(held.node, "P004", f"source {name} reads {form}: it needs path")
+        if form == "table" and "format" in held:
+            held.required("table")
+        options = {str(key): value.value for key, value in held.each("options", self.option)}
+        settings = {key: value for key in ("type", "branch", "snapshot", "query") if (value := held.text(key))}
+        if form == "omnigraph" and ("type" in settings) == ("query" in settings):
+            self.findings.add(held.node, "P004", f"source {name} reads a graph: it needs a type or a query")
+        if settings and form != "omnigraph":
+            self.findings.add(held.node, "P002", f"{', '.join(settings)} mean something to format omnigraph only")
+        return PipelineSource(name, form, paths, held.text("table"), held.text("schema"), options, settings)
+
+    def option(self, name: YamlText, node: Node) -> tuple[YamlText, YamlText]:
+        return name, text_of(node, f"option {name}", self.findings)
+
+    def transform(self, name: YamlText, node: Node) -> Transform:
+        return Transform(name, text_of(node, f"transform {name}", self.findings))
+
+    def mappings(self, top: YamlMapping, kind: Literal["node", "edge"]) -> Iterator[TypeMapping]:
+        """A type has one mapping, or a list of them."""
+
+        def read(name: YamlText, node: Node) -> list[TypeMapping]:
+            nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
+            return [self.mapping(kind, name, each) for each in nodes]
+
+        for several in top.each(f"{kind}s", read):
+            yield from several
+
+    def mapping(self, kind: Literal["node", "edge"], name: YamlText, node: Node) -> TypeMapping:
+        known = (*_NODE, "from", "to") if kind == "edge" else _NODE
+        held = part(node, f"{kind} {name}", self.findings, known)
+        columns = self.columns(held) if "columns" in held else None
+        return TypeMapping(
+            kind=kind,
+            type=name,
+            source=held.required("source"),
+            columns=columns,
+            id=held.text("id"),
+            where=held.text("where"),
+            from_=self.end(held, "from"),
+            to=self.end(held, "to"),
+        )
+
+    def columns(self, held: YamlMapping) -> tuple[tuple[YamlText, YamlText], ...]:
+        """A mapping of properties to expressions, or a list of columns that are named as their properties."""
+        node = held.members["columns"][1]
+        if isinstance(node, yaml.SequenceNode):
+            return tuple((each, YamlText(f"`{each}`", each.span)) for each in texts_of(node, "a column", self.findings))
+        return tuple(held.each("columns", self.option))
+
+    def end(self, held: YamlMapping, key: str) -> End | None:
+        node = held.node_of(key)
+        if node is None:
+            return None
+        if not isinstance(node, yaml.MappingNode):
+            return End(text_of(node, key, self.findings))
+        inner = part(node, f"{key} of {held.what}", self.findings, ("lookup",))
+        pairs: list[tuple[YamlText, YamlText]] = inner.each("lookup", self.option)
+        if not pairs:
+            self.findings.add(node, "P004", f"{inner.what} is an id, or lookup: {{property: expression}}")
+        return End(lookup=tuple(pairs))
+
+    def branch(self, top: YamlMapping) -> tuple[YamlText, YamlText | None]:
+        node = top.node_of("branch")
+        if not isinstance(node, yaml.MappingNode):
+            return top.text("branch") or YamlText("main"), None
+        held = part(node, "branch", self.findings, ("name", "from"))
+        return held.required("name"), held.text("from")
+
+    def errors(self, top: YamlMapping) -> ErrorPolicy:
+        node = top.node_of("errors")
+        if not isinstance(node, yaml.MappingNode):
+            top.choice("errors", ("fail", "quarantine"))
+            if node is not None and node.value == "quarantine":
+                self.findings.add(node, "P004", "quarantine has a limit: errors: {quarantine: 100, path: rejects}")
+            return FAIL
+        held = part(node, "errors", self.findings, ("quarantine", "path"))
+        limit, path = held.number("quarantine", least=1), held.text("path")
+        if "quarantine" not in held:
+            self.findings.add(node, "P004", "errors needs quarantine, the number of bad rows to set aside")
+        return ErrorPolicy(limit or 1, None if path is None else path.value)
+
+    def publish(self, top: YamlMapping, branch: YamlText) -> Publish | None:
+        node = top.node_of("publish")
+        if node is None:
+            return None
+        if not isinstance(node, yaml.MappingNode):
+            chosen = top.choice("publish", ("stay", "merge"))
+            made = (
+                Publish(YamlText("main", text_of(node, "publish", self.findings).span)) if chosen == "merge" else None
+            )
+        else:
+            held = part(node, "publish", self.findings, ("merge", "delete_branch", "resolve"))
+            resolve: Any = held.choice("resolve", ("ours", "theirs"))
+            delete = held.flag("delete_branch", default=False)
+            made = Publish(held.required("merge"), delete_branch=delete, resolve=resolve)
+        if made is not None and made.into.value == branch.value:
+            self.findings.add(made.into, "P008", f"branch {branch.value!r} cannot be merged into itself: load another")
+        return made
+
+    def check_names(self, sources: list[YamlText], transforms: list[YamlText]) -> None:
+        seen = {each.value for each in sources}
+        for each in [*sources, *transforms]:
+            if each.value and not _NAME.fullmatch(each.value):
+                self.findings.add(each, "P002", f"{each.value!r} cannot be a name in SQL: use letters, digits and _")
+        for each in transforms:
+            if each.value in seen:
+                self.findings.add(each, "P005", f"{each.value!r} is the name of a source already")
+
+    def check_uses(self, made: PipelineFile) -> None:
+        known = {each.name.value: each.format for each in made.sources}
+        known |= {each.name.value: "table" for each in made.transforms}
+        for mapping in made.mappings:
+            name = mapping.source
+            if name.value and name.value not in known:
+                self.findings.add(name, "P006", f"there is no source {name.value!r}; there are {', '.join(known)}")
+            if known.get(name.value) == "graph":
+                self.findings.add(name, "P006", f"{name.value!r} holds graph records, which are loaded as they are")
+        if made.sources and not made.mappings and "graph" not in known.values():
+            self.findings.add(made.sources[0].name, "P004", "nothing is loaded: map a source to nodes or edges")

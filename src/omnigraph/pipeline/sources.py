@@ -1,0 +1,189 @@
+"""The sources and transforms of a pipeline as Spark frames, each known to SQL by its name while the pipeline runs.
+
+What Spark says when it cannot open a source, in one line, with what to install when something is missing.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from omnigraph.errors import InvalidInput, OmniGraphError
+from omnigraph.load.bulk.splits import find_files
+from omnigraph.pipeline.bucket_files import read_bucket_files
+from omnigraph.pipeline.datasource.options import NAME
+from omnigraph.pipeline.datasource.source import read_type, register_spark
+from omnigraph.spark.runner import one_task_each
+from omnigraph.spark.runtime.jvm import spark_home
+from omnigraph.storage.objects.location import OBJECT_STORES, parse_location
+from omnigraph.storage.tables.table import TableStore
+from omnigraph.tasks.table_scan import TableScan, read_scan, tasks_of
+from omnigraph.world import REAL, World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from omnigraph.pipeline.file import PipelineFile, PipelineSource, YamlText
+    from omnigraph.pipeline.yaml import PipelineFindings
+
+# The Hadoop connector of each scheme, and the scheme that is read here without one.
+_CONNECTORS = {
+    "s3a": ("org.apache.hadoop:hadoop-aws:{hadoop}", "s3://bucket/path"),
+    "s3n": ("org.apache.hadoop:hadoop-aws:{hadoop}", "s3://bucket/path"),
+    "abfs": ("org.apache.hadoop:hadoop-azure:{hadoop}", "az://container/path"),
+    "abfss": ("org.apache.hadoop:hadoop-azure:{hadoop}", "az://container/path"),
+    "wasb": ("org.apache.hadoop:hadoop-azure:{hadoop}", "az://container/path"),
+    "wasbs": ("org.apache.hadoop:hadoop-azure:{hadoop}", "az://container/path"),
+    "gcs": ("com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.26", "gs://bucket/path"),
+}
+_NO_CLIENT = re.compile(r'ClassNotFoundException: Class org\.apache\.hadoop\.fs\.|No FileSystem for scheme "')
+_NO_DRIVER = re.compile(r"No suitable driver|ClassNotFoundException: (?!Class )([\w.]+)")
+_JAVA = re.compile(r"^: (?:[\w.$]+: )+(.*)$", re.MULTILINE)
+
+
+def refusal(error: Exception, paths: Sequence[str] = (), world: World = REAL) -> str:
+    """One line about an error of Spark while it opened these paths."""
+    told = str(error)
+    scheme = next((each.partition("://")[0] for each in paths if "://" in each), "")
+    if _NO_CLIENT.search(told):
+        return _connector_missing(scheme, world)
+    if _NO_DRIVER.search(told):
+        return (
+            f"Spark has no JDBC driver for this url ({_first_line(told)}): start the session with the driver's jar, "
+            "spark.jars=/path/to/driver.jar, and name its class in the option driver."
+        )
+    return _first_line(told)
+
+
+def _connector_missing(scheme: str, world: World) -> str:
+    package, own = _CONNECTORS.get(scheme, ("the Hadoop file system of that scheme", ""))
+    instead = f", or write {own}, which needs nothing installed" if own else ""
+    wanted = package.format(hadoop=_hadoop_version(world))
+    return (
+        f"Spark has no connector for {scheme}://: start the session with spark.jars.packages={wanted} (or its jars in "
+        f"spark.jars){instead}."
+    )
+
+
+def _hadoop_version(world: World) -> str:
+    """Connectors go with the release of the client that Spark was delivered with."""
+    found = next((spark_home(world) / "jars").glob("hadoop-client-api-*.jar"), None)
+    return "<the version of Spark's Hadoop>" if found is None else found.stem.removeprefix("hadoop-client-api-")
+
+
+def _first_line(told: str) -> str:
+    """Without the plan and the trace that follow."""
+    java = _JAVA.search(told)
+    if java is not None:
+        return java[1].strip()
+    return told.partition("\n\nJVM stacktrace")[0].partition(";\n'")[0].strip().split("\n")[0]
+
+
+# Spark's own defaults read a table without its header, every cell as text, and bad cells as nothing at all.
+_DEFAULTS: dict[str, dict[str, str]] = {
+    "csv": {"header": "true", "inferSchema": "true", "mode": "FAILFAST"},
+    "json": {"mode": "FAILFAST"},
+}
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """The frames of a pipeline by name, on one session. Paths that are relative are so to `folder`."""
+
+    session: SparkSession
+    folder: Path
+    findings: PipelineFindings
+    world: World
+    frames: dict[str, DataFrame] = field(default_factory=dict)
+
+    def located(self, path: str) -> str:
+        """A path of the file as seen from everywhere."""
+        return path if "://" in path else str((self.folder / Path(path)).absolute())
+
+    def open(self, pipeline: PipelineFile) -> None:
+        """Make every frame. What Spark or a store refuses is a finding at its place; nothing is read but schemas."""
+        for source in pipeline.sources:
+            if source.format != "graph":
+                with self.told_at(source.name, [each.value for each in source.paths]):
+                    self._name(source.name, self._frame(source))
+        for transform in pipeline.transforms:
+            with self.told_at(transform.sql):
+                self._name(transform.name, self.session.sql(transform.sql.value))
+
+    @contextmanager
+    def told_at(self, place: YamlText, paths: Sequence[str] = ()) -> Iterator[None]:
+        """What goes wrong in the block, which may open the paths, as a finding about a place of the file."""
+        try:
+            yield
+        except (PySparkException, Py4JError) as error:
+            self.findings.add(place, "P009", refusal(error, paths, self.world))
+        except OmniGraphError as error:
+            self.findings.add(place, "P009", error.message)
+
+    def _name(self, name: YamlText, frame: DataFrame) -> None:
+        views = {each.name.lower() for each in self.session.catalog.listTables() if each.isTemporary}
+        if name.value.lower() in views:
+            raise InvalidInput(f"the session has a view {name.value!r} of its own: give the source another name.")
+        _ = frame.schema  # a session on a server finds errors only when it is asked for something
+        frame.createOrReplaceTempView(name.value)
+        self.frames[name.value] = frame
+
+    def _frame(self, source: PipelineSource) -> DataFrame:
+        if source.format == "table":
+            return self.session.table(str(source.table))
+        if source.format == "jdbc":
+            return self.session.read.format("jdbc").options(**source.options).load()
+        if source.format == "lance":
+            return self._lance(source.paths[0].value)
+        if source.format == "omnigraph":
+            return self._graph(source)
+        return self._files(source)
+
+    def _files(self, source: PipelineSource) -> DataFrame:
+        paths = [self.located(each.value) for each in source.paths]
+        if any(each.partition("://")[0] in OBJECT_STORES for each in paths if "://" in each):
+            return read_bucket_files(self.session, paths, source, self.world)
+        options = _DEFAULTS.get(source.format, {}) | dict(source.options)
+        reader = self.session.read.format(source.format).options(**options)
+        if source.schema is not None:
+            reader = reader.schema(source.schema.value)
+        # Spark's own patterns are another language than those of a load.
+        return reader.load([each.uri for each in find_files(paths, world=self.world)] if _are_local(paths) else paths)
+
+    def _lance(self, path: str) -> DataFrame:
+        parent, _, name = self.located(path).rstrip("/").rpartition("/")
+        location = parse_location(parent, self.world)
+        scan = TableScan(location, TableStore(location).open_newest(name).pin)
+        return one_task_each(self.session, tasks_of(scan), read_scan, scan.schema())
+
+    def _graph(self, source: PipelineSource) -> DataFrame:
+        wanted: Any = {key: value.value for key, value in source.settings.items() if key in ("branch", "snapshot")}
+        where = self.located(source.paths[0].value)
+        if "query" not in source.settings:
+            return read_type(self.session, where, str(source.settings["type"]), **wanted)
+        register_spark(self.session)
+        asked = {"query": source.settings["query"].value, **wanted}
+        return self.session.read.format(NAME).options(**asked).load(where)
+
+
+@contextmanager
+def workspace(session: SparkSession, folder: Path, findings: PipelineFindings, world: World) -> Iterator[Workspace]:
+    """A workspace whose names are gone from the session at the end."""
+    made = Workspace(session, folder, findings, world)
+    try:
+        yield made
+    finally:
+        for name in made.frames:
+            session.catalog.dropTempView(name)
+
+
+def _are_local(paths: list[str]) -> bool:
+    return all("://" not in each or each.startswith("file://") for each in paths)

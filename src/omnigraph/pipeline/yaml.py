@@ -1,0 +1,166 @@
+"""YAML with places: each part of a text is read as what it should be, and all that is wrong is told at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from omnigraph.errors import Diagnostic, PipelineError
+from omnigraph.language.core.diagnostics import Span, diagnostic, suggestion
+from omnigraph.pipeline.file import YamlText
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+Node = yaml.Node
+_TEXTS = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "timestamp")}
+_BOOL, _INT, _NULL = (f"tag:yaml.org,2002:{kind}" for kind in ("bool", "int", "null"))
+
+
+@dataclass
+class PipelineFindings:
+    """What is wrong with a pipeline file, with places."""
+
+    text: str
+    name: str
+    found: list[Diagnostic] = field(default_factory=list)
+
+    def add(self, at: Span | YamlText | Node, code: str, message: str) -> None:
+        """Note one thing."""
+        span = at.span if isinstance(at, YamlText) else at if isinstance(at, Span) else span_of(at)
+        made = diagnostic(self.text, start=span.start, end=span.end, message=message, code=code, source_name=self.name)
+        if made not in self.found:
+            self.found.append(made)
+
+    def raise_if_any(self) -> None:
+        """Raise all of them, in the order of the file."""
+        if self.found:
+            raise PipelineError(tuple(sorted(self.found, key=lambda each: (each.start, each.end, each.message))))
+
+
+def compose(text: str, findings: PipelineFindings) -> Node | None:
+    """The tree of a YAML text; None when it is none, which is then a finding."""
+    try:
+        root: Node | None = yaml.compose(text, yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        at = mark.index if mark is not None else 0
+        findings.add(Span(at, at), "P001", f"this is not YAML: {error.problem or error.context}")
+        return None
+    except yaml.YAMLError as error:
+        findings.add(Span(0, 0), "P001", f"this is not YAML: {error}")
+        return None
+    if root is None:
+        findings.add(Span(0, 0), "P001", "the file is empty")
+    return root
+
+
+def span_of(node: Node) -> Span:
+    """Where a part stands; of one that goes over lines, its first line."""
+    start, end = node.start_mark.index, node.end_mark.index
+    return Span(start, end if node.start_mark.line == node.end_mark.line else start + 1)
+
+
+@dataclass(frozen=True)
+class YamlMapping:
+    """A part of the file that should be a mapping, read key by key."""
+
+    what: str
+    node: Node
+    members: dict[str, tuple[Node, Node]]
+    findings: PipelineFindings
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.members
+
+    def node_of(self, key: str) -> Node | None:
+        """The value of a key."""
+        return self.members[key][1] if key in self.members else None
+
+    def text(self, key: str) -> YamlText | None:
+        """A text, or None."""
+        found = self.node_of(key)
+        return None if found is None else text_of(found, f"{key} of {self.what}", self.findings)
+
+    def required(self, key: str) -> YamlText:
+        """A text that must be there; empty, and a finding, if it is not."""
+        found = self.text(key)
+        if found is None and key not in self.members:
+            self.findings.add(self.node, "P004", f"{self.what} needs {key}")
+        return found or YamlText("", span_of(self.node))
+
+    def choice(self, key: str, allowed: Sequence[str]) -> str | None:
+        """One of some words, or None."""
+        found = self.text(key)
+        if found is None or found.value in allowed:
+            return None if found is None else found.value
+        self.findings.add(found, "P002", f"{key} is {', '.join(allowed[:-1])} or {allowed[-1]}, not {found.value!r}")
+        return None
+
+    def flag(self, key: str, *, default: bool) -> bool:
+        """true or false."""
+        found = self.node_of(key)
+        if found is None:
+            return default
+        if found.tag != _BOOL:
+            self.findings.add(found, "P002", f"{key} is true or false")
+            return default
+        return bool(found.value.lower() in ("true", "yes", "on"))
+
+    def number(self, key: str, *, least: int) -> int | None:
+        """A whole number, or None."""
+        found = self.node_of(key)
+        if found is None:
+            return None
+        if found.tag != _INT or not found.value.isdigit() or int(found.value) < least:
+            self.findings.add(found, "P002", f"{key} is a whole number of at least {least}")
+            return None
+        return int(found.value)
+
+    def each(self, key: str, read: Callable[[YamlText, Node], Any]) -> list[Any]:
+        """What `read` makes of every member of a mapping below a key, in the order of the file."""
+        found = self.node_of(key)
+        if found is None or found.tag == _NULL:
+            return []
+        inner = part(found, key, self.findings)
+        return [read(YamlText(name, span_of(at)), value) for name, (at, value) in inner.members.items()]
+
+
+def part(node: Node, what: str, findings: PipelineFindings, known: Sequence[str] | None = None) -> YamlMapping:
+    """A mapping of the file. Keys that are not known, or stand twice, are findings."""
+    members: dict[str, tuple[Node, Node]] = {}
+    if not isinstance(node, yaml.MappingNode):
+        findings.add(node, "P002", f"{what} is a mapping of names to values")
+        return YamlMapping(what, node, members, findings)
+    for key, value in node.value:
+        name = text_of(key, f"a name in {what}", findings).value
+        if name in members:
+            findings.add(key, "P005", f"{name!r} stands twice in {what}")
+        elif known is not None and name not in known:
+            findings.add(key, "P003", f"{what} has no {name!r}{_hint(name, known)}")
+        else:
+            members[name] = (key, value)
+    return YamlMapping(what, node, members, findings)
+
+
+def text_of(node: Node, what: str, findings: PipelineFindings) -> YamlText:
+    """A scalar as the text that was written."""
+    if isinstance(node, yaml.ScalarNode) and node.tag in _TEXTS:
+        return YamlText(node.value, span_of(node))
+    if isinstance(node, yaml.ScalarNode) and node.tag == _BOOL:
+        return YamlText(node.value.lower(), span_of(node))
+    findings.add(node, "P002", f"{what} is a text")
+    return YamlText("", span_of(node))
+
+
+def texts_of(node: Node, what: str, findings: PipelineFindings) -> tuple[YamlText, ...]:
+    """One text, or a list of them."""
+    if isinstance(node, yaml.SequenceNode):
+        return tuple(text_of(each, what, findings) for each in node.value)
+    return (text_of(node, what, findings),)
+
+
+def _hint(name: str, known: Sequence[str]) -> str:
+    return suggestion(name, known, otherwise=f"; it has {', '.join(known)}")

@@ -1,0 +1,1 @@
+"""Read queries: a checked query over one snapshot, answered as Arrow."""

@@ -1,0 +1,1 @@
+"""Columns of tables by row number, cached and carried forward to newer versions."""

@@ -1,0 +1,302 @@
+"""One pinned table, by row number: whole columns from memory, or a few rows from the store.
+
+The number of a row is its place in a scan of the pinned version, which Lance calls `_rowoffset`. A column that was in
+memory for another version is carried over from it, and only rows that are new are read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.counters import count
+from omnigraph.kernels.arrays import distinct, is_ascending, one_array
+from omnigraph.kernels.id_lookup import id_places
+from omnigraph.storage.filters.arrow_eval import columns_of, truth
+from omnigraph.storage.filters.model import And, Compare, OneOf, one_of, render
+from omnigraph.storage.lance.errors import lance_errors
+from omnigraph.storage.tables.version_diff import row_moves, same_column
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from omnigraph.cache import ReadCache
+    from omnigraph.manifest.snapshot import TableEntry
+    from omnigraph.storage.filters.model import Filter
+    from omnigraph.storage.tables.table import Pin, Table, TableStore
+    from omnigraph.storage.tables.version_diff import RowRemap
+
+    Column = pa.Array[Any]
+    Numbers = NDArray[np.int64]
+    Mask = NDArray[np.bool_]
+
+ROW_NUMBER = "_rowoffset"
+# Up to here a whole column costs no more than looking for rows in it.
+SMALL_TABLE = 20_000
+_BYTES_PER_VALUE = 24
+# A whole column is read when at least one row of so many is wanted.
+_SPARSE = 16
+
+
+@dataclass(frozen=True)
+class Window:
+    """Some rows of a table, by ascending number, and their values."""
+
+    numbers: Numbers
+    columns: dict[str, Column]
+
+    def values(self, names: Sequence[str], rows: Numbers) -> dict[str, Column] | None:
+        """The columns at some rows; None when the window does not have all of that."""
+        if not set(names) <= self.columns.keys() or not len(self.numbers):
+            return None
+        places = np.minimum(np.searchsorted(self.numbers, rows), len(self.numbers) - 1)
+        if not bool((self.numbers[places] == rows).all()):
+            return None
+        return {name: _take(self.columns[name], places, len(self.numbers)) for name in names}
+
+
+class State(NamedTuple):
+    """A state of a table of which something is in memory."""
+
+    identity: tuple[Pin, int]
+    table: Table
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """A table of the snapshot. `prefers` is the traversal mode, which columns follow; `note` hears about choices."""
+
+    entry: TableEntry
+    store: TableStore
+    cache: ReadCache
+    prefers: str = "auto"
+    note: Callable[[str], None] = lambda _: None
+    # Columns that this read has had in hand already: found without asking the cache, and not gone before it ends.
+    _held: dict[str, Column] = field(default_factory=dict, compare=False, repr=False)
+    # The part of the table that a stream has just read.
+    _window: list[Window] = field(default_factory=list, compare=False, repr=False)
+
+    @cached_property
+    def table(self) -> Table:
+        """The table, opened at its pin."""
+        return self.store.open(self.entry.pin)
+
+    @cached_property
+    def size(self) -> int:
+        """How many rows there are."""
+        return self.cache.get("size", self.identity, lambda: int(self.table.dataset.count_rows()), lambda _: 64)
+
+    @property
+    def name(self) -> str:
+        """The type, without what kind it is."""
+        return self.entry.table_key.partition(":")[2]
+
+    # -- values --------------------------------------------------------------------------------------------------------
+
+    def has_at_hand(self, names: Iterable[str]) -> bool:
+        """Whether these columns are in memory already."""
+        return all(self._at_hand(name) is not None for name in names)
+
+    def _at_hand(self, name: str) -> Column | None:
+        if name not in self._held:
+            found = cast("Column | None", self.cache.find(("column", (self.identity, name))))
+            if found is None:
+                return None
+            self._held[name] = found
+        return self._held[name]
+
+    @cached_property
+    def identity(self) -> tuple[Pin, int]:
+        """Which state of which table this is, for what is kept of it."""
+        return self.store.identity(self.entry.pin)
+
+    def column(self, name: str) -> Column:
+        """A whole column, in row order."""
+        return self.columns([name])[name]
+
+    def columns(self, names: Sequence[str]) -> dict[str, Column]:
+        """Whole columns; those that are missing are read in one scan."""
+        self._load(names)
+        return {name: self._held[name] for name in names}
+
+    def values(self, names: Sequence[str], rows: Numbers) -> dict[str, Column]:
+        """The columns at some rows; a row number below zero gives null."""
+        if not names:
+            return {}
+        if self._window and (seen := self._window[0].values(names, rows)) is not None:
+            return seen
+        if self.reads_whole(names, len(rows)):
+            return {name: _take(column, rows, self.size) for name, column in self.columns(names).items()}
+        known = rows >= 0
+        wanted, places = distinct(rows[known]) if known.any() else (rows[:0], rows[:0])
+        found = self._take_rows(names, wanted)
+        indices = np.full(len(rows), -1, dtype=np.int64)
+        indices[known] = places
+        return {name: _take(found[name], indices, len(wanted)) for name in names}
+
+    def reads_whole(self, names: Sequence[str], rows: int) -> bool:
+        """Whether whole columns are the better way to so many rows."""
+        if self.prefers != "auto":
+            return self.prefers == "csr"
+        if self.has_at_hand(names) or self.size <= SMALL_TABLE or rows * _SPARSE >= self.size:
+            return True
+        key, whole = ("columns", self.identity, tuple(names)), self.size * _BYTES_PER_VALUE * len(names)
+        return self.cache.is_worth_keeping(key, rows=self.size, size=whole)
+
+    def _load(self, names: Iterable[str]) -> None:
+        missing = [name for name in dict.fromkeys(names) if self._at_hand(name) is None]
+        if not missing:
+            return
+        found = self._carried(missing)
+        for name, column in {**found, **self._read([each for each in missing if each not in found])}.items():
+            key = "column", (self.identity, name)
+            self.cache.keep(key, column, _bytes(column))
+            self.cache.add_version(("column", self.entry.path, name), key, self.state)
+            self._held[name] = column
+
+    def _read(self, names: Sequence[str], batches: Sequence[int] | None = None) -> dict[str, Column]:
+        if not names:
+            return {}
+        read = self.table.read(list(names), fragments=batches)
+        return {name: one_array(read.column(name)) for name in names}
+
+    # -- from one state to the next ------------------------------------------------------------------------------------
+
+    @cached_property
+    def state(self) -> State:
+        """The state that this is."""
+        return State(self.identity, self.table)
+
+    def moves_from(self, earlier: State) -> RowRemap | None:
+        """How this state is made from another; None when it is not worth it."""
+        key = earlier.identity, self.identity
+        return self.cache.get("moves", key, lambda: (self._moves_from(earlier.table),), _size_of_moves)[0]
+
+    def _moves_from(self, earlier: Table) -> RowRemap | None:
+        moves = row_moves(self.store, earlier, self.table)
+        return moves if moves is not None and moves.later_rows == self.size else None
+
+    def column_of(self, earlier: State, name: str) -> Column | None:
+        """The column of this name in another state, if it is in memory and the same one."""
+        found = cast("Column | None", self.cache.find(("column", (earlier.identity, name))))
+        return found if found is not None and same_column(earlier.table, self.table, name) else None
+
+    def _carried(self, names: Sequence[str]) -> dict[str, Column]:
+        """Those of some columns that were in memory for another state, made from them."""
+        by_state: dict[State, dict[str, Column]] = {}
+        for name in names:
+            earlier = cast("State | None", self.cache.latest(("column", self.entry.path, name)))
+            if earlier is not None and (known := self.column_of(earlier, name)) is not None:
+                by_state.setdefault(earlier, {})[name] = known
+        found = {}
+        for earlier, known_columns in by_state.items():
+            moves = self.moves_from(earlier)
+            if moves is not None:
+                new = self._read([*known_columns], moves.fragments)
+                found.update({name: moves.carry(known, new[name]) for name, known in known_columns.items()})
+        return found
+
+    def _take_rows(self, names: Sequence[str], rows: Numbers) -> dict[str, Column]:
+        count("table_scans", self.entry.path)
+        with lance_errors(f"reading rows of {self.entry.path}"):
+            taken: pa.Table = self.table.dataset.take(rows.tolist(), columns=list(names))
+        return {name: one_array(taken.column(name)) for name in names}
+
+    # -- rows ----------------------------------------------------------------------------------------------------------
+
+    def all_rows(self) -> Numbers:
+        """Every row number."""
+        return np.arange(self.size, dtype=np.int64)
+
+    def matching(self, where: Filter) -> Numbers:
+        """The numbers of the rows that a filter selects, ascending: from memory, or from the table and its indexes."""
+        names = sorted(columns_of(where))
+        if self.reads_whole(names, self.guess(where)):
+            self.note(f"{self.name}: columns in memory")
+            return np.flatnonzero(self.truth(where, None)).astype(np.int64)
+        self.note(f"{self.name}: filtered in the table")
+        return self.search_store([], where)[ROW_NUMBER].to_numpy().astype(np.int64)
+
+    def truth(self, where: Filter, rows: Numbers | None) -> Mask:
+        """Where the filter is true: in the whole table, or at some rows."""
+        names = sorted(columns_of(where))
+        values = self.columns(names) if rows is None else self.values(names, rows)
+        kept: Any = truth(where, pa.table(values) if names else _no_columns(self.size if rows is None else len(rows)))
+        mask: Mask = kept.fill_null(False).to_numpy(zero_copy_only=False)
+        return mask
+
+    def search_store(self, names: Sequence[str], where: Filter | None, **search: object) -> pa.Table:
+        """Rows from the table itself, with their numbers; `search` may hold a text query or a vector query."""
+        count("table_scans", self.entry.path)
+        condition = None if where is None else render(where, self.table.schema)
+        with lance_errors(f"searching {self.entry.path} at version {self.entry.version}"):
+            scanner = self.table.dataset.scanner(
+                columns=[*names, ROW_NUMBER], filter=condition, prefilter=True, **search
+            )
+            rows: pa.Table = scanner.to_table()
+        return rows
+
+    def windows(self, names: Sequence[str], where: Filter | None, rows: int) -> Iterator[Numbers]:
+        """The numbers of the rows that a filter selects, some at a time. Meanwhile their values are at hand."""
+        count("table_scans", self.entry.path)
+        condition = None if where is None else render(where, self.table.schema)
+        try:
+            with lance_errors(f"reading {self.entry.path} at version {self.entry.version}"):
+                scanner = self.table.dataset.scanner(columns=[*names, ROW_NUMBER], filter=condition, batch_size=rows)
+                for batch in scanner.to_batches():
+                    numbers = batch.column(ROW_NUMBER).to_numpy().astype(np.int64)
+                    self._window[:] = [Window(numbers, {name: batch.column(name) for name in names})]
+                    yield numbers
+        finally:
+            self._window.clear()
+
+    def rows_of_ids(self, ids: pa.Array[Any]) -> Numbers:
+        """The row of each id, -1 where there is none."""
+        if self.reads_whole(["id"], len(ids)):
+            return id_places(ids, self.column("id")).astype(np.int64)
+        found = self.search_store(["id"], one_of("id", pc.unique(ids).to_pylist()))
+        numbers = found[ROW_NUMBER].to_numpy().astype(np.int64)
+        places = id_places(ids, one_array(found.column("id"))).astype(np.int64)
+        return np.where(places < 0, -1, numbers[places]) if len(numbers) else places
+
+    def guess(self, where: Filter) -> int:
+        """How many rows a filter will select, for choosing a way; an equality is taken to be selective."""
+        return 1 if _is_selective(where) else self.size
+
+
+def _is_selective(where: Filter) -> bool:
+    match where:
+        case And(operands):
+            return any(_is_selective(each) for each in operands)
+        case Compare(_, operator, _):
+            return operator == "="
+        case OneOf(_, values):
+            return len(values) <= _SPARSE
+        case _:
+            return False
+
+
+def _take(column: Column, rows: Numbers, size: int) -> Column:
+    if len(rows) == size and size and rows[0] == 0 and rows[-1] == size - 1 and is_ascending(rows):
+        return column
+    indices: Any = pa.array(rows, mask=rows < 0) if len(rows) and rows.min() < 0 else pa.array(rows)
+    return one_array(column.take(indices))
+
+
+def _no_columns(length: int) -> pa.Table:
+    return pa.table({"": pa.nulls(length)})
+
+
+def _bytes(column: Column) -> int:
+    return int(column.nbytes)
+
+
+def _size_of_moves(moves: tuple[RowRemap | None]) -> int:
+    return 64 + (0 if moves[0] is None else 128 * len(moves[0].stretches))

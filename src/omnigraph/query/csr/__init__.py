@@ -1,0 +1,1 @@
+"""Adjacency in compressed sparse rows: built, carried forward to newer versions, traversed."""

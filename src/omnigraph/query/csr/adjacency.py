@@ -1,0 +1,229 @@
+"""Adjacency in memory: for each row of a node table the rows it is connected with, as two flat arrays.
+
+`ends[offsets[n]:offsets[n + 1]]` are the neighbours of row n, ascending. Distinct adjacency has each neighbour once;
+otherwise there is one entry for each edge, and `edges` has its row in the edge table.
+
+What became of the nodes of one state of a table in another one, by their numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from omnigraph.kernels.id_lookup import id_places
+from omnigraph.storage.tables.version_diff import GONE, NEW
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from omnigraph.query.columns.table_columns import Numbers, State, TableRows
+    from omnigraph.storage.tables.version_diff import RowRemap
+
+# Above one neighbour of so many that is out of order, all are sorted.
+_SHUFFLED = 4
+
+
+@dataclass(frozen=True)
+class Neighbourhood:
+    """The neighbours of several rows, one after another: `counts[i]` of them belong to the i-th row asked for."""
+
+    counts: Numbers
+    ends: Numbers
+    edges: Numbers | None = None
+
+    @property
+    def owners(self) -> Numbers:
+        """For each neighbour, which of the rows asked for it belongs to."""
+        return np.repeat(np.arange(len(self.counts), dtype=np.int64), self.counts)
+
+
+@dataclass(frozen=True)
+class Adjacency:
+    """All neighbours of all rows."""
+
+    offsets: Numbers
+    ends: NDArray[Any]
+    edges: NDArray[Any] | None = None
+
+    @property
+    def size(self) -> int:
+        """How many rows it is about."""
+        return len(self.offsets) - 1
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it holds, and will hold once everything about it was asked."""
+        return int(self.offsets.nbytes * 2 + self.ends.nbytes + (0 if self.edges is None else self.edges.nbytes))
+
+    @cached_property
+    def degrees(self) -> Numbers:
+        """How many neighbours each row has."""
+        return np.diff(self.offsets)
+
+    @cached_property
+    def largest(self) -> int:
+        """The most neighbours that any row has."""
+        return int(self.degrees.max(initial=0))
+
+    def of(self, rows: Numbers) -> Neighbourhood:
+        """The neighbours of some rows; a row below zero has none."""
+        known = rows >= 0
+        if not known.all():
+            counts = np.zeros(len(rows), np.int64)
+            counts[known] = self.degrees[rows[known]]
+            inner = self.of(rows[known])
+            return Neighbourhood(counts, inner.ends, inner.edges)
+        counts = self.degrees[rows]
+        places = ragged(self.offsets[rows], counts)
+        edges = None if self.edges is None else self.edges[places].astype(np.int64)
+        return Neighbourhood(counts, self.ends[places].astype(np.int64), edges)
+
+    def sums(self, weights: Numbers) -> Numbers:
+        """For each row the sum of its neighbours' weights."""
+        largest = int(weights.max(initial=0))
+        # Small numbers move through memory faster.
+        narrow = weights.astype(np.uint8) if largest < 256 else weights
+        running = np.zeros(len(self.ends) + 1, np.int32 if largest * len(self.ends) < 2**31 else np.int64)
+        np.cumsum(narrow[self.ends], dtype=running.dtype, out=running[1:])
+        bounds: NDArray[Any] = running[self.offsets]
+        total: Numbers = (bounds[1:] - bounds[:-1]).astype(np.int64)
+        return total
+
+    def connects(self, starts: Numbers, ends: Numbers) -> NDArray[np.bool_]:
+        """Whether each start has the end of the same place among its neighbours."""
+        found = np.zeros(len(starts), np.bool_)
+        valid = (starts >= 0) & (ends >= 0)
+        wanted, high = ends[valid], self.offsets[starts[valid] + 1]
+        low = self._places(starts[valid], wanted)
+        hit: NDArray[np.bool_] = low < high
+        hit[hit] = self.ends[low[hit]] == wanted[hit]
+        found[valid] = hit
+        return found
+
+    def _places(self, starts: Numbers, wanted: Numbers) -> Numbers:
+        """Where the first neighbour of each start is that is not below the wanted one."""
+        low, top = self.offsets[starts].copy(), self.offsets[starts + 1].copy()
+        while (open_ := low < top).any():
+            middle = (low + top) // 2
+            below = np.zeros(len(low), np.bool_)
+            below[open_] = self.ends[middle[open_]] < wanted[open_]
+            low = np.where(open_ & below, middle + 1, low)
+            top = np.where(open_ & ~below, middle, top)
+        return low
+
+    def renumbered(self, starts: Renumbering, ends: Renumbering) -> Adjacency | None:
+        """The same under other numbers of rows; None when sorting everything takes no longer.
+
+        Rows that stay in order among each other are copied as they are, stretch by stretch. Only the neighbours of rows
+        that have one out of order are sorted again.
+        """
+        there = starts.numbers >= 0
+        if starts.is_in_shreds or self.degrees[~there].any():
+            return None
+        degrees = np.zeros(starts.size, np.int64)
+        degrees[starts.numbers[there]] = self.degrees[there]
+        offsets = np.concatenate([[0], np.cumsum(degrees)])
+        spans = [slice(int(self.offsets[first]), int(self.offsets[last])) for first, last in starts.spans]
+        copied = np.concatenate([self.ends[:0], *(self.ends[each] for each in spans)])
+        touched = np.unique(np.searchsorted(offsets, np.flatnonzero(ends.is_moved[copied]), side="right") - 1)
+        places = ragged(offsets[touched], degrees[touched])
+        renamed = ends.numbers[copied]
+        if len(places) * _SHUFFLED > len(copied) or renamed.min(initial=0) < 0:
+            return None
+        edges = None
+        if self.edges is not None:
+            edges = np.concatenate([self.edges[:0], *(self.edges[each] for each in spans)])
+        owners = np.repeat(touched, degrees[touched])
+        order = np.lexsort((renamed[places], owners) if edges is None else (edges[places], renamed[places], owners))
+        renamed[places] = renamed[places][order]
+        if edges is not None:
+            edges[places] = edges[places][order]
+        return Adjacency(offsets, renamed, edges)
+
+    def with_more(self, starts: NDArray[Any], ends: NDArray[Any], edges: Numbers | None, size: int) -> Adjacency:
+        """The same with a few more steps, of edges whose rows come after all others, and for more rows."""
+        grown = np.concatenate([self.offsets, np.full(size - self.size, self.offsets[-1], np.int64)])
+        whole = Adjacency(grown, self.ends, self.edges)
+        if edges is None:
+            starts, ends = _different(starts, ends)
+            new = ~whole.connects(starts, ends)
+            starts, ends = starts[new], ends[new]
+        else:
+            order = np.lexsort((edges, ends, starts))
+            starts, ends, edges = starts[order], ends[order], edges[order]
+        if not len(starts):
+            return whole
+        # Behind those that have the same end: their edges come first.
+        places = whole._places(starts, ends + 1)
+        added = np.concatenate([[0], np.cumsum(np.bincount(starts, minlength=size))])
+        return Adjacency(
+            grown + added,
+            np.insert(self.ends, places, ends),
+            None if self.edges is None or edges is None else np.insert(self.edges, places, edges),
+        )
+
+
+def ragged(starts: Numbers, counts: Numbers) -> Numbers:
+    """`starts[0], starts[0] + 1, …` for the first count, then the same for the second, and so on."""
+    total = int(counts.sum())
+    if not total:
+        return np.zeros(0, np.int64)
+    before = np.cumsum(counts) - counts
+    places: Numbers = np.arange(total, dtype=np.int64) + np.repeat(starts - before, counts)
+    return places
+
+
+def _different(starts: NDArray[Any], ends: NDArray[Any]) -> tuple[Numbers, Numbers]:
+    """Each pair once, in order."""
+    once = np.unique(np.stack([starts, ends]).astype(np.int64), axis=1)
+    return once[0], once[1]
+
+
+# Copying so many spans one by one takes longer than sorting.
+_MANY_SPANS = 2_000
+
+
+@dataclass(frozen=True)
+class Renumbering:
+    """For each node its number now, or `GONE`, and whether it left its place among the others."""
+
+    numbers: NDArray[np.int32]
+    is_moved: NDArray[np.bool_]
+    moves: RowRemap
+    size: int
+
+    @property
+    def is_in_shreds(self) -> bool:
+        """Whether there are too many spans to go through one by one."""
+        return len(self.moves.stretches) + int(self.is_moved.sum()) > _MANY_SPANS
+
+    @cached_property
+    def spans(self) -> list[tuple[int, int]]:
+        """The nodes that are still there, in the order that they have now, as spans of their old numbers."""
+        old = {int(self.numbers[each]): int(each) for each in np.flatnonzero(self.is_moved)}
+        found: list[tuple[int, int]] = []
+        at = 0
+        for each in self.moves.stretches:
+            if each.start == NEW:
+                found += [(old[row], old[row] + 1) for row in range(at, at + each.rows) if row in old]
+            else:
+                found.append((each.start, each.start + each.rows))
+            at += each.rows
+        return found
+
+
+def renumbering(rows: TableRows, earlier: State, moves: RowRemap) -> Renumbering | None:
+    """From another state of these rows; None when the ids that they had there are no longer at hand."""
+    numbers = moves.later_numbers()
+    is_moved = numbers == GONE
+    if is_moved.any():
+        # A node that was changed is a new row, under the same id.
+        ids = rows.column_of(earlier, "id")
+        if ids is None:
+            return None
+        numbers[is_moved] = id_places(ids.take(np.flatnonzero(is_moved)), rows.column("id"))
+    return Renumbering(numbers.astype(np.int32), is_moved, moves, rows.size)

@@ -1,0 +1,141 @@
+"""From a table of edges to adjacency: both ends of every edge as row numbers, then sorted into groups by their start.
+
+A pair of rows is one number, start above end, so that one sort of plain integers does all the grouping.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.kernels.id_lookup import id_places
+from omnigraph.query.csr.adjacency import Adjacency
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from omnigraph.query.columns.table_columns import Numbers, TableRows
+
+    Pairs = tuple[NDArray[np.int32], NDArray[np.int32], Numbers | None]
+
+# Few large batches take two thirds of the time of many small ones.
+_BATCH_ROWS = 131_072
+# Below so many edges a second thread costs more than it saves.
+_WORTH_A_THREAD = 50_000
+_BITS = 63
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The two ends of every edge as row numbers of the node tables; edges without a node at an end are left out.
+
+    `edges` are the rows of the edges, ascending; None when no edge was left out, so that they are 0, 1, 2, …
+    """
+
+    sources: NDArray[np.int32]
+    targets: NDArray[np.int32]
+    edges: Numbers | None
+    source_size: int
+    target_size: int
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it holds."""
+        return int(self.sources.nbytes + self.targets.nbytes + (0 if self.edges is None else self.edges.nbytes))
+
+    def since(self, edge: int) -> Ends:
+        """Of the edges from this row on; none must have been left out."""
+        numbers = np.arange(edge, len(self.sources), dtype=np.int64)
+        return Ends(self.sources[edge:], self.targets[edge:], numbers, self.source_size, self.target_size)
+
+    def adjacency(self, direction: str, *, distinct: bool) -> Adjacency:
+        """The neighbours in one direction: out from sources, in from targets, or both."""
+        starts, ends, edges = pairs(self, direction, numbered=not distinct)
+        sizes = (self.target_size, self.source_size) if direction == "in" else (self.source_size, self.target_size)
+        return _grouped(starts, ends, edges, *sizes)
+
+
+def pairs(ends: Ends, direction: str, *, numbered: bool = True) -> Pairs:
+    """The start, the end and the edge of every step that can be taken in a direction."""
+    edges = None
+    if numbered:
+        edges = np.arange(len(ends.sources), dtype=np.int64) if ends.edges is None else ends.edges
+    if direction == "out":
+        return ends.sources, ends.targets, edges
+    if direction == "in":
+        return ends.targets, ends.sources, edges
+    proper = ends.sources != ends.targets
+    return (
+        np.concatenate([ends.sources, ends.targets[proper]]),
+        np.concatenate([ends.targets, ends.sources[proper]]),
+        None if edges is None else np.concatenate([edges, edges[proper]]),
+    )
+
+
+def read_ends(edges: TableRows, sources: TableRows, targets: TableRows) -> Ends:
+    """The ends of an edge table, looked up in the node tables."""
+    table = edges.table
+    batches = list(table.scan(["src", "dst"], batch_size=_BATCH_ROWS))
+    columns = pa.Table.from_batches(batches, schema=table.schema_of(["src", "dst"]))
+    src, dst = looked_up((columns.column("src"), sources.column("id")), (columns.column("dst"), targets.column("id")))
+    return whole_ends(src, dst, sources.size, targets.size)
+
+
+def whole_ends(src: NDArray[np.int32], dst: NDArray[np.int32], source_size: int, target_size: int) -> Ends:
+    """Without the edges that lack a node at an end."""
+    whole = (src >= 0) & (dst >= 0)
+    if whole.all():
+        return Ends(src, dst, None, source_size, target_size)
+    return Ends(src[whole], dst[whole], np.flatnonzero(whole), source_size, target_size)
+
+
+def looked_up(*asked: tuple[pa.ChunkedArray[Any], pa.Array[Any]]) -> list[NDArray[np.int32]]:
+    """The places of ids among those of a table, for both ends at once."""
+    if len(asked[0][0]) < _WORTH_A_THREAD:
+        return [id_places(*each) for each in asked]
+    with ThreadPoolExecutor(len(asked)) as pool:
+        return list(pool.map(lambda each: id_places(*each), asked))
+
+
+def _grouped(
+    starts: NDArray[np.int32], ends: NDArray[np.int32], edges: Numbers | None, start_size: int, end_size: int
+) -> Adjacency:
+    """Adjacency with one entry for each edge, or without edges for each different pair."""
+    shift = max(end_size - 1, 1).bit_length()
+    codes = starts.astype(np.int64)
+    # In place: a new array of this size costs more than what is computed.
+    codes <<= shift
+    codes |= ends
+    if edges is None:
+        codes.sort()
+        codes = _once(codes)
+    else:
+        codes, edges = in_order(codes, edges, max(start_size - 1, 1).bit_length() + shift)
+    firsts = np.arange(start_size + 1, dtype=np.int64) << shift
+    offsets = np.searchsorted(codes, firsts)
+    codes &= (1 << shift) - 1
+    return Adjacency(offsets, codes.astype(np.int32), edges)
+
+
+def _once(codes: Numbers) -> Numbers:
+    """Sorted codes, each once."""
+    repeated = codes[1:] == codes[:-1]
+    return codes[np.concatenate([[True], ~repeated])] if repeated.any() else codes
+
+
+def in_order(codes: Numbers, edges: Numbers, bits: int) -> tuple[Numbers, Numbers]:
+    """Codes in order, and of equal ones the edges in order. A number that fits a code and an edge sorts at once."""
+    edge_bits = int(edges.max(initial=0)).bit_length()
+    if bits + edge_bits > _BITS:
+        order = np.lexsort((edges, codes))
+        return codes[order], edges[order]
+    codes <<= edge_bits
+    codes |= edges
+    codes.sort()
+    edges = codes & ((1 << edge_bits) - 1)
+    codes >>= edge_bits
+    return codes, edges

@@ -1,0 +1,182 @@
+"""One read at work: the snapshot, the values given, the limits, and the tables it has opened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from omnigraph.query.columns.table_columns import TableRows
+from omnigraph.query.csr.access_path import Lookups, TraversalEstimate, choose_mode, index_covers
+from omnigraph.query.csr.edge_adjacency import EdgeTables
+from omnigraph.query.exec.bindings import VariableTables
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Callable, Hashable, Mapping
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+    from sqlglot import exp
+
+    from omnigraph.cache import ReadCache
+    from omnigraph.catalog.catalog import Catalog, EdgeType
+    from omnigraph.language.ir.query import Traversal, Variable
+    from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.query.columns.table_columns import Numbers
+    from omnigraph.query.csr.access_path import Mode
+    from omnigraph.query.csr.adjacency import Adjacency
+    from omnigraph.query.csr.bfs import Neighbours
+    from omnigraph.query.exec.duckdb import Engine
+    from omnigraph.query.exec.limits import Deadline, Profile, ReadOptions
+    from omnigraph.query.plan.operators import Step
+    from omnigraph.storage.tables.table import TableStore
+
+_BACK = {"out": "in", "in": "out"}
+
+
+@dataclass
+class QueryContext:
+    """Everything that the steps of one read share."""
+
+    snapshot: Snapshot
+    store: TableStore
+    catalog: Catalog
+    params: Mapping[str, object]
+    now: dt.datetime
+    uses_now: bool
+    options: ReadOptions
+    cache: ReadCache
+    engine: Engine
+    deadline: Deadline
+    profile: Profile
+    # What the cache calls the query: quicker to look for than the query itself.
+    query_number: int = -1
+    # Of a read that hands its result over in batches: the columns that it is made from, for each variable.
+    streamed: Mapping[str, list[str]] = field(default_factory=dict)
+    # Rows that a search has chosen for a variable: nothing else counts as that variable.
+    chosen: dict[str, Numbers] = field(default_factory=dict)
+    # Every plan that was made again for chosen rows. Measurements know steps by identity, so they must stay alive.
+    replanned: list[tuple[Step, ...]] = field(default_factory=list)
+    _tables: dict[str, TableRows] = field(default_factory=dict)
+    _edges: dict[str, EdgeTables] = field(default_factory=dict)
+    # By identity, which is quicker to look for; what is held keeps its identity.
+    _bounds: dict[int, VariableTables] = field(default_factory=dict)
+
+    @cached_property
+    def values_key(self) -> str:
+        """The values of the request, for what is kept under them."""
+        return repr(self.params)
+
+    def table(self, table_key: str) -> TableRows:
+        """A table of the snapshot."""
+        if table_key not in self._tables:
+            entry = self.snapshot[table_key]
+            self._tables[table_key] = TableRows(
+                entry, self.store, self.cache, self.options.traversal, self.profile.note
+            )
+        return self._tables[table_key]
+
+    def bound(self, variable: Variable) -> VariableTables:
+        """The tables of a node or edge variable."""
+        found = self._bounds.get(id(variable))
+        if found is None:
+            tables = tuple(self.table(f"{variable.kind}:{name}") for name in variable.types)
+            found = self._bounds[id(variable)] = VariableTables(variable, tables)
+        return found
+
+    def select(
+        self,
+        key: Hashable,
+        query: Callable[[], exp.Query],
+        matches: pa.Table | None,
+        *,
+        most: int | None = None,
+    ) -> pa.Table:
+        """The rows of a query over `matches`."""
+        return self.engine.select(self.text(key, query), matches, most=most)
+
+    def text(self, key: Hashable, query: Callable[[], exp.Query]) -> str:
+        """The text of a query, kept under the key and the values of the request."""
+        whole = (key, self.values_key, self.now if self.uses_now else None)
+        return self.cache.get(
+            "sql", whole, lambda: query().sql("duckdb", copy=False), lambda made: 4 * len(made) + 1_000
+        )
+
+    # -- traversal -----------------------------------------------------------------------------------------------------
+
+    def edge_type(self, traversal: Traversal) -> EdgeType:
+        """The edge that a traversal follows."""
+        return self.catalog.edges[traversal.edge]
+
+    def neighbours(self, traversal: Traversal, frontier: int, *, distinct: bool) -> Neighbours:
+        """The neighbours along a traversal, from whichever side is cheaper for so many starts."""
+        built = self._three(traversal).built(traversal.direction, distinct=distinct)
+        if built is not None and self.options.traversal != "indexed":
+            self.profile.note(f"{traversal.edge}: csr")
+            return built
+        mode = self.mode(traversal, frontier, distinct=distinct)
+        self.profile.note(f"{traversal.edge}: {mode}")
+        if mode == "csr":
+            return self.adjacency(traversal, distinct=distinct)
+        start, end = self._ends(traversal)
+        edges = self.table(self.edge_type(traversal).table_key)
+        return Lookups(edges, start, end, traversal.direction, distinct)
+
+    def mode(self, traversal: Traversal, frontier: int, *, distinct: bool) -> Mode:
+        """How a traversal will be followed."""
+        edge, (start, _) = self.edge_type(traversal), self._ends(traversal)
+        edges = self.table(edge.table_key)
+        hops = traversal.hops.maximum if edge.source == edge.target else 1
+        walk = TraversalEstimate(frontier, hops, edges.entry.row_count, start.entry.row_count)
+        three = self._three(traversal)
+        columns = {"out": ("src",), "in": ("dst",), "both": ("src", "dst")}[traversal.direction]
+        return choose_mode(
+            walk,
+            self.options,
+            is_built=three.built(traversal.direction, distinct=distinct) is not None,
+            is_covered=lambda: all(index_covers(edges.table, each) for each in columns),
+            is_popular=lambda: self._is_popular(edges),
+            can_carry=lambda: three.can_carry(traversal.direction, distinct=distinct),
+        )
+
+    def _is_popular(self, edges: TableRows) -> bool:
+        rows = edges.entry.row_count
+        return self.cache.is_worth_keeping(("edges", edges.identity), rows=rows, size=40 * rows)
+
+    def adjacency(self, traversal: Traversal, *, distinct: bool) -> Adjacency:
+        """All neighbours along a traversal, built once for the versions of its three tables."""
+        return self._three(traversal).adjacency(traversal.direction, distinct=distinct)
+
+    def degrees(self, traversal: Traversal, *, distinct: bool) -> Numbers | None:
+        """How many neighbours each row has, when only adjacency of the other direction is there to tell it."""
+        three, direction = self._three(traversal), traversal.direction
+        if direction == "both" or three.built(direction, distinct=distinct) is not None:
+            return None
+        back = three.built(_BACK[direction], distinct=distinct)
+        if back is None or self.options.traversal == "indexed":
+            return None
+        key, size = three.key(direction, distinct=distinct), self._ends(traversal)[0].size
+        return self.cache.get("degrees", key, lambda: _counted(back.ends, size), lambda made: made.nbytes)
+
+    def _three(self, traversal: Traversal) -> EdgeTables:
+        edge = self.edge_type(traversal)
+        if edge.name not in self._edges:
+            source, target = self.table(f"node:{edge.source}"), self.table(f"node:{edge.target}")
+            self._edges[edge.name] = EdgeTables(self.table(edge.table_key), source, target, self.cache)
+        return self._edges[edge.name]
+
+    def _ends(self, traversal: Traversal) -> tuple[TableRows, TableRows]:
+        three = self._three(traversal)
+        return (three.targets, three.sources) if traversal.direction == "in" else (three.sources, three.targets)
+
+    def end_types(self, traversal: Traversal) -> tuple[str, str]:
+        """The node types at the start and at the end of a traversal, as it is followed."""
+        edge = self.edge_type(traversal)
+        return (edge.target, edge.source) if traversal.direction == "in" else (edge.source, edge.target)
+
+
+def _counted(ends: NDArray[Any], size: int) -> Numbers:
+    return np.bincount(ends, minlength=size).astype(np.int64)

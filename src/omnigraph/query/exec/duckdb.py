@@ -1,0 +1,159 @@
+"""DuckDB over Arrow tables in memory, for one read at a time, inside limits."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+
+from omnigraph.errors import InvalidInput, QueryTooLarge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from omnigraph.query.exec.limits import Deadline, ReadOptions
+
+    Settings = tuple[tuple[str, str], ...]
+
+_lock = threading.Lock()
+# An answer of so many rows comes quicker as Python values than as Arrow.
+FEW = 1_000
+_instances: dict[Settings, duckdb.DuckDBPyConnection] = {}
+
+
+class Engine:
+    """Runs SQL over Arrow tables. The instance is shared by reads with equal limits; the connection is this read's."""
+
+    def __init__(self, options: ReadOptions, deadline: Deadline) -> None:
+        self._settings = _settings(options)
+        self._deadline = deadline
+        self._connection: duckdb.DuckDBPyConnection | None = None
+
+    def select(self, sql: str, matches: pa.Table | None, *, most: int | None = None) -> pa.Table:  # noqa: ARG002
+        """The rows of a query of ours over `matches`; `most` when it is known how many rows there can be.
+
+        DuckDB finds the table by the name of the argument, which takes a third of the time of registering it. Without
+        one, `matches` is what was `collected`.
+        """
+        with self._guarded() as connection:
+            if most is not None and most <= FEW:
+                return _few_rows(connection.execute(sql))
+            relation: Any = connection.sql(sql)
+            rows: pa.Table = relation.to_arrow_table()
+        return rows
+
+    def stream(self, sql: str, rows: int) -> Iterator[pa.Table]:
+        """The rows of a query of ours over what was `collected`, so many at a time."""
+        with self._guarded() as connection:
+            relation: Any = connection.sql(sql)
+            reader: pa.RecordBatchReader = relation.to_arrow_reader(rows)
+        while True:
+            with self._guarded(), _stream_errors(self._deadline):
+                batch = next(reader, None)
+            if batch is None:
+                return
+            yield pa.Table.from_batches([batch])
+
+    def run(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+        """The rows of a query of ours over several tables."""
+        with self._guarded() as connection, _registered(connection, tables):
+            relation: Any = connection.sql(sql)
+            rows: pa.Table = relation.to_arrow_table()
+        return rows
+
+    def _execute(self, sql: str, batch: pa.Table) -> None:  # noqa: ARG002 - found by its name
+        with self._guarded() as connection:
+            connection.execute(sql)
+
+    @contextmanager
+    def _guarded(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        self._deadline.check()
+        connection = self._connected()
+        try:
+            with _duckdb_errors(), self._deadline.watching(connection.interrupt):
+                yield connection
+        except duckdb.InterruptException:
+            self._deadline.check()
+            raise
+
+    @contextmanager
+    def collected(self, name: str, batches: Iterator[pa.Table]) -> Iterator[None]:
+        """While the block runs, a table of DuckDB's own holds all batches; beyond the memory limit it uses the disk."""
+        # Making the batches asks queries, too: until all are there, the name must not mean what is collected.
+        kept = f"{name}_collected"
+        try:
+            for number, batch in enumerate(batches):
+                verb = f"insert into {kept}" if number else f"create temp table {kept} as"
+                self._execute(f"{verb} from batch", batch)
+            self._connected().execute(f"create temp view {name} as from {kept}")
+            yield
+        finally:
+            self._connected().execute(f"drop view if exists {name}; drop table if exists {kept}")
+
+    def close(self) -> None:
+        """Give the connection back."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _connected(self) -> duckdb.DuckDBPyConnection:
+        if self._connection is None:
+            with _lock:
+                if self._settings not in _instances:
+                    _instances[self._settings] = duckdb.connect(":memory:", config=dict(self._settings))
+                self._connection = _instances[self._settings].cursor()
+        return self._connection
+
+
+@contextmanager
+def _registered(connection: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table]) -> Iterator[None]:
+    for name, table in tables.items():
+        connection.register(name, table)
+    try:
+        yield
+    finally:
+        for name in tables:
+            connection.unregister(name)
+
+
+@contextmanager
+def _duckdb_errors() -> Iterator[None]:
+    try:
+        yield
+    except duckdb.OutOfMemoryException as error:
+        raise QueryTooLarge(f"the query needs more memory than it may use: {error}") from error
+    except (duckdb.OutOfRangeException, duckdb.ConversionException) as error:
+        raise InvalidInput(f"a value of the query cannot be computed: {error}") from error
+
+
+@contextmanager
+def _stream_errors(deadline: Deadline) -> Iterator[None]:
+    """Through an Arrow stream an error of DuckDB comes as an OSError that only its text tells apart."""
+    try:
+        yield
+    except OSError as error:
+        deadline.check()
+        if "Out of Memory Error" in str(error):
+            raise QueryTooLarge(f"the query needs more memory than it may use: {error}") from error
+        if "Conversion Error" in str(error) or "Out of Range Error" in str(error):
+            raise InvalidInput(f"a value of the query cannot be computed: {error}") from error
+        raise
+
+
+def _few_rows(answer: duckdb.DuckDBPyConnection) -> pa.Table:
+    """A small answer by way of Python values, which takes half the time; the caller casts to the types it wants."""
+    names = [each[0] for each in answer.description or ()]
+    columns: list[Any] = list(zip(*answer.fetchall(), strict=True)) or [()] * len(names)
+    return pa.table([pa.array(values) for values in columns], names=names)
+
+
+def _settings(options: ReadOptions) -> Settings:
+    given = {
+        "memory_limit": None if options.memory_limit is None else f"{options.memory_limit}B",
+        "temp_directory": options.temp_directory,
+        "threads": None if options.threads is None else str(options.threads),
+    }
+    return tuple((name, value) for name, value in given.items() if value is not None)

@@ -1,0 +1,150 @@
+"""When a read must stop: its time is over, or somebody said so.
+
+How long each operator took and how many rows it gave, when somebody wants to know.
+
+How a read may go about its work. None of this changes the answer.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import QueryCancelled, QueryTimedOut
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from omnigraph.query.csr.access_path import TraversalMode
+    from omnigraph.query.search.vectors import Embedder
+    from omnigraph.world import World
+
+
+_LOOKS_EVERY = 0.02
+
+
+class Deadline:
+    """Asked between steps of a read; `check` raises when it must stop."""
+
+    def __init__(self, options: ReadOptions, world: World) -> None:
+        self._options = options
+        self._world = world
+        self._ends = None if options.timeout is None else world.monotonic() + options.timeout
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there is anything to watch."""
+        return self._ends is not None or self._options.cancelled is not None
+
+    def check(self) -> None:
+        """Raise when the read must stop."""
+        if self._options.cancelled is not None and self._options.cancelled():
+            raise QueryCancelled
+        if self._ends is not None and self._options.timeout is not None and self._world.monotonic() >= self._ends:
+            raise QueryTimedOut(self._options.timeout)
+
+    def is_over(self) -> bool:
+        """Whether the read must stop."""
+        try:
+            self.check()
+        except (QueryCancelled, QueryTimedOut):
+            return True
+        return False
+
+    @contextmanager
+    def watching(self, interrupt: Callable[[], None]) -> Iterator[None]:
+        """While the block runs, interrupt it from outside as soon as the read must stop."""
+        if not self.is_set:
+            yield
+            return
+        done = threading.Event()
+        watcher = threading.Thread(target=self._watch, args=(done, interrupt), daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            done.set()
+            watcher.join()
+
+    def _watch(self, done: threading.Event, interrupt: Callable[[], None]) -> None:
+        while not done.wait(_LOOKS_EVERY):
+            if self.is_over():
+                interrupt()
+                return
+
+
+@dataclass
+class Measured:
+    """What one operator did."""
+
+    rows: int = 0
+    seconds: float = 0.0
+    calls: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Profile:
+    """Measurements by operator. Time that an operator spends in others is theirs."""
+
+    world: World
+    measured: dict[int, Measured] = field(default_factory=dict)
+    _running: list[int] = field(default_factory=list)
+
+    def of(self, operator: object) -> Measured:
+        """The measurements of one operator of a plan."""
+        return self.measured.setdefault(id(operator), Measured())
+
+    @contextmanager
+    def timing(self, operator: object) -> Iterator[Measured]:
+        """Count the time of a block as the operator's; notes made inside are the operator's too."""
+        measured = self.of(operator)
+        self._running.append(id(operator))
+        begun = self.world.monotonic()
+        try:
+            yield measured
+        finally:
+            taken = self.world.monotonic() - begun
+            measured.seconds += taken
+            measured.calls += 1
+            self._running.pop()
+            if self._running:
+                self.of_id(self._running[-1]).seconds -= taken
+
+    def note(self, text: str) -> None:
+        """Remember a decision that the running operator has made."""
+        if self._running and text not in self.of_id(self._running[-1]).notes:
+            self.of_id(self._running[-1]).notes.append(text)
+
+    def of_id(self, key: int) -> Measured:
+        """The measurements by the identity of an operator."""
+        return self.measured.setdefault(key, Measured())
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """Limits and choices of one read.
+
+    `traversal` forces lookups by index or adjacency in memory; `auto` decides by counts. `memory_limit` is in bytes;
+    beyond it sorting and grouping go to `temp_directory`, and what cannot go there fails. `cancelled` is asked now and
+    then whether to stop. `exact_search`: compare every vector, where an index of a large table would look at the
+    likeliest ones. `embed` turns a String given to `nearest()` into a vector.
+    """
+
+    traversal: TraversalMode = "auto"
+    indexed_frontier: int = 1_024
+    indexed_hops: int = 6
+    timeout: float | None = None
+    cancelled: Callable[[], bool] | None = None
+    memory_limit: int | None = None
+    temp_directory: str | None = None
+    threads: int | None = None
+    # How many rows of a match are held at once before the next step takes them.
+    batch_rows: int = 2_000_000
+    exact_search: bool = False
+    embed: Embedder | None = None
+
+
+DEFAULT_OPTIONS = ReadOptions()

@@ -1,0 +1,128 @@
+"""In how many ways branches of a pattern match, without listing them: sums over neighbours, from the leaves inwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from omnigraph.errors import QueryTooLarge
+from omnigraph.kernels.arrays import distinct
+from omnigraph.query.csr.adjacency import Adjacency, Neighbourhood
+from omnigraph.query.csr.bfs import reach
+from omnigraph.query.exec.variable_filter import VariableFilter
+from omnigraph.query.plan.count_reduction import turned
+
+if TYPE_CHECKING:
+    from omnigraph.language.ir.query import Variable
+    from omnigraph.query.columns.table_columns import Numbers
+    from omnigraph.query.exec.scope import Scope
+    from omnigraph.query.plan.operators import CountedBranch
+
+# Beyond this a product of two counts might not fit into 64 bits.
+_MOST = 2**62
+# With so few of the nodes selected, going back from them is quicker than asking everybody.
+_FEW = 32
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Counts the matches of branches."""
+
+    scope: Scope
+
+    def of(self, variable: Variable, branches: tuple[CountedBranch, ...], keys: Numbers) -> Numbers:
+        """For each key of a bound variable in how many ways all branches match."""
+        total = np.ones(len(keys), np.int64)
+        for branch in branches:
+            self.scope.read.deadline.check()
+            total = _product(total, self._of_branch(variable, branch, keys))
+        return total
+
+    def _of_branch(self, variable: Variable, branch: CountedBranch, keys: Numbers) -> Numbers:
+        start, _ = self.scope.read.end_types(branch.traversal)
+        rows = self.scope.read.bound(variable).rows_in(start, keys)
+        weights = np.zeros(len(rows), np.int64)
+        known = rows >= 0
+        if known.any():
+            different, places = distinct(rows[known])
+            weights[known] = self._of_rows(branch, different)[places]
+        return weights
+
+    def _of_rows(self, branch: CountedBranch, rows: Numbers) -> Numbers:
+        read, hops = self.scope.read, branch.traversal.hops
+        counts_edges = branch.traversal.edge_variable is not None
+        if hops.maximum == 1 and self._is_counted_whole(branch):
+            degrees = read.degrees(branch.traversal, distinct=not counts_edges)
+            if degrees is not None:
+                return degrees[rows]
+        neighbours = read.neighbours(branch.traversal, len(rows), distinct=not counts_edges)
+        if isinstance(neighbours, Adjacency) and hops.maximum == 1 and not branch.edge_conditions:
+            return self._from_memory(branch, neighbours, rows)
+        edge = read.edge_type(branch.traversal)
+        chains = edge.source == edge.target and not counts_edges
+        near = reach(neighbours, rows, hops, chains=chains, edge=edge.name)
+        return self._summed(branch, near)
+
+    def _is_counted_whole(self, branch: CountedBranch) -> bool:
+        """Whether every end counts, once."""
+        if branch.branches or branch.edge_conditions:
+            return False
+        return VariableFilter(self.scope, branch.target, branch.conditions).is_everything
+
+    def _summed(self, branch: CountedBranch, near: Neighbourhood) -> Numbers:
+        """The sum over each row's neighbours of the ways in which the neighbour goes on."""
+        _, end = self.scope.read.end_types(branch.traversal)
+        keys = self.scope.read.bound(branch.target).keys_of(end, near.ends)
+        allowed = VariableFilter(self.scope, branch.target, branch.conditions).allows(keys)
+        if branch.edge_conditions and near.edges is not None and branch.traversal.edge_variable is not None:
+            edge = self.scope.variables[branch.traversal.edge_variable]
+            allowed &= VariableFilter(self.scope, edge, branch.edge_conditions).allows(near.edges)
+        weights = allowed.astype(np.int64)
+        if branch.branches and allowed.any():
+            weights[allowed] = self.of(branch.target, branch.branches, keys[allowed])
+        return _segments(weights, near.counts)
+
+    def _from_memory(self, branch: CountedBranch, adjacency: Adjacency, rows: Numbers) -> Numbers:
+        candidates = VariableFilter(self.scope, branch.target, branch.conditions)
+        if candidates.is_everything and not branch.branches:
+            return adjacency.degrees[rows]
+        if len(rows) * 4 < adjacency.size or not candidates.bound.is_plain:
+            return self._summed(branch, adjacency.of(rows))
+        selected = candidates.keys()
+        ways = self.of(branch.target, branch.branches, selected)
+        if len(selected) * _FEW < candidates.bound.size:
+            return self._scattered(branch, selected, ways, adjacency.size)[rows]
+        weights = np.zeros(candidates.bound.size, np.int64)
+        weights[selected] = ways
+        _refuse_overflow(float(ways.max(initial=0)) * max(len(adjacency.ends), 1))
+        return adjacency.sums(weights)[rows]
+
+    def _scattered(self, branch: CountedBranch, selected: Numbers, ways: Numbers, size: int) -> Numbers:
+        """The same sums, made by going from the selected ends back to the starts."""
+        once = branch.traversal.edge_variable is None
+        near = self.scope.read.adjacency(turned(branch.traversal), distinct=once).of(selected)
+        if (ways == 1).all():
+            return np.bincount(near.ends, minlength=size).astype(np.int64)
+        total = np.zeros(size, np.int64)
+        np.add.at(total, near.ends, np.repeat(ways, near.counts))
+        return total
+
+
+def _segments(weights: Numbers, counts: Numbers) -> Numbers:
+    _refuse_overflow(float(weights.max(initial=0)) * max(len(weights), 1))
+    running = np.concatenate([np.zeros(1, np.int64), np.cumsum(weights)])
+    stops = np.cumsum(counts)
+    total: Numbers = running[stops] - running[stops - counts]
+    return total
+
+
+def _product(left: Numbers, right: Numbers) -> Numbers:
+    _refuse_overflow(float(left.max(initial=0)) * float(right.max(initial=0)))
+    return left * right
+
+
+def _refuse_overflow(largest: float) -> None:
+    if largest >= _MOST:
+        raise QueryTooLarge("the query counts more matches than a 64-bit integer can hold: narrow the pattern.")

@@ -1,0 +1,238 @@
+"""Values of expressions over rows of a match: which columns they need, where those come from, and what DuckDB says.
+
+Searches for what a row says: each row has its own query. Equal queries are made once, for all of their rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from omnigraph.catalog.catalog import PropertyType
+from omnigraph.catalog.indexes import metric_of
+from omnigraph.expressions.result_query import MATCHES
+from omnigraph.expressions.sql import SqlBuilder
+from omnigraph.kernels.arrays import one_array
+from omnigraph.kernels.duckdb_pool import for_duckdb
+from omnigraph.language.ir.expressions import (
+    Bm25,
+    Constant,
+    EntityValue,
+    Expression,
+    Nearest,
+    PropertyValue,
+    Rrf,
+    TextMatch,
+    children,
+    is_given,
+    variables_of,
+)
+from omnigraph.query.exec.bindings import FoundPaths
+from omnigraph.query.search.vectors import distances_between
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from omnigraph.expressions.dialects import Rendering
+    from omnigraph.language.ir.expressions import ConstantValue
+    from omnigraph.language.ir.query import Variable
+    from omnigraph.query.columns.table_columns import Numbers
+    from omnigraph.query.exec.bindings import Bindings
+    from omnigraph.query.exec.context import QueryContext
+    from omnigraph.query.exec.searches import Searches
+
+
+# So many pairs of vectors are in memory at once.
+_PAIRS = 16_384
+
+
+def searched_by_row(scope: Scope, search: Search, rows: Bindings) -> pa.Array[Any]:
+    """Truth, score or distance of each row, for the text or the vector that the row itself has."""
+    if isinstance(search, Nearest) and _is_vector(search.query.type):
+        return _between_vectors(scope, search, rows)
+    bound = scope.read.bound(scope.variables[search.field.variable])
+    keys = rows.keys[search.field.variable]
+    parts: list[pa.Array[Any]] = []
+    places: list[Numbers] = []
+    for one, mine in _different(scope, search, rows):
+        scope.read.deadline.check()
+        parts.append(scope.searches.values(one, bound, keys[mine]))
+        places.append(mine)
+        scope.searches.forget(one)
+    if not parts:
+        return pa.array([], pa.bool_() if isinstance(search, TextMatch) else pa.float64())
+    whole: Any = pa.concat_arrays(parts)
+    found: pa.Array[Any] = whole.take(pa.array(np.argsort(np.concatenate(places), kind="stable")))
+    return found
+
+
+def _different(scope: Scope, search: Search, rows: Bindings) -> Iterator[tuple[Search, Numbers]]:
+    """Each search that some rows ask for, with its values in place of names, and those rows."""
+    asked = {name: each for name, each in _asked(search).items() if variables_of(each)}
+    values = scope.computed(list(asked.values()), rows)
+    codes = [_codes(values.column(number)) for number in range(len(asked))]
+    _, firsts, which = np.unique(np.stack(codes), axis=1, return_index=True, return_inverse=True)
+    order = np.argsort(which.reshape(-1), kind="stable")
+    stops = np.cumsum(np.bincount(which.reshape(-1), minlength=len(firsts)))
+    for number, first in enumerate(firsts.tolist()):
+        given = {
+            name: Constant(cast("ConstantValue", values.column(place)[first].as_py()), each.type)
+            for place, (name, each) in enumerate(asked.items())
+        }
+        one: Any = replace(cast("Any", search), **given)
+        yield one, order[stops[number - 1] if number else 0 : stops[number]]
+
+
+def _asked(search: Search) -> dict[str, Expression]:
+    found: dict[str, Expression] = {"query": search.query}
+    if isinstance(search, TextMatch) and search.max_edits is not None:
+        found["max_edits"] = search.max_edits
+    return found
+
+
+def _codes(values: Any) -> Numbers:
+    coded: Any = one_array(values.combine_chunks()).dictionary_encode()
+    numbers: Numbers = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return numbers
+
+
+def _is_vector(kind: object) -> bool:
+    return isinstance(kind, PropertyType) and kind.scalar == "Vector"
+
+
+def _between_vectors(scope: Scope, search: Nearest, rows: Bindings) -> pa.Array[Any]:
+    """Both vectors are properties: distances of pairs."""
+    other = cast("PropertyValue", search.query)
+    metric = metric_of(scope.searches.declared(search, scope.read.bound(scope.variables[search.field.variable])))
+    result = np.full(rows.count, np.nan)
+    for first in range(0, rows.count, _PAIRS):
+        scope.read.deadline.check()
+        some = rows.slice(first, first + _PAIRS)
+        left, right = (
+            scope.values(each.variable, [each.property], some.keys[each.variable])[each.property]
+            for each in (search.field, other)
+        )
+        result[first : first + some.count] = distances_between(left, right, metric)
+    numbers: pa.Array[Any] = pa.array(result, mask=np.isnan(result))
+    return numbers
+
+
+Search = TextMatch | Nearest | Bm25
+WEIGHT = "#weight"
+# A table needs a column even when no expression asks for one.
+_NO_COLUMN = "#none"
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The variables in sight, and what search and paths have found for them."""
+
+    read: QueryContext
+    variables: dict[str, Variable]
+    searches: Searches
+    paths: dict[str, FoundPaths] = field(default_factory=dict)
+
+    def inside(self, variables: Iterable[Variable]) -> Scope:
+        """The scope of an inner pattern."""
+        found = {**self.variables, **{each.name: each for each in variables}}
+        return Scope(self.read, found, self.searches, self.paths)
+
+    def builder(self, aggregate: Rendering | None = None) -> SqlBuilder:
+        """Builds SQL over the columns of `table`."""
+        made = SqlBuilder(self.read.params, self.read.now, self.column)
+        return made if aggregate is None else SqlBuilder(self.read.params, self.read.now, self.column, aggregate)
+
+    def column(self, expression: Expression) -> exp.Expr:
+        """The column that holds a leaf."""
+        return exp.column(self.name(expression), quoted=True)
+
+    def table(self, expressions: Iterable[Expression], rows: Bindings) -> pa.Table:
+        """The columns that the expressions need, one row for each match."""
+        columns: dict[str, Any] = {_NO_COLUMN: pa.nulls(rows.count)}
+        wanted = list(dict.fromkeys(leaf for each in expressions for leaf in leaves(each)))
+        for variable in dict.fromkeys(each.variable for each in wanted if isinstance(each, PropertyValue)):
+            names = [each.property for each in wanted if isinstance(each, PropertyValue) and each.variable == variable]
+            for name, values in self.values(variable, names, rows.keys[variable]).items():
+                columns[f"{variable}.{name}"] = for_duckdb(values)
+        for leaf in wanted:
+            if isinstance(leaf, EntityValue):
+                columns[leaf.variable] = _nullable(rows.keys[leaf.variable])
+            elif isinstance(leaf, Search):
+                columns[self.name(leaf)] = self.searched(leaf, rows)
+        if len(columns) > 1:
+            del columns[_NO_COLUMN]
+        return pa.table(columns)
+
+    def values(self, variable: str, names: Sequence[str], keys: NDArray[np.int64]) -> dict[str, pa.Array[Any]]:
+        """Properties of a variable."""
+        if self.variables[variable].kind == "path":
+            return self.paths.get(variable, FoundPaths()).values(names, keys)
+        return self.read.bound(self.variables[variable]).values(names, keys)
+
+    def keeps(self, conditions: Sequence[Expression], rows: Bindings) -> NDArray[np.bool_]:
+        """For each row whether all conditions are true."""
+        key = ("keep", tuple(conditions))
+        answer = self.read.select(
+            key, lambda: self._condition(conditions), self.table(conditions, rows), most=rows.count
+        )
+        mask: NDArray[np.bool_] = answer.column("keep").to_numpy().astype(np.bool_)
+        return mask
+
+    def _condition(self, conditions: Sequence[Expression]) -> exp.Select:
+        builder = self.builder()
+        whole = exp.and_(*(builder.build(each) for each in conditions))
+        return exp.select(exp.alias_(exp.func("coalesce", whole, exp.Boolean(this=False)), "keep")).from_(MATCHES)
+
+    def searched(self, leaf: Search, rows: Bindings) -> pa.Array[Any]:
+        """Truth, score or distance at each row."""
+        if not is_given(leaf):
+            return searched_by_row(self, leaf, rows)
+        bound = self.read.bound(self.variables[leaf.field.variable])
+        return self.searches.values(leaf, bound, rows.keys[leaf.field.variable])
+
+    def ranked(self, leaf: Nearest | Bm25, rows: Bindings) -> pa.Array[Any]:
+        """Like `searched`, for an order of the best alone."""
+        if not is_given(leaf):
+            return searched_by_row(self, leaf, rows)
+        bound = self.read.bound(self.variables[leaf.field.variable])
+        return self.searches.ranks(leaf, bound, rows.keys[leaf.field.variable])
+
+    def computed(self, expressions: Sequence[Expression], rows: Bindings) -> pa.Table:
+        """The values of some expressions, a column for each."""
+        key, builder = ("computed", tuple(expressions)), self.builder()
+        columns = [exp.alias_(builder.build(each), f"v{number}") for number, each in enumerate(expressions)]
+        return self.read.select(key, lambda: exp.select(*columns).from_(MATCHES), self.table(expressions, rows))
+
+    def name(self, expression: Expression) -> str:
+        """What the column of a leaf is called."""
+        match expression:
+            case PropertyValue(variable, name):
+                return f"{variable}.{name}"
+            case EntityValue(variable):
+                return variable
+            case TextMatch() | Nearest() | Bm25():
+                return f"#search {hash(expression)}"
+            case _:
+                raise AssertionError(f"{type(expression).__name__} has no column")
+
+
+def leaves(expression: Expression) -> Iterator[PropertyValue | EntityValue | Search]:
+    """What an expression needs of the rows: properties, entities, and searches as a whole."""
+    if isinstance(expression, PropertyValue | EntityValue | TextMatch | Nearest | Bm25):
+        yield expression
+    elif isinstance(expression, Rrf):
+        yield from (expression.first, expression.second)
+    else:
+        for child in children(expression):
+            yield from leaves(child)
+
+
+def _nullable(keys: NDArray[np.int64]) -> pa.Array[Any]:
+    found: pa.Array[Any] = pa.array(keys, mask=keys < 0)
+    return found

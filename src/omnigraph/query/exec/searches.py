@@ -1,0 +1,141 @@
+"""The searches of one read: each is made once, and its answer is looked up by row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.catalog.indexes import metric_of
+from omnigraph.errors import InvalidInput
+from omnigraph.language.ir.expressions import Bm25, Constant, Nearest, ParameterValue, TextMatch
+from omnigraph.query.search.text import TextHits, score_text, search_text
+from omnigraph.query.search.vectors import distances, vector_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from omnigraph.catalog.catalog import Property
+    from omnigraph.language.ir.expressions import Expression
+    from omnigraph.query.columns.table_columns import Numbers, TableRows
+    from omnigraph.query.exec.bindings import VariableTables
+    from omnigraph.query.exec.context import QueryContext
+
+Search = TextMatch | Nearest | Bm25
+_DEFAULT_EDITS = 2
+
+
+@dataclass
+class Searches:
+    """Answers of searches by row of a table."""
+
+    read: QueryContext
+    _hits: dict[tuple[Search, str], TextHits] = field(default_factory=dict)
+    _near: dict[Nearest, TextHits] = field(default_factory=dict)
+
+    def values(self, search: Search, bound: VariableTables, keys: Numbers) -> pa.Array[Any]:
+        """Truth, score or distance at each key; null where there is no node, no text or no vector."""
+        if isinstance(search, TextMatch):
+            found: pa.Array[Any] = pa.array(self.matches(search, bound, keys), mask=keys < 0)
+            return found
+        scores = np.full(len(keys), np.nan)
+        for table in bound.tables:
+            rows = bound.rows_in(table.name, keys)
+            mine = np.flatnonzero(rows >= 0)
+            if not len(mine):
+                continue
+            if isinstance(search, Bm25):
+                scores[mine] = self.hits(search, bound, table.name).scores_at(rows[mine])
+            else:
+                scores[mine] = self._distances(search, bound, table, rows[mine])
+        numbers: pa.Array[Any] = pa.array(scores, mask=np.isnan(scores))
+        return numbers
+
+    def _distances(
+        self, search: Nearest, bound: VariableTables, table: TableRows, rows: Numbers
+    ) -> NDArray[np.float64]:
+        found = self._near[search].scores_at(rows) if search in self._near else np.full(len(rows), np.nan)
+        unknown = np.flatnonzero(np.isnan(found))
+        if len(unknown):
+            metric, vector = metric_of(self.declared(search, bound)), self.vector(search, bound)
+            found[unknown] = distances(table, search.field.property, metric, vector, rows[unknown])
+        return found
+
+    def ranks(self, search: Nearest | Bm25, bound: VariableTables, keys: Numbers) -> pa.Array[Any]:
+        """Like `values`, but where the best are known, the others need not be: no ranking gets as far as them."""
+        if not isinstance(search, Nearest) or search not in self._near:
+            return self.values(search, bound, keys)
+        scores = self._near[search].scores_at(keys)
+        numbers: pa.Array[Any] = pa.array(scores, mask=np.isnan(scores))
+        return numbers
+
+    def matches(self, search: TextMatch, bound: VariableTables, keys: Numbers) -> NDArray[np.bool_]:
+        """For each key whether its text matches."""
+        found = np.zeros(len(keys), np.bool_)
+        for table in bound.tables:
+            rows = bound.rows_in(table.name, keys)
+            mine = np.flatnonzero(rows >= 0)
+            found[mine] = self.hits(search, bound, table.name).has(rows[mine])
+        return found
+
+    def hits(self, search: TextMatch | Bm25, bound: VariableTables, type_name: str) -> TextHits:
+        """All rows of a type that a text search finds."""
+        key = (search, type_name)
+        if key not in self._hits:
+            table = next(each for each in bound.tables if each.name == type_name)
+            self._hits[key] = self._search(search, table)
+        return self._hits[key]
+
+    def _search(self, search: TextMatch | Bm25, table: Any) -> TextHits:
+        query = self._text(search.query)
+        if query is None:
+            return TextHits(np.zeros(0, np.int64), np.zeros(0))
+        if isinstance(search, Bm25):
+            return score_text(self.read, table, search.field.property, query)
+        edits = _DEFAULT_EDITS if search.max_edits is None else self._number_of(search.max_edits)
+        return search_text(self.read, table, search.field.property, search.function, query, edits)
+
+    def remember(self, search: Bm25, type_name: str, hits: TextHits) -> None:
+        """The best hits are known; nothing else will be looked at."""
+        self._hits[search, type_name] = hits
+
+    def remember_nearest(self, search: Nearest, rows: Numbers, found: NDArray[np.float64]) -> None:
+        """The distances of the nearest rows of the one table that is searched."""
+        order = np.argsort(rows)
+        self._near[search] = TextHits(rows[order], found[order])
+
+    def forget(self, search: Search) -> None:
+        """A search that will not be asked for again."""
+        for key in [each for each in self._hits if each[0] == search]:
+            del self._hits[key]
+
+    def text(self, search: Bm25) -> str:
+        """The text that is searched for; empty when it is null."""
+        return self._text(search.query) or ""
+
+    def vector(self, search: Nearest, bound: VariableTables) -> NDArray[np.float32] | None:
+        """The vector that is searched for; None when it is null."""
+        return vector_of(self._value(search.query), self.declared(search, bound), self.read.options.embed)
+
+    def declared(self, search: Nearest, bound: VariableTables) -> Property:
+        """The vector property as the schema has it."""
+        return self.read.catalog.nodes[bound.tables[0].name].properties[search.field.property]
+
+    def _text(self, expression: Expression) -> str | None:
+        value = self._value(expression)
+        return None if value is None else str(value)
+
+    def _number_of(self, expression: Expression) -> int:
+        value = self._value(expression)
+        if not isinstance(value, int) or value < 0:
+            raise InvalidInput(f"the number of typing errors that fuzzy() allows is an integer from 0 on, not {value}")
+        return value
+
+    def _value(self, expression: Expression) -> object:
+        if isinstance(expression, Constant):
+            return expression.value
+        if isinstance(expression, ParameterValue):
+            return self.read.params[expression.name]
+        raise AssertionError(f"{type(expression).__name__} must be evaluated for each row")

@@ -1,0 +1,108 @@
+"""Shortest paths between bound nodes. Of several, the one whose node ids, and then edge ids, come first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.errors import HopCapReached
+from omnigraph.language.ir.query import Traversal
+from omnigraph.query.exec.bindings import FoundPath, FoundPaths
+from omnigraph.query.plan.count_reduction import turned
+
+if TYPE_CHECKING:
+    from omnigraph.language.ir.query import Hops
+    from omnigraph.query.columns.table_columns import Numbers, TableRows
+    from omnigraph.query.csr.bfs import Neighbours
+    from omnigraph.query.exec.bindings import Bindings
+    from omnigraph.query.exec.scope import Scope
+    from omnigraph.query.plan.operators import FindShortestPath
+
+
+def find_paths(scope: Scope, step: FindShortestPath, rows: Bindings) -> Bindings:
+    """Each row that has a path, with the path."""
+    path = step.path
+    traversal = Traversal(path.source, path.target, path.edge, path.direction, path.hops)
+    start_type, end_type = scope.read.end_types(traversal)
+    starts = scope.read.bound(step.source).rows_in(start_type, rows.keys[step.source.name])
+    ends = scope.read.bound(step.target).rows_in(end_type, rows.keys[step.target.name])
+    found = scope.paths.setdefault(path.variable, FoundPaths())
+    pairs, places = np.unique(np.stack([ends, starts]), axis=1, return_inverse=True)
+    keys = _PathSearch(scope, traversal, found).keys(pairs[1], pairs[0])[places.reshape(-1)]
+    return rows.bind(**{path.variable: keys}).where(keys >= 0)
+
+
+class _PathSearch:
+    """Looks for paths of one traversal. From each end backwards until every start is met, then forwards by id."""
+
+    def __init__(self, scope: Scope, traversal: Traversal, found: FoundPaths) -> None:
+        self.scope = scope
+        self.hops: Hops = traversal.hops
+        self.edge = traversal.edge
+        self.found = found
+        self.traversal = traversal
+        self.nodes: TableRows = scope.read.table(f"node:{scope.read.edge_type(traversal).source}")
+        self.edge_table: TableRows = scope.read.table(scope.read.edge_type(traversal).table_key)
+
+    def keys(self, starts: Numbers, ends: Numbers) -> Numbers:
+        """The number of a path for each pair, -1 where there is none. Pairs are sorted by their end."""
+        keys = np.full(len(starts), -1, np.int64)
+        self.back = self._neighbours(turned(self.traversal), len(np.unique(ends)), distinct=True)
+        self.forth = self._neighbours(self.traversal, len(np.unique(starts)), distinct=False)
+        firsts: list[int] = np.flatnonzero(np.concatenate([[True], ends[1:] != ends[:-1]]))[: len(ends)].tolist()
+        for first, stop in zip(firsts, [*firsts[1:], len(ends)], strict=True):
+            self.scope.read.deadline.check()
+            if ends[first] >= 0:
+                self._to_one_end(int(ends[first]), starts[first:stop], keys[first:stop])
+        return keys
+
+    def _neighbours(self, traversal: Traversal, frontier: int, *, distinct: bool) -> Neighbours:
+        return self.scope.read.neighbours(traversal, frontier, distinct=distinct)
+
+    def _to_one_end(self, end: int, starts: Numbers, keys: Numbers) -> None:
+        levels = self._levels(end, starts[starts >= 0])
+        for place, start in enumerate(starts.tolist()):
+            depth = next((depth for depth, level in enumerate(levels) if _has(level, start)), None)
+            if depth is not None and self.hops.minimum <= depth <= self.hops.maximum:
+                keys[place] = self.found.add(self._path(start, levels[:depth]))
+
+    def _levels(self, end: int, starts: Numbers) -> list[Numbers]:
+        """The nodes at each distance from the end, until all starts are among them."""
+        levels = [np.array([end], np.int64)]
+        visited = levels[0]
+        while not np.isin(starts, visited).all():
+            if len(levels) > self.hops.maximum:
+                if self.hops.capped:
+                    raise HopCapReached(self.edge, self.hops.maximum)
+                break
+            fresh = np.setdiff1d(self.back.of(levels[-1]).ends, visited)
+            if not len(fresh):
+                break
+            levels.append(fresh)
+            visited = np.union1d(visited, fresh)
+        return levels
+
+    def _path(self, start: int, levels: list[Numbers]) -> FoundPath:
+        """From a start along nodes that come ever closer to the end, at each step the one whose id comes first."""
+        nodes, edges, here = [self._ids(self.nodes, np.array([start]))[0]], [], start
+        for level in reversed(levels):
+            near = self.forth.of(np.array([here], np.int64))
+            assert near.edges is not None
+            closer = np.isin(near.ends, level)
+            ends, end_edges = near.ends[closer], near.edges[closer]
+            node = min(self._ids(self.nodes, np.unique(ends)))
+            here = int(self.nodes.rows_of_ids(pa.array([node]))[0])
+            nodes.append(node)
+            edges.append(min(self._ids(self.edge_table, end_edges[ends == here])))
+        return FoundPath(tuple(nodes), tuple(edges))
+
+    def _ids(self, table: TableRows, rows: Numbers) -> list[str]:
+        found: list[Any] = table.values(["id"], rows)["id"].to_pylist()
+        return found
+
+
+def _has(level: Numbers, node: int) -> bool:
+    place = int(np.searchsorted(level, node))
+    return place < len(level) and int(level[place]) == node

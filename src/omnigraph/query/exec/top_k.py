@@ -1,0 +1,161 @@
+"""The best of a ranking in a large table: ask the table for a few, match the rest of the pattern, ask for more.
+
+A few of the nearest are enough when so many matches as are wanted lie nearer than the farthest of them: whatever was
+not asked for is farther still.
+
+Reciprocal rank fusion: two rankings of the matched nodes become one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.indexes import metric_of
+from omnigraph.language.ir.expressions import Bm25, Nearest, Rrf, is_given
+from omnigraph.query.columns.table_columns import SMALL_TABLE
+from omnigraph.query.exec.bindings import Bindings, joined
+from omnigraph.query.plan.conditions import first_ranking
+from omnigraph.query.search.text import index_for_text, score_text
+from omnigraph.query.search.vectors import nearest_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from omnigraph.language.ir.query import CheckedQuery
+    from omnigraph.query.columns.table_columns import Numbers
+    from omnigraph.query.exec.bindings import VariableTables
+    from omnigraph.query.exec.scope import Scope
+    from omnigraph.storage.filters.model import Filter
+
+_FIRST, _TIMES = 64, 8
+
+
+@dataclass(frozen=True)
+class TopK:
+    """Finds the matches that are ranked best. `match` gives all matches for the rows that are chosen at the moment."""
+
+    scope: Scope
+    checked: CheckedQuery
+    pushed: Callable[[str], Filter | None]
+    match: Callable[[], Iterator[Bindings]]
+
+    def matches(self, wanted: int) -> Iterator[Bindings] | None:
+        """Matches among which the best `wanted` are; None when asking for all of them at once is the better way."""
+        ranking = first_ranking(self.checked)
+        if ranking is None or not wanted or self.checked.aggregated or self.checked.distinct:
+            return None
+        if isinstance(ranking, Bm25) and not self.checked.order[0].descending:
+            return None
+        arms = (ranking.first, ranking.second) if isinstance(ranking, Rrf) else (ranking,)
+        if len({arm.field.variable for arm in arms}) > 1 or not all(self._pays(arm) for arm in arms):
+            return None
+        found = [self._best(arm, wanted, nodes=isinstance(ranking, Rrf)) for arm in arms]
+        if len(arms) == 1:
+            return iter((found[0],))
+        name = arms[0].field.variable
+        self.scope.read.chosen[name] = np.unique(np.concatenate([each.keys[name] for each in found]))
+        return self.match()
+
+    def _pays(self, arm: Nearest | Bm25) -> bool:
+        variable = self.scope.variables[arm.field.variable]
+        introduced = {each.name for each in self.checked.pattern.variables}
+        if not is_given(arm) or variable.name not in introduced or len(variable.types) != 1:
+            return False
+        table = self._bound(arm).tables[0]
+        if table.size <= SMALL_TABLE:
+            return False
+        if isinstance(arm, Nearest):
+            return self.scope.searches.vector(arm, self._bound(arm)) is not None
+        return index_for_text(self.scope.read, table, arm.field.property)
+
+    def _bound(self, arm: Nearest | Bm25) -> VariableTables:
+        return self.scope.read.bound(self.scope.variables[arm.field.variable])
+
+    def _best(self, arm: Nearest | Bm25, wanted: int, *, nodes: bool) -> Bindings:
+        """Matches among which are the best rows, or with `nodes` the best nodes, of one ranking."""
+        read, name, most = self.scope.read, arm.field.variable, max(_FIRST, 2 * wanted)
+        while True:
+            read.deadline.check()
+            asked = self._asked(arm, most)
+            read.chosen[name] = np.sort(asked)
+            batches = list(self.match())
+            rows = (
+                joined(batches)
+                if batches
+                else Bindings(0, {key: np.zeros(0, np.int64) for key in self.scope.variables})
+            )
+            if len(asked) < most or self._surely(arm, rows, asked, nodes=nodes) >= wanted:
+                return rows
+            most *= _TIMES
+
+    def _asked(self, arm: Nearest | Bm25, most: int) -> Numbers:
+        bound, where = self._bound(arm), self.pushed(arm.field.variable)
+        table = bound.tables[0]
+        self.scope.read.profile.note(f"{table.name}.{arm.field.property}: the best {most}")
+        if isinstance(arm, Bm25):
+            hits = score_text(
+                self.scope.read, table, arm.field.property, self.scope.searches.text(arm), most=most, where=where
+            )
+            self.scope.searches.remember(arm, table.name, hits)
+            return hits.rows
+        vector = self.scope.searches.vector(arm, bound)
+        assert vector is not None
+        metric = metric_of(self.scope.searches.declared(arm, bound))
+        exact = self.scope.read.options.exact_search
+        rows, found = nearest_rows(table, arm.field.property, metric, vector, most, where, exact=exact)
+        self.scope.searches.remember_nearest(arm, rows, found)
+        return rows
+
+    def _surely(self, arm: Nearest | Bm25, rows: Bindings, asked: Numbers, *, nodes: bool) -> int:
+        """How many matches are better than everything that was not asked for."""
+        if not rows.count or not len(asked):
+            return 0
+        keys, bound = rows.keys[arm.field.variable], self._bound(arm)
+        values = self.scope.searches.values(arm, bound, keys).to_numpy(zero_copy_only=False)
+        edge = self.scope.searches.values(arm, bound, asked).to_numpy(zero_copy_only=False)
+        better = values < np.nanmax(edge) if isinstance(arm, Nearest) else values > np.nanmin(edge)
+        if nodes:
+            return len(np.unique(keys[better]))
+        return int(better.sum()) if rows.weight is None else int(rows.weight[better].sum())
+
+
+def fused_scores(scope: Scope, fusion: Rrf, rows: Bindings, most: int) -> pa.Array[Any]:
+    """The score of each row's node; null when neither ranking has it among its first `most`."""
+    keys = rows.keys[fusion.first.field.variable]
+    nodes, places = np.unique(keys, return_inverse=True)
+    order = _order_of_ids(scope, fusion.first.field.variable, nodes)
+    total = np.zeros(len(nodes))
+    for arm in (fusion.first, fusion.second):
+        ranked = _ranked(_best(scope, arm, rows, places, len(nodes)), order, most)
+        total[ranked] += 1.0 / (fusion.k + np.arange(len(ranked)) + 1)
+    scores: pa.Array[Any] = pa.array(total[places], mask=(total[places] == 0) | (keys < 0))
+    return scores
+
+
+def _best(scope: Scope, arm: Nearest | Bm25, rows: Bindings, places: Numbers, size: int) -> NDArray[np.float64]:
+    """For each node its best value of one ranking, smaller being better; infinity when it has none."""
+    values: Any = scope.ranked(arm, rows)
+    missing = np.inf if isinstance(arm, Nearest) else -np.inf
+    numbers = values.fill_null(missing).to_numpy(zero_copy_only=False)
+    best = np.full(size, np.inf)
+    np.minimum.at(best, places, numbers if isinstance(arm, Nearest) else -numbers)
+    return best
+
+
+def _ranked(best: NDArray[np.float64], order: Numbers, most: int) -> Numbers:
+    ranked: Numbers = np.lexsort((order, best))
+    return ranked[np.isfinite(best[ranked])][:most]
+
+
+def _order_of_ids(scope: Scope, variable: str, keys: Numbers) -> Numbers:
+    ids = scope.values(variable, ["id"], keys)["id"]
+    order: Any = pc.rank(ids, sort_keys="ascending", tiebreaker="first")
+    numbers: Numbers = order.to_numpy(zero_copy_only=False).astype(np.int64)
+    return numbers

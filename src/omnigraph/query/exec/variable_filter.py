@@ -1,0 +1,104 @@
+"""Which nodes or edges satisfy the conditions on one variable: all of them, or those of a few that are asked about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from omnigraph.kernels.arrays import distinct
+from omnigraph.query.exec.bindings import Bindings
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from omnigraph.language.ir.query import Variable
+    from omnigraph.query.columns.table_columns import Numbers
+    from omnigraph.query.exec.bindings import VariableTables
+    from omnigraph.query.exec.scope import Scope
+    from omnigraph.query.plan.operators import Conditions
+
+    Mask = NDArray[np.bool_]
+
+# A mask over the whole table pays when it is asked about this part of it.
+_SHARE = 4
+
+
+@dataclass
+class VariableFilter:
+    """The rows of a variable that its own conditions allow."""
+
+    scope: Scope
+    variable: Variable
+    conditions: Conditions
+    _mask: Mask | None = None
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether nothing is excluded."""
+        return not self.conditions and self.variable.name not in self.scope.read.chosen
+
+    @property
+    def bound(self) -> VariableTables:
+        """The tables of the variable."""
+        return self.scope.read.bound(self.variable)
+
+    def keys(self) -> Numbers:
+        """All of them, ascending."""
+        chosen = self.scope.read.chosen.get(self.variable.name)
+        if chosen is not None:
+            return chosen[self._look(chosen, chosen >= 0)] if self.conditions else chosen
+        parts = [np.zeros(0, np.int64)]
+        for table in self.bound.tables:
+            pushed = self.conditions.pushed
+            rows = table.all_rows() if pushed is None else table.matching(pushed)
+            parts.append(self.bound.keys_of(table.name, rows))
+        return self._by_text_and_rest(np.concatenate(parts))
+
+    def allows(self, keys: Numbers) -> Mask:
+        """For each key whether it is one of them; nothing is never one."""
+        known: Mask = keys >= 0
+        if self.is_everything:
+            return known
+        if self._mask is None and self.bound.is_plain and len(keys) * _SHARE >= self.bound.size:
+            self._mask = self.mask()
+        if self._mask is not None:
+            allowed = np.zeros(len(keys), np.bool_)
+            allowed[known] = self._mask[keys[known]]
+            return allowed
+        return self._look(keys, known)
+
+    def mask(self) -> Mask:
+        """For each row of the one table whether it is allowed."""
+        mask = np.zeros(self.bound.size, np.bool_)
+        mask[self.keys()] = True
+        return mask
+
+    def _look(self, keys: Numbers, known: Mask) -> Mask:
+        different, places = distinct(keys[known])
+        kept = np.ones(len(different), np.bool_)
+        chosen = self.scope.read.chosen.get(self.variable.name)
+        if chosen is not None:
+            kept &= np.isin(different, chosen)
+        if self.conditions.pushed is not None:
+            for table in self.bound.tables:
+                rows = self.bound.rows_in(table.name, different)
+                mine = np.flatnonzero(rows >= 0)
+                if len(mine):
+                    kept[mine] &= table.truth(self.conditions.pushed, rows[mine])
+        if self.conditions.texts or self.conditions.rest:
+            left = different[kept]
+            kept[np.flatnonzero(kept)] = np.isin(left, self._by_text_and_rest(left))
+        allowed = np.zeros(len(keys), np.bool_)
+        allowed[known] = kept[places]
+        return allowed
+
+    def _by_text_and_rest(self, keys: Numbers) -> Numbers:
+        for text in self.conditions.texts:
+            keys = keys[self.scope.searches.matches(text, self.bound, keys)]
+        if self.conditions.rest and len(keys):
+            rows = Bindings(len(keys), {self.variable.name: keys})
+            inside = self.scope.inside([self.variable])
+            keys = keys[inside.keeps(self.conditions.rest, rows)]
+        return keys

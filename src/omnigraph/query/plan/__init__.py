@@ -1,0 +1,1 @@
+"""From a checked query to a plan: operators, their order, estimates."""

@@ -1,0 +1,93 @@
+"""How many rows a step will give, from the sizes of tables and the shapes of conditions. Only choices depend on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from omnigraph.storage.filters.model import And, Compare, IsNull, Not, OneOf, Or
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
+    from omnigraph.language.ir.query import Traversal, Variable
+    from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.query.plan.operators import Conditions
+    from omnigraph.storage.filters.model import Filter
+
+_EQUAL, _RANGE, _NULL, _TEXT, _OTHER = 0.05, 0.3, 0.1, 0.05, 0.5
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """Sizes of one snapshot. `known` are variables whose rows a search has chosen already, with how many they are."""
+
+    snapshot: Snapshot
+    catalog: Catalog
+    known: Mapping[str, int] = field(default_factory=dict)
+
+    def rows(self, variable: Variable, conditions: Conditions) -> float:
+        """How many nodes or edges a variable can be."""
+        total = sum(self.size(self._declared(variable, name).table_key) for name in variable.types)
+        expected = total * self.share(variable, conditions)
+        return min(expected, self.known.get(variable.name, expected))
+
+    def share(self, variable: Variable, conditions: Conditions) -> float:
+        """Which part of a table the conditions keep."""
+        kept = _TEXT ** len(conditions.texts) * _OTHER ** len(conditions.rest)
+        if conditions.pushed is None or not variable.types:
+            return kept
+        declared = self._declared(variable, variable.types[0])
+        return kept * _selected(conditions.pushed, declared, max(self.size(declared.table_key), 1))
+
+    def fan_out(self, traversal: Traversal) -> float:
+        """How many ends one start has."""
+        edge = self.catalog.edges[traversal.edge]
+        start = edge.target if traversal.direction == "in" else edge.source
+        one_hop = self.size(edge.table_key) / max(self.size(f"node:{start}"), 1)
+        one_hop *= 2 if traversal.direction == "both" else 1
+        hops = 1 if edge.source != edge.target else min(traversal.hops.maximum, 8)
+        reached = float(sum(max(one_hop, 1e-3) ** hop for hop in range(1, hops + 1)))
+        return min(reached, max(self.size(f"node:{edge.source}"), self.size(f"node:{edge.target}"), 1))
+
+    def met(self, traversal: Traversal) -> float:
+        """How likely two nodes are connected."""
+        edge = self.catalog.edges[traversal.edge]
+        end = edge.source if traversal.direction == "in" else edge.target
+        return min(1.0, self.fan_out(traversal) / max(self.size(f"node:{end}"), 1))
+
+    def size(self, table_key: str) -> int:
+        """The rows of a table, as the manifest tells them."""
+        return self.snapshot[table_key].row_count
+
+    def _declared(self, variable: Variable, name: str) -> NodeType | EdgeType:
+        return self.catalog.edges[name] if variable.kind == "edge" else self.catalog.nodes[name]
+
+
+def _selected(where: Filter, declared: NodeType | EdgeType, size: int) -> float:
+    match where:
+        case And(operands):
+            share = 1.0
+            for each in operands:
+                share *= _selected(each, declared, size)
+            return share
+        case Or(operands):
+            return min(1.0, sum(_selected(each, declared, size) for each in operands))
+        case Not(operand):
+            return max(0.0, 1.0 - _selected(operand, declared, size))
+        case Compare(column, "="):
+            return 1 / size if is_unique(declared, column) else _EQUAL
+        case Compare(_, operator):
+            return 1 - _EQUAL if operator == "!=" else _RANGE
+        case OneOf(column, values):
+            return min(1.0, len(values) * (1 / size if is_unique(declared, column) else _EQUAL))
+        case IsNull():
+            return _NULL
+        case _:
+            return _TEXT
+
+
+def is_unique(declared: NodeType | EdgeType, column: str) -> bool:
+    """Whether no two rows of a type have the same value there."""
+    return column == "id" or declared.rules.key == (column,) or (column,) in declared.rules.unique

@@ -1,0 +1,1 @@
+"""Results: Arrow, text, JSON, pictures."""

@@ -1,0 +1,161 @@
+"""The words of a text column, held in memory: what text search stands on where no index covers the rows.
+
+Words are cut, folded and stemmed by Lance's own tokenizer, and scored by the same formula as its index, so that the
+answer does not depend on whether there is one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.kernels.arrays import one_array
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from omnigraph.query.columns.table_columns import Column, Numbers
+
+_BETWEEN_WORDS = r"[^\p{L}\p{N}]+"
+# The tokenizer drops longer ones.
+_LONGEST = 40
+_K1, _B = 1.2, 0.75
+
+
+@dataclass(frozen=True)
+class Term:
+    """A word as the tokenizer leaves it, and how many words stand between it and the first."""
+
+    text: str
+    place: int
+
+
+def terms_of(text: str) -> list[Term]:
+    """The terms of a query; words that carry no meaning of their own are gone."""
+    return [Term(each.text, each.position) for each in lance.tokenize(text)]
+
+
+def plain_words(text: str) -> list[str]:
+    """The words of a text in lower case, as they are written."""
+    split: Any = pc.split_pattern_regex(pa.array([text.lower()]), _BETWEEN_WORDS)
+    return [each for each in split[0].as_py() if each]
+
+
+@dataclass(frozen=True)
+class WordIndex:
+    """Every word of a column: in which row, at which place, and as which term.
+
+    Arrays are in the order of the text: `rows` and `places` tell where a word stands, `words` is its number in
+    `vocabulary`, and `terms` the number of its term in `term_texts`, -1 when the tokenizer drops it.
+    """
+
+    rows: Numbers
+    places: Numbers
+    words: NDArray[np.int32]
+    vocabulary: Column
+    terms: NDArray[np.int32]
+    term_texts: Column
+    size: int
+    texts: int
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it holds, once everything about it was asked."""
+        arrays = (self.rows, self.places, self.words, self.terms)
+        return int(sum(each.nbytes for each in arrays) * 2 + self.vocabulary.nbytes + self.term_texts.nbytes)
+
+    @cached_property
+    def _by_term(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Occurrences sorted by term, and where each term begins."""
+        order = np.argsort(self.terms, kind="stable")
+        starts = np.searchsorted(self.terms[order], np.arange(len(self.term_texts) + 1))
+        return order, starts
+
+    @cached_property
+    def lengths(self) -> Numbers:
+        """How many terms each row has."""
+        return np.bincount(self.rows[self.terms >= 0], minlength=self.size).astype(np.int64)
+
+    def occurrences(self, term: str) -> NDArray[Any]:
+        """Where a term stands, as places in the arrays."""
+        number: Any = pc.index(self.term_texts, term).as_py()
+        if number < 0:
+            return np.zeros(0, np.int64)
+        order, starts = self._by_term
+        return order[starts[number] : starts[number + 1]]
+
+    def rows_with_any(self, terms: Sequence[str]) -> Numbers:
+        """The rows that have at least one of the terms."""
+        found = [self.rows[self.occurrences(each)] for each in terms]
+        return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
+
+    def rows_with_phrase(self, phrase: Sequence[Term]) -> Numbers:
+        """The rows in which the terms stand at the same distances as in the phrase."""
+        begins: NDArray[Any] | None = None
+        for term in phrase:
+            at = self.occurrences(term.text)
+            codes = self.rows[at] * _PLACES + self.places[at] - term.place
+            begins = codes if begins is None else np.intersect1d(begins, codes)
+        return np.zeros(0, np.int64) if begins is None else np.unique(begins // _PLACES)
+
+    def rows_with_similar(self, words: Sequence[str], edits: int, alike: Any) -> Numbers:
+        """The rows that have a word which `alike` finds within so many typing errors of one of these."""
+        numbers: Numbers = alike(self.vocabulary, list(words), edits)
+        return np.unique(self.rows[np.isin(self.words, numbers)])
+
+    def scores(self, terms: Sequence[str]) -> tuple[Numbers, NDArray[np.float64]]:
+        """The rows with any of the terms, and their BM25 scores."""
+        total = np.zeros(self.size)
+        average = self.lengths.sum() / max(self.texts, 1)
+        for term in dict.fromkeys(terms):
+            rows, often = np.unique(self.rows[self.occurrences(term)], return_counts=True)
+            if not len(rows):
+                continue
+            rarity = np.log(1 + (self.texts - len(rows) + 0.5) / (len(rows) + 0.5))
+            norm = _K1 * (1 - _B + _B * self.lengths[rows] / average)
+            total[rows] += rarity * often * (_K1 + 1) / (often + norm)
+        found = np.flatnonzero(total > 0)
+        return found.astype(np.int64), total[found]
+
+
+_PLACES = np.int64(1 << 32)
+
+
+def index_words(texts: Column) -> WordIndex:
+    """Cut every text of a column into words."""
+    given: Any = texts
+    lists: Any = pc.split_pattern_regex(pc.utf8_lower(given.fill_null("")), _BETWEEN_WORDS)
+    words: Any = one_array(pc.list_flatten(lists))
+    rows = one_array(pc.list_parent_indices(lists)).to_numpy().astype(np.int64)
+    real = one_array(pc.binary_length(words)).to_numpy(zero_copy_only=False) > 0
+    words, rows = words.filter(pa.array(real)), rows[real]
+    firsts = np.searchsorted(rows, np.arange(len(texts)))
+    places = np.arange(len(rows), dtype=np.int64) - firsts[rows] if len(rows) else np.zeros(0, np.int64)
+    coded = words.dictionary_encode()
+    term_of_word, term_texts = _terms_of_words(coded.dictionary)
+    numbers = coded.indices.to_numpy(zero_copy_only=False).astype(np.int32)
+    terms = term_of_word[numbers] if len(numbers) else np.zeros(0, np.int32)
+    known = len(texts) - texts.null_count
+    return WordIndex(rows, places, numbers, coded.dictionary, terms, term_texts, len(texts), known)
+
+
+def _terms_of_words(vocabulary: Column) -> tuple[NDArray[np.int32], Column]:
+    """For each word the number of its term, -1 when there is none; one call of the tokenizer for all."""
+    texts: list[Any] = vocabulary.to_pylist()
+    words = [each if len(each) <= _LONGEST else "" for each in texts]
+    # The first word always stays, so that places count from it.
+    tokens = lance.tokenize(" ".join(["anchor", *(each or "the" for each in words)]))
+    terms: list[str | None] = [None] * len(words)
+    for token in tokens[1:]:
+        terms[token.position - 1] = token.text
+    coded: Any = pa.array(terms, pa.string()).dictionary_encode()
+    numbers = pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int32)
+    return numbers, coded.dictionary

@@ -1,1 +1,0 @@
-"""Reads: a checked query over one immutable snapshot, answered as Arrow."""

@@ -1,1 +1,0 @@
-"""From a checked pattern to operators in the order in which they run."""

@@ -1,1 +1,0 @@
-"""What tasks write: fragments of tables, staged, and which committed rows they take the place of."""

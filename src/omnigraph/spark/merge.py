@@ -1,0 +1,250 @@
+"""A merge on Spark: the door to this folder.
+
+    send      tasks read the rows that differ, of both sides, and the places of the target's rows; all by part of the id
+    settle    the task of a part merges its rows as memory would, and writes what is put as fragments of the table
+    check     the rules on many rows, as the same questions that DuckDB is asked elsewhere
+    stage     when the commit protocol says so; rows that go are taken out of their fragments by tasks
+
+The driver gets conflicts, descriptions of fragments, and four bytes for each row that is replaced or removed.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.catalog.catalog import EdgeType
+from omnigraph.catalog.rules import type_of, unique_rules
+from omnigraph.history.merge.conflicts import ConflictList
+from omnigraph.history.merge.partitioned.backend import merge_bytes
+from omnigraph.history.merge.partitioned.constraints import Changed, RuleCheck
+from omnigraph.history.merge.partitioned.deltas import differing_reads
+from omnigraph.history.merge.partitioned.send import PACKET, RowSource, place_sources, sources
+from omnigraph.history.merge.partitioned.task import RESULT, TOLD, MergeJob, TableJob, conflicts_in
+from omnigraph.history.merge.reconcile import LargeChange, Reconciled, table_keys
+from omnigraph.kernels.arrays import ID
+from omnigraph.load.bulk.row_rewrite import Replacements, stage_merge
+from omnigraph.spark.merge_relations import SparkRelations
+from omnigraph.spark.runner import SparkRunner, errors_of_tasks, one_task_each
+from omnigraph.spark.types import spark_schema
+from omnigraph.storage.tables.staging import Staged, stage_fragments
+from omnigraph.tasks.runner import PARTITION, grouped_rows
+from omnigraph.tasks.staged_rows import StagedFragment, StagedRows, bring_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from omnigraph.catalog.catalog import Catalog
+    from omnigraph.history.merge.merge_base import CommonState
+    from omnigraph.history.merge.partitioned.deltas import SpillDirectory
+    from omnigraph.history.merge.partitioned.hash_partitions import MergeBudget
+    from omnigraph.history.merge.reconcile import MergeSettings, Pair
+    from omnigraph.storage.tables.table import Table
+    from omnigraph.tasks.runner import TaskRunner
+    from omnigraph.transaction.read_view import ReadView
+
+# Changed rows that meet in one task; it holds them several times over.
+BYTES_PER_PART = 32 << 20
+MOST_PARTS = 4_096
+
+
+@dataclass(frozen=True)
+class SparkMerge:
+    """Takes merges of more changed rows than the budget allows, or, without a budget, all of them.
+
+    `name` is for the views of this merge; `writes` is off when nobody wants more than to know what would happen.
+    """
+
+    session: SparkSession
+    place: SpillDirectory
+    name: str
+    budget: MergeBudget | None = None
+    writes: bool = True
+
+    @property
+    def runner(self) -> SparkRunner:
+        """The session as a runner of tasks."""
+        return SparkRunner(self.session)
+
+    def takes(self, common: CommonState, pairs: Sequence[Pair]) -> bool:
+        """Whether it works on a merge of these tables."""
+        return bool(pairs) and (self.budget is None or merge_bytes(common, pairs) > self.budget.bytes)
+
+    def reconcile(
+        self, catalog: Catalog, view: ReadView, common: CommonState, pairs: Sequence[Pair], settings: MergeSettings
+    ) -> Reconciled:
+        """Settle all parts in tasks, then ask whether the merged whole keeps the rules."""
+        plan = _MergePlan(catalog, view, common)
+        for pair in pairs:
+            plan.add(pair, self.place)
+        job = plan.job(settings, writes=self.writes)
+        result = self._settle(plan.sources, job, merge_bytes(common, pairs)).persist()
+        try:
+            told = _MergeResult(job)
+            with errors_of_tasks():
+                rows: Any = result.where(f"kind IN ({', '.join(map(repr, TOLD))})").toArrow()
+            told.take(rows)
+            large = {each.table_key: each for each in told.changes(self.runner)}
+            if told.conflicts:
+                return Reconciled(large=large, conflicts=tuple(told.conflicts.conflicts), more=told.conflicts.more)
+            broken = self._check(catalog, view, result, told)
+            return Reconciled(large=large, conflicts=tuple(broken.conflicts), more=broken.more)
+        finally:
+            result.unpersist()
+
+    def _settle(self, found: Sequence[RowSource], job: MergeJob, size: int) -> DataFrame:
+        wanted = max(self.runner.cores, -(-size // BYTES_PER_PART))
+        parts = min(MOST_PARTS, 1 << (wanted - 1).bit_length())
+
+        def send(group: list[RowSource]) -> Iterator[pa.RecordBatch]:
+            for source in group:
+                yield from source.packets(parts)
+
+        groups = grouped_rows(self.runner, found, lambda each: each.rows)
+        sent = one_task_each(self.session, groups, send, PACKET)
+        return sent.repartitionById(parts, PARTITION).mapInArrow(job.run, spark_schema(RESULT))
+
+    def _check(self, catalog: Catalog, view: ReadView, result: DataFrame, told: _MergeResult) -> ConflictList:
+        listed = ConflictList()
+        listed.add(told.broken.conflicts, told.broken.more)
+        tables = {each.here.table_key: (number, each) for number, each in enumerate(told.job.tables)}
+        relations = SparkRelations(self.session, catalog, view, result, tables, self.name)
+        try:
+            broken = RuleCheck(catalog, told.changed(), relations).broken(table_keys(view))
+        finally:
+            relations.close()
+        listed.add(broken.conflicts, broken.more)
+        return listed
+
+
+@dataclass
+class _MergePlan:
+    """What has to be read for a merge, and in which slot it arrives."""
+
+    catalog: Catalog
+    view: ReadView
+    common: CommonState
+    sources: list[RowSource] = field(default_factory=list)
+    tables: list[TableJob] = field(default_factory=list)
+    _slots: int = 0
+
+    def add(self, pair: Pair, place: SpillDirectory) -> None:
+        """One table. What has to wait on the way does so below the place."""
+        there, here = pair
+        tables, location = self.common.tables, self.common.tables.location
+        slots = []
+        for base, side in self.common.pairs(there, here):
+            if base is not None and base.pin == side.pin:
+                continue
+            before, after = differing_reads(tables, base, side, place.folder())
+            slot = self._next(2)
+            slots.append(((base, side), slot))
+            self.sources += sources(slot, location, tables.open((base or side).pin), before)
+            self.sources += sources(slot + 1, location, tables.open(side.pin), after)
+        rows = sum(each.rows for each in self.sources if each.slot >= slots[0][1]) if slots else 0
+        placed = self._next(1)
+        self.sources += place_sources(placed, location, tables.open(here.pin))
+        self.tables.append(TableJob(there, here, tuple(slots), placed, self._narrow(here.table_key), rows))
+
+    def job(self, settings: MergeSettings, *, writes: bool) -> MergeJob:
+        """What the tasks are told."""
+        common = self.common
+        return MergeJob(
+            common.tables.location,
+            self.catalog,
+            table_keys(self.view),
+            common.root,
+            common.tips,
+            common.reshaping,
+            tuple(self.tables),
+            settings.by_property,
+            settings.resolver,
+            writes,
+        )
+
+    def _next(self, count: int) -> int:
+        self._slots += count
+        return self._slots - count
+
+    def _narrow(self, table_key: str) -> tuple[str, ...]:
+        """The columns that rules on many rows look at."""
+        ends = ("src", "dst") if isinstance(type_of(self.catalog, table_key), EdgeType) else ()
+        rules = [name for rule in unique_rules(self.catalog, table_key) for name in rule.columns]
+        return tuple(dict.fromkeys([ID, *ends, *rules]))
+
+
+@dataclass
+class _MergeResult:
+    """What the tasks have answered, by table."""
+
+    job: MergeJob
+    conflicts: ConflictList = field(default_factory=ConflictList)
+    broken: ConflictList = field(default_factory=ConflictList)
+    _counts: dict[int, list[dict[str, int]]] = field(default_factory=dict)
+    _fragments: dict[int, list[StagedFragment]] = field(default_factory=dict)
+    # By table and fragment, the offsets of rows that go.
+    _gone: dict[int, dict[int, bytes]] = field(default_factory=dict)
+    _replaced: dict[int, int] = field(default_factory=dict)
+
+    def take(self, rows: pa.Table) -> None:
+        """Sort the answers."""
+        take: dict[str, Callable[[int, int, bytes], None]] = {
+            "conflicts": lambda _, more, body: self.conflicts.add(conflicts_in(body), more),
+            "broken": lambda _, more, body: self.broken.add(conflicts_in(body), more),
+            "counts": lambda table, _, body: self._counts.setdefault(table, []).append(json.loads(body)),
+            "fragment": self._take_fragment,
+            "replaced": self._take_replaced,
+            "gone": self._take_gone,
+        }
+        for batch in rows.to_batches():
+            for each in batch.to_pylist():
+                take[each["kind"]](each["number"], each["rows"], each["body"])
+
+    def changed(self) -> dict[str, Changed]:
+        """What the rules have to know of each table that changes."""
+        found = {}
+        for number, counts in self._counts.items():
+            puts, deletes = (sum(each[name] for each in counts) for name in ("puts", "deletes"))
+            foreign = any(each["foreign"] for each in counts)
+            if puts or deletes:
+                found[self.job.tables[number].here.table_key] = Changed(puts, deletes, foreign)
+        return found
+
+    def changes(self, runner: TaskRunner) -> Iterator[LargeChange]:
+        """How each table that changes is staged."""
+        changed = self.changed()
+        for number, table in enumerate(self.job.tables):
+            key = table.here.table_key
+            if key in changed:
+                stage = partial(_stage, runner=runner, replacements=self._replacements(number))
+                yield LargeChange(key, changed[key].puts, changed[key].deletes, stage)
+
+    def _replacements(self, number: int) -> Replacements:
+        here = self.job.tables[number].here
+        kind = type_of(self.job.catalog, here.table_key)
+        fragments = tuple(self._fragments.get(number, ()))
+        staged = StagedRows(kind, self.job.location, here.path, here.branch, fragments)
+        return Replacements(staged, self._gone.get(number, {}), self._replaced.get(number, 0))
+
+    def _take_fragment(self, table: int, rows: int, body: bytes) -> None:
+        held = self._fragments.setdefault(table, [])
+        held.append(StagedFragment(len(held), 0, rows, body.decode()))
+
+    def _take_replaced(self, table: int, rows: int, _: bytes) -> None:
+        self._replaced[table] = self._replaced.get(table, 0) + rows
+
+    def _take_gone(self, table: int, fragment: int, offsets: bytes) -> None:
+        held = self._gone.setdefault(table, {})
+        held[fragment] = held.get(fragment, b"") + offsets
+
+
+def _stage(table: Table, runner: TaskRunner, replacements: Replacements) -> Staged:
+    if replacements.gone:
+        return stage_merge(table, runner, replacements)
+    bring_files(table, replacements.staged)
+    return stage_fragments(table, [each.metadata() for each in replacements.staged.fragments])

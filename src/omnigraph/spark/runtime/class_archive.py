@@ -1,0 +1,122 @@
+"""The archive of Spark's loaded classes, with which a Java process starts in about half the time.
+
+It is good for one Spark and one Java, is kept in the user's cache, and is built once: by a process of low priority
+that is started when the first program that missed it ends. `OMNIGRAPH_SPARK_ARCHIVE` says otherwise: `off` neither
+uses nor builds one, `use` builds none.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyspark
+
+from omnigraph.errors import SparkUnavailable
+from omnigraph.spark.runtime.java import Java, cache_directory
+from omnigraph.spark.runtime.jvm import spark_home
+from omnigraph.world import REAL, World
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+SETTING = "OMNIGRAPH_SPARK_ARCHIVE"
+# Without it the Java process prints a line for every class that it cannot archive.
+_SILENT = "-Xlog:disable"
+
+
+@dataclass(frozen=True)
+class ClassArchive:
+    """Where the archive is or will be. `base` is set when the runtime has no archive of its own classes."""
+
+    path: Path
+    base: Path | None
+    is_wanted: bool = True
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it can be used. One that does not fit is ignored by the Java process, which then starts slowly."""
+        return self.path.is_file() and (self.base is None or self.base.is_file())
+
+    def options(self) -> list[str]:
+        """How a Java process is told to use it; nothing when it is not there or switched off."""
+        if not self.is_wanted or not self.is_there:
+            return []
+        files = [str(each) for each in (self.base, self.path) if each is not None]
+        return [f"-XX:SharedArchiveFile={os.pathsep.join(files)}", _SILENT]
+
+    def options_to_build(self, into: Path) -> list[str]:
+        """How a Java process is told to write one when it ends."""
+        base = [] if self.base is None else [f"-XX:SharedArchiveFile={self.base}"]
+        return [*base, f"-XX:ArchiveClassesAtExit={into}", _SILENT]
+
+
+def archive_for(java: Java, world: World = REAL) -> ClassArchive:
+    """The archive of the installed Spark on this Java."""
+    name, directory = f"java-{java.version}-{_fingerprint(java, world)}", cache_directory(world)
+    return ClassArchive(
+        directory / f"spark-{pyspark.__version__}-{name}.jsa",
+        None if java.has_class_archive else directory / f"{name}.jsa",
+        is_wanted=world.environ.get(SETTING) != "off",
+    )
+
+
+def build_at_exit(archive: ClassArchive, world: World = REAL) -> None:
+    """Have it built in the background once this process ends, unless it is there or the setting forbids it."""
+    if not archive.is_there and world.environ.get(SETTING) in (None, "", "on"):
+        atexit.register(_start_building, archive, world)
+
+
+def build_now(world: World = REAL) -> None:
+    """Build it in a process of its own and wait; half a minute."""
+    done = subprocess.run(_builder(), env=dict(world.environ), capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode:
+        raise SparkUnavailable(f"the class archive could not be built:\n{done.stderr.strip()[-2_000:]}")
+
+
+def claim(archive: ClassArchive, world: World = REAL) -> Path | None:
+    """The right to build it, as a file to remove afterwards; None while another process has it."""
+    mark = archive.path.with_suffix(".building")
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    for _ in range(2):
+        try:
+            with mark.open("x") as file:
+                file.write(world.process())
+            return mark
+        except FileExistsError:
+            if world.is_running(_read(mark)):
+                return None
+            mark.unlink(missing_ok=True)
+    return None
+
+
+def _start_building(archive: ClassArchive, world: World) -> None:
+    if archive.is_there:
+        return
+    quiet = subprocess.DEVNULL
+    subprocess.Popen(  # noqa: S603
+        _builder(), env=dict(world.environ), stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True
+    )
+
+
+def _builder() -> Sequence[str]:
+    return [sys.executable, "-m", "omnigraph.spark.runtime.build_class_archive"]
+
+
+def _fingerprint(java: Java, world: World) -> str:
+    """Two environments with the same versions must not replace each other's archive for ever."""
+    places = f"{java.home}\n{spark_home(world)}"
+    return hashlib.sha256(places.encode()).hexdigest()[:12]
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text()
+    except FileNotFoundError:
+        return ""

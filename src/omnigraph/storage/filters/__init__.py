@@ -1,0 +1,1 @@
+"""Row filters: one model, rendered for Lance and evaluated over Arrow."""

@@ -1,0 +1,181 @@
+"""The rows that fragments of a table have lost, in Lance's own small files: read, kept and written without Lance.
+
+Lance writes such a file only after it has searched the fragment for the rows, and tells what is in one only by scanning
+the fragment. A file is an Arrow table of one column, or a Roaring bitmap where it is long. It never changes and its
+name is used once, so what was read or written of one holds for good.
+
+Sets of numbers below 2^32 as Roaring bitmaps, the form in which Lance keeps long lists of removed rows.
+"""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from lance.fragment import DeletionFile
+from pyroaring import BitMap
+
+from omnigraph.errors import ObjectNotFound, StoreError
+from omnigraph.world import REAL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import lance
+    from lance import FragmentMetadata
+    from numpy.typing import NDArray
+
+    from omnigraph.storage.objects.store import ObjectStore
+
+    Set = NDArray[np.uint32]
+    Offsets = NDArray[np.uint32]
+
+
+def decode(data: bytes) -> Set:
+    """The numbers of a set, in order. What is no such set is a `StoreError`."""
+    try:
+        return np.array(BitMap.deserialize(data).to_array(), np.uint32)
+    except (ValueError, IndexError) as error:
+        raise StoreError(f"a set of removed rows cannot be read: {error}.") from error
+
+
+def encode(numbers: Set) -> bytes:
+    """A set of numbers, byte for byte as Lance writes it."""
+    return BitMap(array("I", numbers.tobytes()), optimize=False).serialize()
+
+
+# Lance's own bound between its two forms.
+LISTED_ROWS = 5_000
+KEPT_BYTES = 16 * 1024 * 1024
+_AT_ONCE = 16
+_NONE = np.zeros(0, dtype=np.uint32)
+_SCHEMA = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
+# The files are small: handing them to other threads takes longer than reading them.
+_ONE_THREAD = pa.ipc.IpcReadOptions(use_threads=False)
+
+
+class TableHandle(Protocol):
+    """What is needed of a table; `storage.tables.table.Table` has it."""
+
+    path: str
+    branch: str | None
+
+    @property
+    def dataset(self) -> lance.LanceDataset:
+        """The Lance handle."""
+
+    @property
+    def version(self) -> int:
+        """The version that the handle is of."""
+
+    def scan(self, columns: Sequence[str] | None = None, *, fragments: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        """Some columns of some fragments."""
+
+
+class DeletionVectors:
+    """Reads and writes the lists of removed rows of all tables of a graph, and keeps the newest few."""
+
+    def __init__(self, objects: ObjectStore, *, kept_bytes: int = KEPT_BYTES) -> None:
+        self._objects = objects
+        self._kept: OrderedDict[str, Offsets] = OrderedDict()
+        self._bytes = 0
+        self._limit = kept_bytes
+        self._lock = threading.Lock()
+
+    def of(self, wanted: Sequence[tuple[TableHandle, FragmentMetadata]]) -> list[Offsets]:
+        """The offsets of the rows that each of some fragments has lost, in order."""
+        return self._each(lambda one: self._of(*one), wanted)
+
+    def add(
+        self, table: TableHandle, fragments: Sequence[tuple[FragmentMetadata, Offsets]]
+    ) -> list[FragmentMetadata | None]:
+        """The fragments without these rows too, for a transaction; None for a fragment of which no row is left."""
+        return self._each(lambda one: self._add(table, *one), fragments)
+
+    def _each(self, do: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
+        """A disk is quicker than threads; a bucket is asked for several at once."""
+        if self._objects.location.is_local:
+            return [do(each) for each in items]
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return [each.result() for each in [pool.submit(copy_context().run, do, each) for each in items]]
+
+    def _of(self, table: TableHandle, fragment: FragmentMetadata) -> Offsets:
+        if fragment.deletion_file is None:
+            return _NONE
+        path = f"{_home(table, fragment)}/{fragment.deletion_file.path(fragment.id)}"
+        with self._lock:
+            if path in self._kept:
+                self._kept.move_to_end(path)
+                return self._kept[path]
+        return self._keep(path, self._read(path, table, fragment))
+
+    def _read(self, path: str, table: TableHandle, fragment: FragmentMetadata) -> Offsets:
+        try:
+            data = self._objects.read(path)
+        except ObjectNotFound:
+            return _missing(table, fragment)
+        return decode(data) if path.endswith(".bin") else _unpacked(data)
+
+    def _add(self, table: TableHandle, fragment: FragmentMetadata, offsets: Offsets) -> FragmentMetadata | None:
+        known = self._of(table, fragment)
+        # Two ordered runs: sorting them so is merging them.
+        removed = np.sort(np.concatenate([known, offsets]), kind="stable")
+        assert (removed[1:] > removed[:-1]).all(), "rows are removed that the fragment has"
+        if len(removed) == fragment.physical_rows:
+            return None
+        kind = "array" if len(removed) < LISTED_ROWS else "bitmap"
+        file = DeletionFile(table.version, REAL.random_bits(64), kind, len(removed), None)
+        path = f"{_line(table)}/{file.path(fragment.id)}"
+        self._objects.stage(path, _packed(removed) if kind == "array" else encode(removed))
+        self._keep(path, removed)
+        return replace(fragment, deletion_file=file)
+
+    def _keep(self, path: str, removed: Offsets) -> Offsets:
+        with self._lock:
+            if path not in self._kept:
+                self._kept[path] = removed
+                self._bytes += removed.nbytes
+            while self._bytes > self._limit:
+                self._bytes -= self._kept.popitem(last=False)[1].nbytes
+        return removed
+
+
+def _home(table: TableHandle, fragment: FragmentMetadata) -> str:
+    """The directory below the root that the fragment's list lies in: the table's own, or one it was forked from."""
+    base: Any = fragment.deletion_file.base_id
+    if base is None:
+        return _line(table)
+    path = str(table.dataset.base_paths()[base].path)
+    return path[path.rindex(table.path) :].rstrip("/")
+
+
+def _line(table: TableHandle) -> str:
+    return table.path if table.branch is None else f"{table.path}/tree/{table.branch}"
+
+
+def _packed(removed: Offsets) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, _SCHEMA) as file:
+        file.write_batch(pa.record_batch([pa.array(removed, pa.uint32())], schema=_SCHEMA))
+    return sink.getvalue().to_pybytes()
+
+
+def _unpacked(data: bytes) -> Offsets:
+    """Lance writes them in no order."""
+    file = pa.ipc.open_file(pa.BufferReader(data), options=_ONE_THREAD)
+    offsets = [file.get_batch(each).column(0).to_numpy() for each in range(file.num_record_batches)]
+    return np.sort(np.concatenate([_NONE, *offsets]).astype(np.uint32))
+
+
+def _missing(table: TableHandle, fragment: FragmentMetadata) -> Offsets:
+    """The same by asking Lance which rows there are, where its file is in another place than ours are."""
+    found = [each.column(0).to_numpy() for each in table.scan(["_rowaddr"], fragments=[fragment.id])]
+    living = np.concatenate([np.zeros(0, np.uint64), *found]).astype(np.uint32)
+    return np.setdiff1d(np.arange(fragment.physical_rows, dtype=np.uint32), living, assume_unique=True)

@@ -1,0 +1,1 @@
+"""Objects on a disk or in a bucket: compare-and-swap, leases, clocks."""

@@ -1,0 +1,101 @@
+"""Leases are renewed while their owners work, however long one step of the work takes.
+
+One thread per process looks after all leases; each renewal has a thread of its own, so that a store that does not
+answer costs no other graph its leases. The thread is there while leases are held and a little longer, so that quick
+commits do not each start one.
+
+What must hold right before every durable step of an operation: the lease under which it is taken.
+
+Whoever works under a lease does it inside `guarded(check)`. Every durable step passes `counters.py`, which calls
+the checks last of all; a check raises `LeaseLost` when others may have taken the lease over, and the step is not
+taken.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from typing import Protocol
+
+log = logging.getLogger(__name__)
+
+# Four times as long as the thread stays when nothing is held.
+_LINGER_SECONDS = 60.0
+
+
+class Renewable(Protocol):
+    """Something that is held under a lease of so many seconds."""
+
+    @property
+    def seconds(self) -> float:
+        """How long the lease lasts without being renewed."""
+
+    @property
+    def is_due(self) -> bool:
+        """Whether half of the lease has gone by; takes no lock and asks no store."""
+
+    def keep_alive(self) -> None:
+        """Renew the lease if it is still due."""
+
+
+class Heartbeat:
+    """Renews what is held; looks four times in each lease."""
+
+    def __init__(self) -> None:
+        self.start_anew()
+
+    def start_anew(self) -> None:
+        """Hold nothing; a forked process has none of the threads, and holds none of the leases."""
+        self._held: set[Renewable] = set()
+        # What a thread is renewing at the moment.
+        self._renewing: set[Renewable] = set()
+        self._lock = threading.Lock()
+        # The shortest lease that the thread knows of, and whether one came that is shorter.
+        self._shortest = _LINGER_SECONDS
+        self._shorter = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def begin(self, held: Renewable) -> None:
+        """Renew its lease from now on."""
+        with self._lock:
+            self._held.add(held)
+            if held.seconds < self._shortest:
+                self._shorter.set()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._beat, name="omnigraph-leases", daemon=True)
+                self._thread.start()
+
+    def end(self, held: Renewable) -> None:
+        """Renew it no more."""
+        with self._lock:
+            self._held.discard(held)
+
+    def _beat(self) -> None:
+        while True:
+            with self._lock:
+                self._shortest = min((each.seconds for each in self._held), default=_LINGER_SECONDS)
+                self._shorter.clear()
+            if self._shorter.wait(self._shortest / 4):
+                continue
+            with self._lock:
+                if not self._held:
+                    self._thread = None
+                    return
+                due = [each for each in self._held - self._renewing if each.is_due]
+                self._renewing.update(due)
+            for each in due:
+                threading.Thread(target=self._renew, args=(each,), name="omnigraph-lease", daemon=True).start()
+
+    def _renew(self, held: Renewable) -> None:
+        try:
+            held.keep_alive()
+        except Exception as error:  # noqa: BLE001  (its owner meets the same error, or a better store, at its next step)
+            log.warning("a lease could not be renewed: %s", error)
+        finally:
+            with self._lock:
+                self._renewing.discard(held)
+
+
+HEARTBEAT = Heartbeat()
+os.register_at_fork(after_in_child=HEARTBEAT.start_anew)

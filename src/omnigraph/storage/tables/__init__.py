@@ -1,0 +1,1 @@
+"""Lance tables: reading, staging, committing, indexes, compaction."""

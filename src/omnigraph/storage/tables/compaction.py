@@ -1,0 +1,135 @@
+"""Staged compaction: the same rows, row ids and row versions in fewer fragments.
+
+Each commit leaves a fragment of its own, and whatever looks for a row asks every fragment. `stage_fold` joins the
+newest small ones while a table is written to, so that a history of small writes does not make the next one dearer;
+`stage_compaction` is the thorough form, for `optimize`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lance import FragmentMetadata, LanceOperation, Transaction
+from lance.optimize import Compaction
+
+from omnigraph.storage.lance.errors import lance_errors
+from omnigraph.storage.lance.metadata import greatest_fragment
+from omnigraph.storage.tables.staging import Staged
+from omnigraph.storage.tables.table import ROWS_PER_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from lance import LanceFragment
+    from lance.optimize import CompactionTask, RewriteResult
+
+    from omnigraph.storage.tables.table import Table
+
+    # Carries out the tasks of a plan, here or elsewhere, and returns what each has written.
+    Execute = Callable[[Table, Sequence[CompactionTask]], Sequence[RewriteResult]]
+
+
+@dataclass(frozen=True)
+class CompactionPolicy:
+    """When a writer joins small fragments, and how much it rewrites at most while others wait for their turn.
+
+    `fragments` small ones at a table's end are joined. A larger one before them joins in when it has at most `growth`
+    times their rows, so that a row is rewritten a logarithmic number of times.
+    """
+
+    fragments: int = 16
+    growth: int = 4
+    rows: int = ROWS_PER_FILE
+    bytes: int = 32 * 1024 * 1024
+
+
+DEFAULT_FOLD = CompactionPolicy()
+
+
+def stage_fold(table: Table, policy: CompactionPolicy) -> Staged | None:
+    """Join the small fragments at the table's end when there are enough of them; None when there are not.
+
+    Fragments that an index covers are left alone: joining them would take them out of it.
+    """
+    tail = _tail(table, policy)
+    if len(tail) < policy.fragments:
+        return None
+    return stage_compaction(table, rows_per_file=policy.rows, fragments=tail)
+
+
+def stage_compaction(
+    table: Table, *, rows_per_file: int, fragments: Sequence[int] | None = None, execute: Execute | None = None
+) -> Staged | None:
+    """Rewrite small fragments, and those with many removed rows, into larger ones, in order; None if nothing is to
+    gain.
+
+    Rows, row ids and row versions stay. Indexes on scalars lose their coverage of the rewritten fragments until they
+    are extended. `fragments` limits the work to some fragments; `execute` does it elsewhere.
+    """
+    excluded = [] if fragments is None else sorted(set(table.fragment_ids()) - set(fragments))
+    with lance_errors(f"compacting {table.path}"):
+        options = {"target_rows_per_fragment": rows_per_file, "excluded_fragment_ids": excluded}
+        tasks = Compaction.plan(table.dataset, options).tasks
+        results = (execute or execute_here)(table, tasks) if tasks else ()
+    if not results:
+        return None
+    groups = _numbered(table, results) if covered_fragments(table) else _groups(results)
+    return Staged(table, "compact", Transaction(table.version, LanceOperation.Rewrite(groups, [])))
+
+
+def execute_here(table: Table, tasks: Sequence[CompactionTask]) -> list[RewriteResult]:
+    """Carry out the tasks in this process, one after the other."""
+    return [task.execute(table.dataset) for task in tasks]
+
+
+def covered_fragments(table: Table) -> set[int]:
+    """The fragments that some index of the table covers."""
+    with lance_errors(f"listing the indexes of {table.path}"):
+        indexes = table.dataset.describe_indices()
+    return {number for index in indexes for segment in index.segments for number in segment.fragment_ids}
+
+
+def _tail(table: Table, policy: CompactionPolicy) -> list[int]:
+    """The fragments at the end that are worth joining, and together not too much work."""
+    fragments = table.dataset.get_fragments()
+    if len(fragments) < policy.fragments:
+        return []
+    covered = covered_fragments(table)
+    tail: list[int] = []
+    rows = size = 0
+    for fragment in reversed(fragments):
+        its_rows, its_size = fragment.metadata.num_rows, _bytes_of(fragment)
+        if fragment.fragment_id in covered or rows + its_rows > policy.rows or size + its_size > policy.bytes:
+            break
+        if len(tail) >= policy.fragments and its_rows > policy.growth * rows:
+            break
+        tail.append(fragment.fragment_id)
+        rows, size = rows + its_rows, size + its_size
+    return tail
+
+
+def _bytes_of(fragment: LanceFragment) -> int:
+    return sum(file.file_size_bytes or 0 for file in fragment.metadata.files)
+
+
+def _groups(results: Iterable[RewriteResult]) -> list[LanceOperation.RewriteGroup]:
+    return [LanceOperation.RewriteGroup(each.original_fragments, each.new_fragments) for each in results]
+
+
+def _numbered(table: Table, results: Iterable[RewriteResult]) -> list[LanceOperation.RewriteGroup]:
+    """The groups with numbers for the new fragments, which indexes that know rows by their ids go on to cover.
+
+    Without numbers Lance writes the coverage down before it gives them out, and the index covers fragment 0 instead. It
+    caches by number: none may be used again that a fragment ever had.
+    """
+    number = max([greatest_fragment(table.dataset), *table.fragment_ids()])
+    groups = []
+    for each in results:
+        fragments = []
+        for new in each.new_fragments:
+            number += 1
+            fragments.append(FragmentMetadata.from_json(json.dumps({**new.to_json(), "id": number})))
+        groups.append(LanceOperation.RewriteGroup(each.original_fragments, fragments))
+    return groups

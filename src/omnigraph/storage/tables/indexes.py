@@ -1,0 +1,245 @@
+"""Staged index builds: more files beside a table, the same rows.
+
+Keeping indexes complete: rows that came after an index are found by looking at all of them, until it is extended.
+
+An index may have several segments. A new one for the new fragments is cheap, and right only where no row of theirs was
+in the index before: a text, list or vector segment knows rows by ids that an update keeps, and Lance answers with what
+the older segment remembers of them. So it is told from the rows' ages, and otherwise the index is built anew.
+"""
+
+from __future__ import annotations
+
+import math
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import lance
+import pyarrow as pa
+from lance import LanceOperation, Transaction
+
+from omnigraph.errors import InvalidInput, ObjectExists
+from omnigraph.storage.filters.model import IsNull, Not
+from omnigraph.storage.lance.errors import lance_errors
+from omnigraph.storage.tables.staging import Staged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from omnigraph.storage.tables.table import Table
+
+    Build = Callable[[Table, "IndexSpec", Sequence[int]], lance.Index]
+
+IndexKind = Literal["btree", "inverted", "vector", "label_list"]
+_LANCE_KIND = {"btree": "BTREE", "inverted": "INVERTED", "vector": "IVF_FLAT", "label_list": "LABEL_LIST"}
+
+# Up to here looking at every vector takes less than a hundredth of a second.
+_PARTITIONED = 50_000
+# So many vectors for each partition are looked at to find its centre.
+_SAMPLES = 256
+
+_CAN_INDEX: dict[IndexKind, Callable[[pa.DataType], bool]] = {
+    "btree": lambda kind: not pa.types.is_nested(kind),
+    "inverted": lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind),
+    "vector": pa.types.is_fixed_size_list,
+    "label_list": pa.types.is_list,
+}
+
+
+@dataclass(frozen=True)
+class IndexSpec:
+    """An index to build. `metric` is for vectors alone.
+
+    A vector index of a small table has one partition, which searches exactly; that of a large one has several, of which
+    a search looks at the nearest.
+    """
+
+    column: str
+    kind: IndexKind
+    name: str
+    metric: Literal["L2", "cosine", "dot"] = "L2"
+
+
+@dataclass(frozen=True)
+class VectorTraining:
+    """Into how many partitions vectors go, and the centres of those when several workers must agree on them."""
+
+    partitions: int
+    centroids: Any = None
+
+
+def index_names(table: Table) -> frozenset[str]:
+    """The names of the indexes the table has."""
+    with lance_errors(f"listing the indexes of {table.path}"):
+        return frozenset(each.name for each in table.dataset.describe_indices())
+
+
+def stage_indexes(table: Table, specs: Sequence[IndexSpec], build: Build | None = None) -> Staged:
+    """Build indexes over all rows of the table as one transaction. `build`: who does the work; None: this process."""
+    taken = index_names(table).intersection(each.name for each in specs)
+    if taken:
+        raise ObjectExists(f"{table.path} has an index {min(taken)} already", location=table.path)
+    for spec in specs:
+        _require_column(table, spec)
+    with lance_errors(f"building indexes for {table.path}"):
+        built = [(build or _build)(table, spec, table.fragment_ids()) for spec in specs]
+    operation = LanceOperation.CreateIndex(built, [])
+    return Staged(table, "index", Transaction(table.version, operation))
+
+
+def build_segment(table: Table, spec: IndexSpec, fragments: Sequence[int], build: Build | None = None) -> lance.Index:
+    """A part of an index, over some of the table's fragments; the index may be there already."""
+    _require_column(table, spec)
+    return (build or _build)(table, spec, fragments)
+
+
+def part_of_index(
+    dataset: lance.LanceDataset, spec: IndexSpec, fragments: Sequence[int], training: VectorTraining | None
+) -> lance.Index:
+    """What one worker builds of an index. Parts are joined with `joined`, also a single one."""
+    options: dict[str, object] = {}
+    if training is not None:
+        options = {"num_partitions": training.partitions, "metric": spec.metric}
+        if training.centroids is not None:
+            options["ivf_centroids"] = training.centroids
+    # Nobody else may use a handle while Lance builds with it, and ours are shared by threads.
+    return copy(dataset).create_index_uncommitted(
+        spec.column, _LANCE_KIND[spec.kind], name=spec.name, fragment_ids=list(fragments), replace=True, **options
+    )
+
+
+def joined(table: Table, spec: IndexSpec, parts: Sequence[lance.Index]) -> lance.Index:
+    """One segment of the parts that were built of it."""
+    if len(parts) == 1 and spec.kind != "inverted":
+        return parts[0]
+    # A text segment holds only staging files; committed as it is, every search fails on the missing token file.
+    return table.dataset.merge_existing_index_segments(list(parts))
+
+
+def training_of(table: Table, spec: IndexSpec, *, shared: bool = False) -> VectorTraining | None:
+    """What a vector index needs; `shared`: its parts are built apart, around the same centres, so that they fit."""
+    if spec.kind != "vector":
+        return None
+    partitions = vector_partitions(table.count_rows())
+    if not shared or partitions == 1:
+        return VectorTraining(partitions)
+    vectors = table.count_rows(Not(IsNull(spec.column)))
+    from lance.indices import IndicesBuilder
+
+    with lance_errors(f"training an index of {table.path}"):
+        model = IndicesBuilder(table.dataset, spec.column).train_ivf(
+            partitions, distance_type=spec.metric, sample_rate=max(1, min(_SAMPLES, vectors // partitions))
+        )
+    return VectorTraining(partitions, model.centroids)
+
+
+def _require_column(table: Table, spec: IndexSpec) -> None:
+    if spec.column not in table.schema.names:
+        raise InvalidInput(f"{table.path} has no column {spec.column!r} to index")
+    kind = table.schema.field(spec.column).type
+    if not _CAN_INDEX[spec.kind](kind):
+        raise InvalidInput(f"column {spec.column!r} of {table.path} is of type {kind}: no {spec.kind} index fits it")
+
+
+def vector_partitions(rows: int) -> int:
+    """Into how many partitions an index of so many vectors is cut: a search then looks at some thousand of them."""
+    return 1 if rows < _PARTITIONED else math.isqrt(rows)
+
+
+def _build(table: Table, spec: IndexSpec, fragments: Sequence[int]) -> lance.Index:
+    return joined(table, spec, [part_of_index(table.dataset, spec, fragments, training_of(table, spec))])
+
+
+# Each search asks every segment.
+MOST_SEGMENTS = 4
+_CREATED_AT = "_row_created_at_version"
+
+
+def stage_coverage(
+    table: Table, specs: Sequence[IndexSpec], build: Build | None = None
+) -> tuple[Staged | None, tuple[str, ...]]:
+    """Build what is missing of these indexes and extend the others to all rows, as one transaction.
+
+    Returns it with the names of the indexes that it builds or extends; None and no names when all are complete.
+    """
+    new: list[lance.Index] = []
+    old: list[lance.Index] = []
+    with lance_errors(f"indexing {table.path}"):
+        segments = _segments(table)
+        for spec in specs:
+            built, replaced = _cover(table, spec, segments.get(spec.name, []), build)
+            new += built
+            old += replaced
+    if not new:
+        return None, ()
+    staged = Staged(table, "index", Transaction(table.version, LanceOperation.CreateIndex(new, old)))
+    return staged, tuple(dict.fromkeys(each.name for each in new))
+
+
+def has_vectors(table: Table, column: str) -> bool:
+    """Whether a vector index has anything to be trained with."""
+    return table.count_rows(Not(IsNull(column))) > 0
+
+
+def staged_upon(staged: Staged, table: Table) -> Staged:
+    """An index that was built over a preview of this state of the table, for the state itself."""
+    operation = staged.transaction.operation
+    segments = [replace(each, dataset_version=table.version) for each in operation.new_indices]
+    operation = LanceOperation.CreateIndex(segments, operation.removed_indices)
+    return Staged(table, "index", Transaction(table.version, operation))
+
+
+def _cover(
+    table: Table, spec: IndexSpec, segments: list[lance.Index], build: Build | None
+) -> tuple[list[lance.Index], list[lance.Index]]:
+    """The segments to add, and those to remove."""
+    there = set(table.fragment_ids())
+    covered = {number for each in segments for number in each.fragment_ids}
+    missing = sorted(there - covered)
+    if not segments:
+        return [build_segment(table, spec, sorted(there), build)], []
+    if not missing:
+        return [], []
+    if spec.kind == "vector" and not _any_vector(table, spec.column, missing):
+        return [], []
+    living = [each for each in segments if there & set(each.fragment_ids)]
+    if len(living) < MOST_SEGMENTS and _can_extend(table, spec, missing, living):
+        added = build_segment(table, spec, missing, build)
+        # Lance refuses an index whose segments know rows in different ways, as those of another release do.
+        if all(each.index_version == added.index_version for each in living):
+            # A segment whose fragments are all gone answers nothing any more.
+            return [added], [each for each in segments if each not in living]
+    return [build_segment(table, spec, sorted(there), build)], segments
+
+
+def _can_extend(table: Table, spec: IndexSpec, missing: list[int], segments: Iterable[lance.Index]) -> bool:
+    """Whether no row of the fragments was in the index before. Ordered indexes know rows by place, not by id."""
+    if spec.kind == "btree":
+        return True
+    newest = max((each.dataset_version for each in segments), default=0)
+    ages = table.dataset.scanner(
+        columns=[_CREATED_AT], fragments=[table.dataset.get_fragment(each) for each in missing]
+    ).to_batches()
+    return all(age > newest for batch in ages for age in batch.column(0).unique().to_pylist())
+
+
+def _any_vector(table: Table, column: str, fragments: list[int]) -> bool:
+    return any(batch.num_rows for batch in table.scan(["id"], Not(IsNull(column)), fragments=fragments))
+
+
+def _segments(table: Table) -> dict[str, list[lance.Index]]:
+    """The segments of every index, as far as an operation that removes or extends them must know them."""
+    return {
+        index.name: [
+            lance.Index(
+                each.uuid,
+                index.name,
+                list(index.fields),
+                int(each.dataset_version_at_last_update),
+                set(each.fragment_ids),
+                each.index_version,
+            )
+            for each in index.segments
+        ]
+        for index in table.dataset.describe_indices()
+    }

@@ -1,0 +1,136 @@
+"""Tables that come into the graph with their content at once: staged as files, then landed as one version.
+
+The place of a table follows from its name. There may be one of that name already that the graph does not know: it was
+dropped, or whoever made it died. Its versions stay, for time travel and for branches; the new content comes after them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lance import LanceDataset, LanceOperation, Transaction
+from lance.fragment import write_fragments
+
+from omnigraph.counters import count
+from omnigraph.errors import CommitOutcomeUnknown, CommitRejected, NotFound, StoreError
+from omnigraph.failpoints import reach
+from omnigraph.storage.lance.errors import lance_errors
+from omnigraph.storage.tables.immediate import cleans_itself, stage_disarm
+from omnigraph.storage.tables.staging import OPERATION_PROPERTY, find_transaction
+from omnigraph.storage.tables.table import FILE_FORMAT, ROWS_PER_FILE, Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from omnigraph.storage.tables.table import TableStore
+
+
+@dataclass(frozen=True)
+class StagedNewTable:
+    """Files on the store and the transaction that will make them a table, as exactly this version of it."""
+
+    path: str
+    schema: pa.Schema
+    transaction: Transaction
+    version: int
+    row_count: int
+
+    @property
+    def uuid(self) -> str:
+        """The identity of the transaction; recovery looks for it."""
+        return str(self.transaction.uuid)
+
+
+def stage_new_table(
+    tables: TableStore, path: str, schema: pa.Schema, rows: pa.RecordBatchReader | None, *, dead: int = 0
+) -> StagedNewTable:
+    """Write the content of a table that is to come. `dead`: its version must be later than this one."""
+    there = _existing(tables, path)
+    version = max(_last_before(there), dead) + 1
+    fragments = []
+    if rows is not None:
+        with lance_errors(f"staging the content of a new table at {path}"):
+            fragments = list(
+                write_fragments(
+                    rows,
+                    tables.uri(path) if there is None else there.dataset,
+                    schema=schema,
+                    mode="create" if there is None else "overwrite",
+                    storage_options=_options(tables),
+                    data_storage_version=FILE_FORMAT,
+                    enable_stable_row_ids=True,
+                    max_rows_per_file=ROWS_PER_FILE,
+                    allow_external_blob_outside_bases=True,
+                )
+            )
+    transaction = Transaction(version - 1, LanceOperation.Overwrite(schema, fragments))
+    return StagedNewTable(path, schema, transaction, version, sum(int(each.physical_rows) for each in fragments))
+
+
+def commit_new_table(tables: TableStore, staged: StagedNewTable, *, operation_id: str) -> Table:
+    """Land a staged table as the version it was staged for; a `CommitRejected` when others have been at its place."""
+    there = _existing(tables, staged.path)
+    if (there is None and staged.version > 1) or (there is not None and there.version >= staged.version):
+        raise CommitRejected(f"{staged.path} was changed by another program meanwhile: nothing was changed; try again.")
+    if there is not None:
+        there = _caught_up(tables, there, staged, operation_id)
+    staged.transaction.transaction_properties = {OPERATION_PROPERTY: operation_id}
+    try:
+        return _commit(tables, there, staged.path, staged.transaction)
+    except (CommitOutcomeUnknown, StoreError):
+        landed = _landed(tables, staged)
+        if landed is None:
+            raise
+        return landed
+
+
+def _landed(tables: TableStore, staged: StagedNewTable) -> Table | None:
+    """An answer that was lost is settled by looking for the transaction."""
+    there = _existing(tables, staged.path)
+    if there is None or find_transaction(there, staged.uuid, after=staged.version - 1) != staged.version:
+        return None
+    return there
+
+
+def _last_before(there: Table | None) -> int:
+    """The version before the new content: one more where a setting has to go first that would delete the others."""
+    return 0 if there is None else there.version + cleans_itself(there)
+
+
+def _caught_up(tables: TableStore, table: Table, staged: StagedNewTable, operation_id: str) -> Table:
+    """A dropped table ends before the version of its tombstone, and cannot come back as that one: it is passed over."""
+    while table.version < staged.version - 1:
+        empty = Transaction(table.version, LanceOperation.Overwrite(staged.schema, []))
+        first = stage_disarm(table).transaction if cleans_itself(table) else empty
+        first.transaction_properties = {OPERATION_PROPERTY: operation_id}
+        table = _commit(tables, table, staged.path, first)
+    return table
+
+
+def _commit(tables: TableStore, there: Table | None, path: str, transaction: Transaction) -> Table:
+    count("table_commits", path)
+    with lance_errors(f"making the table at {path}"):
+        # Without retries an overwrite lands as the very next version of what it was made for, or not at all.
+        dataset = LanceDataset.commit(
+            tables.uri(path) if there is None else there.dataset,
+            transaction,
+            max_retries=0,
+            storage_options=_options(tables),
+            enable_stable_row_ids=True,
+            enable_v2_manifest_paths=True,
+        )
+        reach("table.committed")
+    return Table(dataset, path=path, branch=None)
+
+
+def _existing(tables: TableStore, path: str) -> Table | None:
+    try:
+        return tables.open_newest(path)
+    except NotFound:
+        return None
+
+
+def _options(tables: TableStore) -> dict[str, str] | None:
+    options = tables.location.storage_options
+    return None if options is None else dict(options)

@@ -1,0 +1,269 @@
+"""Staging a change of rows from where they lie, instead of joining them with the table.
+
+Lance's own merge looks at every row of the table to find a few, and fails on many: its join may hold 100 MB. With an
+index on the id the places of a few are known at once, and those of many are found by reading all ids. The rest is what
+that merge writes, too (`replaced_rows.py`): the new rows in fragments of their own, in which rows that were there keep
+their stable ids, and a note in the old fragments that they are gone.
+
+Where rows of one state of a table lie, by their ids: Lance's number of a row, and its address.
+
+What a change of rows is made of, however many they are: new fragments, old ones without the rows, one transaction.
+
+For rows that keep their ids Lance looks up when they were made, among all rows that lie between the first and the last
+of them. Where there are too many of either, they get new ids instead, as if they had been removed and added.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from lance import LanceOperation, Transaction
+from lance.fragment import RowIdSequence, write_fragments
+
+from omnigraph.kernels.arrays import ID, one_array
+from omnigraph.kernels.hashing import are_among
+from omnigraph.storage.filters.model import one_of, render
+from omnigraph.storage.lance.errors import lance_errors
+from omnigraph.storage.tables.staging import Staged, refuse_removed_ids, refuse_repeated_ids
+from omnigraph.storage.tables.table import ROWS_PER_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lance import FragmentMetadata
+    from numpy.typing import NDArray
+
+    from omnigraph.storage.tables.table import Table, TableStore
+
+    Numbers = NDArray[np.uint64]
+
+ROW_ID, ROW_ADDRESS = "_rowid", "_rowaddr"
+PLACE_COLUMNS = [ROW_ID, ROW_ADDRESS]
+
+
+@dataclass(frozen=True)
+class RowLocations:
+    """Rows that are there. No id is in it twice."""
+
+    rows: pa.Table
+
+    def __len__(self) -> int:
+        return int(self.rows.num_rows)
+
+    @cached_property
+    def ids(self) -> pa.Array[Any]:
+        """The ids of the rows."""
+        return pa.concat_arrays(self.rows.column(ID).chunks) if len(self) else pa.array([], pa.string())
+
+    @cached_property
+    def row_ids(self) -> Numbers:
+        """Lance's stable numbers of the rows."""
+        return np.asarray(self.rows.column(ROW_ID).to_numpy(), np.uint64)
+
+    @cached_property
+    def addresses(self) -> Numbers:
+        """The numbers of their fragments, in the upper 32 bits, and of the rows within them."""
+        return np.asarray(self.rows.column(ROW_ADDRESS).to_numpy(), np.uint64)
+
+    def of(self, ids: pa.Array[Any]) -> RowLocations:
+        """Those of these ids."""
+        return RowLocations(self.rows.filter(pc.is_in(self.ids, value_set=ids)))
+
+    def without(self, addresses: Numbers) -> RowLocations:
+        """Those that are not at one of these addresses."""
+        return RowLocations(self.rows.filter(pa.array(~np.isin(self.addresses, addresses))))
+
+    def and_(self, others: RowLocations) -> RowLocations:
+        """Both."""
+        return RowLocations(pa.concat_tables([self.rows, others.rows]))
+
+
+def places_in(rows: pa.Table) -> RowLocations:
+    """The places that rows were read with."""
+    return RowLocations(rows.select([ID, *PLACE_COLUMNS]).cast(NOWHERE.rows.schema))
+
+
+_FIELDS: list[pa.Field[Any]] = [
+    pa.field(ID, pa.string()),
+    pa.field(ROW_ID, pa.uint64()),
+    pa.field(ROW_ADDRESS, pa.uint64()),
+]
+NOWHERE = RowLocations(pa.schema(_FIELDS).empty_table())
+
+
+# Lance takes about 40 ns for each row that lies between rows that keep their ids, within the commit, and holds about
+# 100 bytes for each that does.
+KEPT_IDS_SPAN = 200_000
+_SPAN_PER_ROW = 20
+_KEPT_IDS_ROWS = 1_000_000
+_MOST_NAMED = 2_000
+_HALF, _LOW = np.uint64(32), np.uint64(0xFFFF_FFFF)
+
+
+def keeps_row_ids(rows: int, *, span: int) -> bool:
+    """Whether so many changed rows, whose ids lie so far apart, keep their row ids."""
+    return rows <= _KEPT_IDS_ROWS and span <= max(KEPT_IDS_SPAN, _SPAN_PER_ROW * rows)
+
+
+def new_fragment(table: Table, rows: pa.Table, row_ids: Numbers | None = None) -> FragmentMetadata:
+    """Rows as a fragment of the table, not committed yet; the first of them are those that have these row ids now."""
+    (fragment,) = write_fragments(
+        rows,
+        table.dataset,
+        schema=rows.schema,
+        max_rows_per_file=max(rows.num_rows, 1),
+        allow_external_blob_outside_bases=True,
+    )
+    return fragment if row_ids is None or not len(row_ids) else with_row_ids(fragment, row_ids)
+
+
+def with_row_ids(fragment: FragmentMetadata, row_ids: Numbers) -> FragmentMetadata:
+    """A new fragment whose first rows are these committed rows; the others get ids of their own when it lands."""
+    fragment.row_id_meta = RowIdSequence(pa.array(row_ids, pa.uint64())).to_inline_metadata()
+    return fragment
+
+
+def without_rows(tables: TableStore, table: Table, addresses: Numbers) -> tuple[list[FragmentMetadata], list[int]]:
+    """The fragments without the rows at these addresses, which they have, and the numbers of those with none left."""
+    addresses = np.sort(addresses)
+    numbers, starts = np.unique(addresses >> _HALF, return_index=True)
+    offsets = np.split((addresses & _LOW).astype(np.uint32), starts[1:])
+    touched = [table.dataset.get_fragment(int(each)).metadata for each in numbers]
+    left = tables.removals.add(table, list(zip(touched, offsets, strict=False)))
+    emptied = [int(number) for number, fragment in zip(numbers, left, strict=True) if fragment is None]
+    return [each for each in left if each is not None], emptied
+
+
+def change_of_rows(
+    table: Table,
+    written: Sequence[FragmentMetadata],
+    *,
+    shrunk: Sequence[FragmentMetadata],
+    emptied: Sequence[int],
+    removed: Sequence[str] = (),
+) -> Any:
+    """The operation that adds fragments and removes rows of others. `removed`: ids of rows that are not replaced."""
+    if not written and (shrunk or emptied or removed):
+        return LanceOperation.Delete(list(shrunk), list(emptied), _told(table, removed))
+    if not (shrunk or emptied):
+        return LanceOperation.Append(list(written))
+    return LanceOperation.Update(
+        removed_fragment_ids=list(emptied),
+        updated_fragments=list(shrunk),
+        new_fragments=list(written),
+        # Every value may be another, so no index covers the new fragments before it is built again.
+        fields_for_preserving_frag_bitmap=[each.id() for each in table.dataset.lance_schema.fields()],
+        update_mode="rewrite_rows",
+    )
+
+
+def _told(table: Table, ids: Sequence[str]) -> str:
+    """What the transaction says of the removed rows; nobody goes by it, and a list of many would be long."""
+    return render(one_of(ID, ids), table.schema) if ids and len(ids) <= _MOST_NAMED else f"{ID} IS NOT NULL"
+
+
+def stage_replacement(
+    table: Table,
+    fragments: Sequence[FragmentMetadata],
+    *,
+    shrunk: Sequence[FragmentMetadata],
+    emptied: Sequence[int],
+    replaced: int,
+) -> Staged:
+    """Put the fragments in the place of rows that were taken out of others, as one Update.
+
+    Rows keep their stable ids where the new fragments carry them (`with_row_ids`), as in Lance's own merge.
+    """
+    transaction = Transaction(table.version, change_of_rows(table, fragments, shrunk=shrunk, emptied=emptied))
+    added = sum(each.physical_rows for each in fragments)
+    return Staged(table, "upsert", transaction, inserted=added - replaced, updated=replaced)
+
+
+# More rows than this are found quicker by reading all ids.
+FEW_ROWS = 20_000
+_AT_ONCE = 2_000
+_IDS_AT_ONCE = 1_000_000
+_NO_IDS = pa.array([], pa.string())
+
+
+def stage_placed(
+    table: Table,
+    puts: pa.Table | None,
+    deletes: Sequence[str],
+    *,
+    tables: TableStore,
+    places: RowLocations | None = None,
+) -> Staged:
+    """Replace rows whose id is there, add the others, and remove some, as one transaction.
+
+    `places`: where the rows are that are there, maybe with others, for a caller that knows: they are not looked for.
+    """
+    wanted = _NO_IDS if puts is None else one_array(puts.column(ID))
+    if puts is not None:
+        refuse_repeated_ids(table, puts)
+        refuse_removed_ids(table, puts, deletes)
+    asked = pa.concat_arrays([wanted, pa.array(deletes, pa.string())])
+    there = _places(table, asked) if places is None else places.of(asked)
+    replaced = pc.index_in(wanted, value_set=there.ids)
+    with lance_errors(f"staging a change to {table.path}"):
+        shrunk, emptied = without_rows(tables, table, there.addresses)
+        written = [] if puts is None else _fragments(table, puts, replaced, there)
+        operation = change_of_rows(table, written, shrunk=shrunk, emptied=emptied, removed=deletes)
+    updated = len(replaced) - replaced.null_count
+    return Staged(
+        table,
+        "delete" if puts is None else "append" if not len(there) else "change" if deletes else "upsert",
+        Transaction(table.version, operation),
+        inserted=replaced.null_count,
+        updated=updated,
+        deleted=len(there) - updated,
+    )
+
+
+def _places(table: Table, ids: pa.Array[Any]) -> RowLocations:
+    """Where rows of these ids are, as far as they are there."""
+    if len(ids) > FEW_ROWS:
+        return RowLocations(_rows_of_many(table, ids))
+    asked = [str(each) for each in ids.to_pylist()]
+    found = [
+        table.read([ID, ROW_ID, ROW_ADDRESS], one_of(ID, asked[start : start + _AT_ONCE]))
+        for start in range(0, len(asked), _AT_ONCE)
+    ]
+    return RowLocations(pa.concat_tables(found))
+
+
+def _rows_of_many(table: Table, ids: pa.Array[Any]) -> pa.Table:
+    """The same by reading all ids, in fragments so large that numbering the wanted ones anew for each stays cheap."""
+    columns = [ID, ROW_ID, ROW_ADDRESS]
+    found = [table.schema_of(columns).empty_table()]
+    held: list[pa.RecordBatch] = []
+    for batch in table.scan(columns):
+        held.append(batch)
+        if sum(each.num_rows for each in held) >= max(len(ids), _IDS_AT_ONCE):
+            found.append(_wanted(held, ids))
+            held = []
+    return pa.concat_tables([*found, _wanted(held, ids)] if held else found)
+
+
+def _wanted(batches: list[pa.RecordBatch], ids: pa.Array[Any]) -> pa.Table:
+    rows = pa.Table.from_batches(batches)
+    texts = one_array(rows.column(ID))
+    wanted = are_among(texts, ids)
+    return rows.filter(pc.is_in(texts, value_set=ids) if wanted is None else wanted)
+
+
+def _fragments(table: Table, puts: pa.Table, replaced: pa.Array[Any], places: RowLocations) -> list[FragmentMetadata]:
+    """The new rows, those that were there first and with the ids that Lance knows them by."""
+    known_first = np.argsort(replaced.fill_null(len(places)).to_numpy(), kind="stable")
+    row_ids = places.row_ids[replaced.drop_null().sort().to_numpy()]
+    keeps = keeps_row_ids(len(row_ids), span=int(np.ptp(row_ids)) if len(row_ids) else 0)
+    made = []
+    for start in range(0, puts.num_rows, ROWS_PER_FILE):
+        part = pa.array(known_first[start : start + ROWS_PER_FILE], pa.int64())
+        made.append(new_fragment(table, puts.take(part), row_ids[start : start + ROWS_PER_FILE] if keeps else None))
+    return made

@@ -1,0 +1,374 @@
+"""Staged changes to Lance tables: each function writes files and returns a transaction that nobody has committed.
+
+Staged changes made of fragments that other processes have written, such as the tasks of a Spark job.
+
+Files that were written beside another line of the same table, before a branch had its own, are taken over by copying.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import obstore
+import pyarrow as pa
+import pyarrow.compute as pc
+from lance import FragmentMetadata, LanceDataset, LanceOperation, Transaction
+from lance.fragment import write_fragments
+
+from omnigraph.counters import count
+from omnigraph.errors import CommitOutcomeUnknown, InvalidInput, ObjectExists, OmniGraphError
+from omnigraph.failpoints import reach
+from omnigraph.kernels.arrays import ID
+from omnigraph.storage.filters.model import Filter, render
+from omnigraph.storage.lance.errors import Trouble, classify, lance_errors, translate
+from omnigraph.storage.objects.remote import open_remote_objects
+from omnigraph.storage.tables.table import FILE_FORMAT, ROWS_PER_FILE, Table, as_reader
+from omnigraph.world import REAL
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from omnigraph.storage.objects.location import Location
+
+Change = Literal[
+    "append", "overwrite", "upsert", "insert", "delete", "change", "index", "compact", "restore", "configure"
+]
+
+# The operation that staged a transaction writes its id here, so that recovery can tell whose commit a version is.
+OPERATION_PROPERTY = "omnigraph.operation"
+
+
+@dataclass(frozen=True)
+class Staged:
+    """Files on the store and a transaction that would make them the table's next version."""
+
+    table: Table
+    change: Change
+    transaction: Transaction
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+    @property
+    def uuid(self) -> str:
+        """The identity that the transaction keeps through rebases; recovery looks for it."""
+        return str(self.transaction.uuid)
+
+    @property
+    def read_version(self) -> int:
+        """The version that the change was computed from."""
+        return int(self.transaction.read_version)
+
+
+@dataclass(frozen=True)
+class Committed:
+    """A landed change. `contiguous` is false when somebody else's commit lies between it and what it was staged on."""
+
+    table: Table
+    version: int
+    contiguous: bool
+
+
+def stage_append(table: Table, rows: pa.Table | pa.RecordBatchReader) -> Staged:
+    """Add rows. Lance rebases an append over any other writer's rows: see `Committed.contiguous`."""
+    fragments = _write(table, rows)
+    return _staged(table, "append", LanceOperation.Append(fragments), inserted=_rows_of(fragments))
+
+
+def stage_fragments(table: Table, fragments: Sequence[FragmentMetadata]) -> Staged:
+    """Add rows that other processes, such as Spark executors, have already written as fragments of this table."""
+    return _staged(table, "append", LanceOperation.Append(list(fragments)), inserted=_rows_of(fragments))
+
+
+def stage_overwrite(table: Table, rows: pa.Table | pa.RecordBatchReader) -> Staged:
+    """Replace all rows, and the schema with them. No rows at all is a legal content."""
+    reader = as_reader(rows)
+    with lance_errors(f"staging new content for {table.path}"):
+        transaction = write_fragments(
+            reader,
+            table.dataset,
+            schema=reader.schema,
+            mode="overwrite",
+            return_transaction=True,
+            data_storage_version=FILE_FORMAT,
+            max_rows_per_file=ROWS_PER_FILE,
+            allow_external_blob_outside_bases=True,
+        )
+    operation = LanceOperation.Overwrite(reader.schema, transaction.operation.fragments)
+    return _staged(table, "overwrite", operation, inserted=_rows_of(operation.fragments))
+
+
+def stage_delete(table: Table, where: Filter) -> Staged | None:
+    """Remove the rows that match; None when there are none."""
+    predicate = render(where, table.schema)
+    touched, emptied, gone = _delete_from_fragments(table, predicate)
+    if not gone:
+        return None
+    operation = LanceOperation.Delete(touched, emptied, predicate)
+    return _staged(table, "delete", operation, deleted=gone)
+
+
+def stage_restore(table: Table, version: int) -> Staged:
+    """Make an earlier version's content the newest. It wins over any data commit that lands meanwhile."""
+    return _staged(table, "restore", LanceOperation.Restore(version))
+
+
+def commit_staged(staged: Staged, *, operation_id: str | None = None) -> Committed:
+    """Land a staged change as the table's next version.
+
+    A lost acknowledgement is settled by looking for the transaction, never by committing again: Lance would land it
+    twice. When looking is not possible either, the error is `CommitOutcomeUnknown`.
+    """
+    transaction = staged.transaction
+    if operation_id is not None:
+        transaction.transaction_properties = {
+            **(transaction.transaction_properties or {}),
+            OPERATION_PROPERTY: operation_id,
+        }
+    count("table_commits", staged.table.path)
+    try:
+        dataset = LanceDataset.commit(
+            staged.table.dataset,
+            transaction,
+            max_retries=0,
+            # Without them the new handle could neither be opened a second time nor be shipped to another process.
+            storage_options=staged.table.dataset.initial_storage_options,
+        )
+        reach("table.committed")
+    except (OSError, ValueError, RuntimeError) as error:
+        return _settle(staged, error)
+    return _committed(staged, dataset)
+
+
+def find_transaction(table: Table, uuid: str, *, after: int) -> int | None:
+    """The version that the transaction landed as, looking at everything newer than `after`."""
+    newest = table.latest_version()
+    for version in range(after + 1, newest + 1):
+        if _transaction_uuid(table, version) == uuid:
+            return version
+    return None
+
+
+@dataclass(frozen=True)
+class Made:
+    """How a version was made: `Append`, `Rewrite`, …, or `unknown`; `restored` is the version that a restore took.
+
+    `operation_id` names the operation of this program that made it; None when another program did.
+    """
+
+    version: int
+    operation: str
+    restored: int | None = None
+    operation_id: str | None = None
+
+
+def how_made(table: Table, version: int) -> Made:
+    """What kind of change made a version, as far as it can still be told."""
+    try:
+        transaction = table.dataset.read_transaction(version)
+    except TypeError:
+        return Made(version, "Rewrite")  # pylance cannot convert the compaction of an indexed table, and only that
+    except (OSError, ValueError) as error:
+        if classify(error) is Trouble.NOT_FOUND:
+            return Made(version, "unknown")
+        raise translate(error, f"reading the transaction of version {version} of {table.path}") from error
+    if transaction is None:
+        return Made(version, "unknown")
+    name = type(transaction.operation).__name__
+    restored = int(transaction.operation.version) if name == "Restore" else None
+    # Operations without a class of their own are those that reserve room and change no row.
+    kind = "ReserveFragments" if name == "BaseOperation" else name
+    return Made(version, kind, restored, (transaction.transaction_properties or {}).get(OPERATION_PROPERTY))
+
+
+def are_ours(table: Table, *, after: int) -> bool:
+    """Whether operations of this program made every version of the table that is newer than `after`."""
+    return all(how_made(table, each).operation_id for each in range(after + 1, table.version + 1))
+
+
+def create_table(
+    uri: str, schema: pa.Schema, rows: Sequence[pa.Table] | None, storage_options: dict[str, str] | None
+) -> LanceDataset:
+    """Create a table as version 1, atomically: of several processes creating one table, exactly one succeeds.
+
+    The loser gets `ObjectExists`. Lance's own create mode acknowledges more than one racing creator. Each of `rows`
+    becomes a fragment of its own.
+    """
+    fragments: list[FragmentMetadata] = []
+    try:
+        for fragment in rows or ():
+            fragments += write_fragments(
+                fragment,
+                uri,
+                schema=schema,
+                mode="create",
+                storage_options=storage_options,
+                data_storage_version=FILE_FORMAT,
+                enable_stable_row_ids=True,
+                max_rows_per_file=ROWS_PER_FILE,
+                allow_external_blob_outside_bases=True,
+            )
+        return LanceDataset.commit(
+            uri,
+            LanceOperation.Overwrite(schema, fragments),
+            read_version=0,
+            max_retries=0,
+            storage_options=storage_options,
+            enable_stable_row_ids=True,
+            enable_v2_manifest_paths=True,
+        )
+    except (OSError, ValueError) as error:
+        raise _creation_error(uri, error) from error
+
+
+def _creation_error(uri: str, error: BaseException) -> OmniGraphError:
+    lost = "0.manifest was not found" in str(error) or "18446744073709551615.manifest was not found" in str(error)
+    if lost or classify(error) in (Trouble.EXISTS, Trouble.RETRYABLE):
+        return ObjectExists(f"there is a table at {uri} already", location=uri)
+    return translate(error, f"creating a table at {uri}")
+
+
+def _settle(staged: Staged, error: BaseException) -> Committed:
+    trouble = classify(error)
+    if trouble not in (Trouble.UNKNOWN_OUTCOME, Trouble.UNREACHABLE, Trouble.OTHER):
+        raise translate(error, f"committing to {staged.table.path}") from error
+    try:
+        version = find_transaction(staged.table, staged.uuid, after=staged.read_version)
+    except OmniGraphError as second:
+        message = f"committing to {staged.table.path}: no answer, and the outcome could not be looked up ({second})"
+        raise CommitOutcomeUnknown(message, transaction=staged.uuid) from error
+    if version is None:
+        raise translate(error, f"committing to {staged.table.path}") from error
+    return _committed(staged, staged.table.dataset.checkout_version(version))
+
+
+def _committed(staged: Staged, dataset: LanceDataset) -> Committed:
+    table = Table(dataset, path=staged.table.path, branch=staged.table.branch)
+    return Committed(table, table.version, table.version == staged.read_version + 1)
+
+
+def _transaction_uuid(table: Table, version: int) -> str | None:
+    try:
+        transaction = table.dataset.read_transaction(version)
+    except TypeError:
+        return None  # pylance cannot convert a compaction of an indexed table; such a version is never ours to find
+    except (OSError, ValueError) as error:
+        if classify(error) is Trouble.NOT_FOUND:
+            return None
+        raise translate(error, f"reading the transaction of version {version} of {table.path}") from error
+    return None if transaction is None else str(transaction.uuid)
+
+
+def _staged(
+    table: Table, change: Change, operation: object, *, inserted: int = 0, updated: int = 0, deleted: int = 0
+) -> Staged:
+    transaction = Transaction(table.version, operation)
+    return Staged(table, change, transaction, inserted=inserted, updated=updated, deleted=deleted)
+
+
+def _write(table: Table, rows: pa.Table | pa.RecordBatchReader) -> list[FragmentMetadata]:
+    reader = as_reader(rows)
+    with lance_errors(f"staging rows for {table.path}"):
+        return list(
+            write_fragments(
+                reader,
+                table.dataset,
+                schema=reader.schema,
+                max_rows_per_file=ROWS_PER_FILE,
+                allow_external_blob_outside_bases=True,
+            )
+        )
+
+
+def _delete_from_fragments(table: Table, predicate: str) -> tuple[list[FragmentMetadata], list[int], int]:
+    touched: list[FragmentMetadata] = []
+    emptied: list[int] = []
+    gone = 0
+    with lance_errors(f"staging removals for {table.path}"):
+        for fragment in table.dataset.get_fragments():
+            matching = fragment.count_rows(predicate)
+            if not matching:
+                continue
+            gone += matching
+            remaining = fragment.delete(predicate)
+            if remaining is None:
+                emptied.append(fragment.fragment_id)
+            else:
+                touched.append(remaining)
+    return touched, emptied, gone
+
+
+def refuse_repeated_ids(table: Table, rows: pa.Table) -> None:
+    """Raise when an id is in the rows twice."""
+    counts = rows.column(ID).value_counts()
+    repeated = (
+        [each["values"].as_py() for each in counts if each["counts"].as_py() > 1][:3]
+        if len(counts) < rows.num_rows
+        else []
+    )
+    if repeated:
+        raise InvalidInput(f"rows for {table.path} repeat the id {repeated[0]!r}")
+
+
+def refuse_removed_ids(table: Table, rows: pa.Table, removed: Sequence[str]) -> None:
+    """Raise when an id is both written and removed."""
+    if not removed:
+        return
+    ids = rows.column(ID)
+    both = ids.filter(pc.is_in(ids, value_set=pa.array(removed, pa.string())))
+    if len(both):
+        raise InvalidInput(f"a change to {table.path} both writes and removes the id {pc.min(both).as_py()!r}")
+
+
+def _rows_of(fragments: Sequence[FragmentMetadata]) -> int:
+    return sum(int(each.physical_rows) for each in fragments)
+
+
+_COPIES_AT_ONCE = 16
+
+
+def stage_content(table: Table, schema: pa.Schema, fragments: Sequence[FragmentMetadata]) -> Staged:
+    """Make the fragments the whole content, and the schema theirs. They were written in overwrite mode."""
+    transaction = Transaction(table.version, LanceOperation.Overwrite(schema, list(fragments)))
+    return Staged(table, "overwrite", transaction, inserted=_rows(fragments))
+
+
+def take_over(location: Location, files: Sequence[str], *, source: str, target: str) -> None:
+    """Copy data files, and the blobs kept beside them, from one line of a table to another. Lines are named by path."""
+    copy = _copy_local if location.is_local else _copy_remote
+    with ThreadPoolExecutor(_COPIES_AT_ONCE) as pool:
+        list(pool.map(lambda name: copy(location, f"{source}/data", f"{target}/data", name), files))
+
+
+def _copy_local(location: Location, source: str, target: str, name: str) -> None:
+    old, new = Path(location.child(source)), Path(location.child(target))
+    blobs = old / Path(name).stem
+    for file in [old / name, *(blobs.rglob("*") if blobs.is_dir() else ())]:
+        if file.is_file():
+            _link(file, new / file.relative_to(old))
+
+
+def _link(file: Path, made: Path) -> None:
+    made.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(file, made)
+    except FileExistsError:
+        return
+    except OSError:
+        shutil.copyfile(file, made)
+
+
+def _copy_remote(location: Location, source: str, target: str, name: str) -> None:
+    objects = open_remote_objects(location, REAL)
+    blobs = objects.list(f"{source}/{Path(name).stem}")
+    for path in [f"{source}/{name}", *(each.path for each in blobs)]:
+        obstore.copy(objects.store, path, f"{target}/{path.removeprefix(source).lstrip('/')}")
+
+
+def _rows(fragments: Sequence[FragmentMetadata]) -> int:
+    return sum(int(each.physical_rows) for each in fragments)

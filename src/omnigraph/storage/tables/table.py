@@ -1,0 +1,269 @@
+"""Lance tables: open one at a pin, read it, stage changes to it. Nothing here makes a change visible.
+
+A staged change is files plus a transaction that nobody has committed; `commit_staged` lands it. Only the publisher of
+`manifest/` and the commit protocol of `transaction/` call that (tests/store/test_staged_only.py walks the source).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
+
+import lance
+import pyarrow as pa
+from lance import LanceDataset
+
+from omnigraph.counters import count
+from omnigraph.errors import NotFound, VersionReclaimed
+from omnigraph.storage.filters.model import Filter, render
+from omnigraph.storage.lance.deletion_vectors import DeletionVectors
+from omnigraph.storage.lance.errors import Trouble, classify, lance_errors, translate
+from omnigraph.storage.objects.store import ObjectStore, open_control_store
+from omnigraph.storage.tables.fragment_cache import FragmentCache
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lance import LanceFragment
+
+    from omnigraph.storage.objects.location import Location
+
+FILE_FORMAT = "2.2"
+# With ten times as many, a first write to a branch takes 1.5 times as long, and a diff of scattered rows 1.4 times:
+# files are read by several threads, and their lists of row ids as a whole (benchmarks/versions.py).
+ROWS_PER_FILE = 100_000
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class Pin:
+    """One immutable state of one table: where it is, on which of its branches, at which version."""
+
+    path: str
+    version: int
+    branch: str | None = None
+
+
+class Table:
+    """A table at one version. Reading it later gives the same rows, whatever others commit."""
+
+    def __init__(self, dataset: LanceDataset, *, path: str, branch: str | None) -> None:
+        self.dataset = dataset
+        self.path = path
+        self.branch = branch
+
+    @property
+    def pin(self) -> Pin:
+        """What this handle is pinned to."""
+        return Pin(self.path, self.dataset.version, self.branch)
+
+    @property
+    def version(self) -> int:
+        """The Lance version of this handle."""
+        return int(self.dataset.version)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema as stored."""
+        schema: pa.Schema = self.dataset.schema
+        return schema
+
+    def latest_version(self) -> int:
+        """The newest version on this table's branch, which others may have moved on; one listing."""
+        count("table_probes", self.path)
+        with lance_errors(f"looking for the newest version of {self.path}"):
+            return int(self.dataset.latest_version)
+
+    def count_rows(self, where: Filter | None = None) -> int:
+        """How many rows match."""
+        count("table_scans", self.path)
+        with lance_errors(f"counting rows of {self.path}"):
+            return int(self.dataset.count_rows(self._rendered(where)))
+
+    def read(
+        self,
+        columns: Sequence[str] | None = None,
+        where: Filter | None = None,
+        *,
+        fragments: Sequence[int] | None = None,
+    ) -> pa.Table:
+        """All matching rows in memory."""
+        batches = list(self.scan(columns, where, fragments=fragments))
+        return pa.Table.from_batches(batches, schema=self.schema_of(columns))
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        where: Filter | None = None,
+        *,
+        fragments: Sequence[int] | None = None,
+        batch_size: int | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Matching rows as a stream of batches; `fragments` limits it to some of the table's fragments."""
+        count("table_scans", self.path)
+        handles = None if fragments is None else [self._fragment(each) for each in fragments]
+        with lance_errors(f"reading {self.path} at version {self.version}"):
+            yield from self.dataset.scanner(
+                columns=list(columns) if columns is not None else None,
+                filter=self._rendered(where),
+                fragments=handles,
+                batch_size=batch_size,
+            ).to_batches()
+
+    def fragment_ids(self) -> tuple[int, ...]:
+        """The ids of the table's fragments, in order."""
+        return tuple(each.fragment_id for each in self.dataset.get_fragments())
+
+    def _fragment(self, number: int) -> LanceFragment:
+        fragment = self.dataset.get_fragment(number)
+        if fragment is None:
+            raise NotFound(f"{self.path} has no fragment {number} at version {self.version}")
+        return fragment
+
+    def _rendered(self, where: Filter | None) -> str | None:
+        return None if where is None else render(where, self.schema)
+
+    def schema_of(self, columns: Sequence[str] | None) -> pa.Schema:
+        """The Arrow schema of a projection."""
+        scanner = self.dataset.scanner(columns=list(columns) if columns is not None else None)
+        schema: pa.Schema = scanner.projected_schema
+        return schema
+
+
+class TableStore:
+    """Opens the tables below one location and keeps the handles of pins it has opened."""
+
+    def __init__(self, location: Location, *, cached_handles: int = 64) -> None:
+        self.location = location
+        self._handles: OrderedDict[Pin, Table] = OrderedDict()
+        # Lance keys what it caches of row ids by URI and version. A branch that is deleted and made anew has both in
+        # common with the old one, and a session that knew the old one would not find rows of the new one by an index.
+        self._sessions: OrderedDict[str | None, lance.Session] = OrderedDict()
+        # How often the tables of a branch were forgotten.
+        self._forgotten: dict[str | None, int] = {}
+        self._limit = cached_handles
+        self._lock = threading.Lock()
+
+    @cached_property
+    def objects(self) -> ObjectStore:
+        """The small files below the same location."""
+        return open_control_store(self.location)
+
+    @cached_property
+    def removals(self) -> DeletionVectors:
+        """The rows that fragments of the tables have lost."""
+        return DeletionVectors(self.objects)
+
+    @cached_property
+    def known_fragments(self) -> FragmentCache:
+        """What this process remembers of the tables' rows."""
+        return FragmentCache()
+
+    def uri(self, path: str, branch: str | None = None) -> str:
+        """The URI of a table, or of its named branch. Branches are opened by their own tree: such handles pickle."""
+        return self.location.child(path if branch is None else f"{path}/tree/{branch}")
+
+    def open(self, pin: Pin) -> Table:
+        """The table at exactly this pin; the handle is kept for the next caller."""
+        with self._lock:
+            if pin in self._handles:
+                self._handles.move_to_end(pin)
+                return self._handles[pin]
+        session = self._session(pin.branch)
+        table = self._open(pin.path, pin.branch, pin.version, session)
+        with self._lock:
+            if self._sessions.get(pin.branch) is session:
+                _keep(self._handles, pin, table, self._limit)
+        return table
+
+    def open_once(self, pin: Pin) -> Table:
+        """The table at a pin that nobody will ask for again."""
+        return self._open(pin.path, pin.branch, pin.version, self._session(pin.branch))
+
+    def keep(self, table: Table) -> Table:
+        """Keep a handle for the next caller that asks for its pin."""
+        with self._lock:
+            _keep(self._handles, table.pin, table, self._limit)
+        return table
+
+    def open_newest(self, path: str, branch: str | None = None) -> Table:
+        """The newest version, as it is on the store now."""
+        return self._open(path, branch, None, self._session(branch))
+
+    def open_afresh(self, pin: Pin) -> Table:
+        """The table at this pin, as it is on the store now: a kept handle would not tell that it was cleaned up."""
+        return self._open(pin.path, pin.branch, pin.version, self._session(pin.branch))
+
+    def exists(self, path: str, branch: str | None = None) -> bool:
+        """Whether a table is there. Anything but a clear absence is an error."""
+        try:
+            self.open_newest(path, branch)
+        except NotFound:
+            return False
+        return True
+
+    def forget(self, path: str, branch: str | None = None) -> None:
+        """Drop kept handles of a table's branch, and what Lance knows of them: it was deleted or made anew."""
+        with self._lock:
+            for pin in [each for each in self._handles if (each.path, each.branch) == (path, branch)]:
+                del self._handles[pin]
+            self._sessions.pop(branch, None)
+            self._forgotten[branch] = self._forgotten.get(branch, 0) + 1
+
+    def identity(self, pin: Pin) -> tuple[Pin, int]:
+        """What content read at a pin may be kept under: a branch that was made anew has the pins of the old one."""
+        with self._lock:
+            return pin, self._forgotten.get(pin.branch, 0)
+
+    def _session(self, branch: str | None) -> lance.Session:
+        with self._lock:
+            session = self._sessions.get(branch)
+            if session is None:
+                session = lance.Session()
+            _keep(self._sessions, branch, session, self._limit)
+            return session
+
+    def _open(self, path: str, branch: str | None, version: int | None, session: lance.Session) -> Table:
+        count("table_opens", path)
+        try:
+            dataset = lance.dataset(
+                self.uri(path, branch), version=version, storage_options=self._options(), session=session
+            )
+        except (OSError, ValueError) as error:
+            place = self.location.root
+            if classify(error, place=place) is Trouble.NOT_FOUND:
+                raise _absent(path, branch, version) from error
+            raise translate(error, f"opening {path}{_at(branch, version)}", place=place) from error
+        return Table(dataset, path=path, branch=branch)
+
+    def _options(self) -> dict[str, str] | None:
+        options = self.location.storage_options
+        return None if options is None else dict(options)
+
+
+def _keep(kept: OrderedDict[K, V], key: K, value: V, limit: int) -> None:
+    """Keep the newest few."""
+    kept[key] = value
+    kept.move_to_end(key)
+    while len(kept) > limit:
+        kept.popitem(last=False)
+
+
+def _absent(path: str, branch: str | None, version: int | None) -> NotFound:
+    if version is not None:
+        return VersionReclaimed(path, version=version, branch=branch)
+    return NotFound(f"there is no table at {path}{_at(branch, version)}")
+
+
+def _at(branch: str | None, version: int | None) -> str:
+    return (f" on branch {branch!r}" if branch else "") + (f" at version {version}" if version is not None else "")
+
+
+def as_reader(rows: pa.Table | pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """Rows as a stream, so that callers may pass either."""
+    return rows.to_reader() if isinstance(rows, pa.Table) else rows

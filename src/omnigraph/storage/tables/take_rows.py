@@ -1,0 +1,139 @@
+"""Rows of a table by their addresses: found without reading the others, and by several threads when they are many.
+
+Lance takes addresses as a filter, which it is slow to read a long one of, or its own numbers of rows as a set, which
+have to be looked up in the metadata of every fragment first. It takes positions too, and is very slow at that in a
+table that has lost rows. Each way is quick where it is used.
+
+The contents of blob columns. A scan gives only descriptions of them: how they are kept, and where.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from lance.dataset import serialize_row_addrs
+
+from omnigraph.counters import count
+from omnigraph.kernels.arrays import ID, one_array
+from omnigraph.storage.filters.model import one_of, render
+from omnigraph.storage.lance.errors import lance_errors
+from omnigraph.storage.lance.metadata import row_ids
+from omnigraph.storage.tables.version_diff import ROW_ADDRESS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lance import LanceFragment
+
+    from omnigraph.storage.tables.table import Table
+    from omnigraph.storage.tables.version_diff import Addresses
+
+# A blob as it is written: its bytes, or the address of somebody else's.
+Blob = dict[str, Any]
+
+_EXTERNAL = 3
+
+
+def read_blobs(table: Table, column: str, ids: Sequence[str]) -> dict[str, Blob | None]:
+    """The blobs of some rows, by the rows' ids; None where a row has none."""
+    rows = table.read([ID, "_rowid", column], one_of(ID, ids))
+    names: list[Any] = rows.column(ID).to_pylist()
+    places: list[Any] = rows.column("_rowid").to_pylist()
+    found = [external(each) for each in descriptions(rows.column(column))]
+    inline = [at for at, each in enumerate(descriptions(rows.column(column))) if is_inline(each)]
+    if inline:
+        with lance_errors(f"reading blobs of {table.path}.{column}"):
+            files = table.dataset.take_blobs(column, ids=[places[at] for at in inline])
+            for at, file in zip(inline, files, strict=True):
+                found[at] = None if file is None else {"data": file.read(), "uri": None}
+    return dict(zip(names, found, strict=True))
+
+
+def descriptions(column: pa.ChunkedArray[Any] | pa.Array[Any]) -> list[Any]:
+    """What a scan says of each blob; None for null."""
+    array = one_array(column)
+    stored: list[Any] = (array.storage if isinstance(array, pa.ExtensionArray) else array).to_pylist()
+    return stored
+
+
+def is_inline(description: dict[str, Any] | None) -> bool:
+    """Whether the bytes are ours. Earlier releases wrote a null as an empty payload at position 0."""
+    if description is None or description["kind"] == _EXTERNAL:
+        return False
+    return any(description[name] for name in ("kind", "position", "size", "blob_uri"))
+
+
+def external(description: dict[str, Any] | None) -> Blob | None:
+    """The address of a blob that is kept elsewhere."""
+    if description is None or description["kind"] != _EXTERNAL:
+        return None
+    return {"data": None, "uri": description["blob_uri"]}
+
+
+# A filter of one address costs as much as looking up the numbers of so many rows.
+DENSE = 400
+FEW_ROWS = 500
+AT_ONCE = 10_000
+_THREADS = 4
+
+
+def rows_at(table: Table, columns: Sequence[str], addresses: Addresses) -> pa.Table:
+    """The rows at these addresses, all of which the table has."""
+    if not len(addresses):
+        return table.schema_of(columns).empty_table()
+    count("table_scans", table.path)
+    asked = [_RowRequest(table, list(columns), each) for each in _parts(np.sort(addresses))]
+    with lance_errors(f"fetching rows of {table.path} at version {table.version}"):
+        if len(asked) == 1:
+            return asked[0].read()
+        with ThreadPoolExecutor(_THREADS) as pool:
+            return pa.concat_tables(pool.map(_RowRequest.read, asked))
+
+
+def _parts(addresses: Addresses) -> list[Addresses]:
+    """Rows of several fragments for several threads: two that read one fragment would do some of the work twice."""
+    rows, fragments = len(addresses), len(np.unique(addresses >> np.uint64(32)))
+    return np.array_split(addresses, max(min(_THREADS, fragments, rows // FEW_ROWS), -(-rows // AT_ONCE), 1))
+
+
+@dataclass(frozen=True)
+class _RowRequest:
+    """Some rows that one thread reads."""
+
+    table: Table
+    columns: list[str]
+    addresses: Addresses
+
+    def read(self) -> pa.Table:
+        rows: pa.Table = self.table.dataset.scanner(columns=self.columns, **self._limits()).to_table()
+        assert rows.num_rows == len(self.addresses), "every row that is asked for is there, once"
+        return rows
+
+    def _limits(self) -> dict[str, Any]:
+        numbers, starts = np.unique(self.addresses >> np.uint64(32), return_index=True)
+        fragments = [self.table.dataset.get_fragment(int(each)) for each in numbers]
+        numbered = None
+        if len(self.addresses) > FEW_ROWS:
+            numbered = _row_ids(fragments, np.split(self.addresses & np.uint64(0xFFFFFFFF), starts[1:]))
+        if numbered is not None:
+            return {"fragments": fragments, "row_addr_allowlist": serialize_row_addrs(numbered.tolist())}
+        where = one_of(ROW_ADDRESS, self.addresses.tolist())
+        return {"fragments": fragments, "filter": render(where, self.table.schema)}
+
+
+def _row_ids(fragments: list[LanceFragment], offsets: list[Addresses]) -> Addresses | None:
+    """Lance's numbers of some rows of each fragment; None when it would take too long, or the metadata has them not."""
+    about = [each.metadata for each in fragments]
+    if sum(int(each.physical_rows) for each in about) > DENSE * sum(map(len, offsets)):
+        return None
+    found = []
+    for fragment, rows in zip(about, offsets, strict=True):
+        known = row_ids(fragment)
+        if known is None:
+            return None
+        found.append(known.to_numpy()[rows])
+    return np.concatenate(found)

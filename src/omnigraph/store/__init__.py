@@ -1,1 +1,0 @@
-"""Bytes: small control objects through obstore, tables through Lance. Staged writes only."""

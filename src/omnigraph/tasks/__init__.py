@@ -1,0 +1,1 @@
+"""Partitioned work without an engine of its own: scans, written fragments, hash runs."""

@@ -1,0 +1,121 @@
+"""Runs tasks in this process, one after another.
+
+The end of a data source write runs in a Python process that has no Spark session, and needs no engine of its own.
+Batches that wait for their partition are spilled to a file, so memory follows one partition.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, TypeVar, cast
+
+import pyarrow as pa
+
+from omnigraph.tasks.runner import PARTITION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from omnigraph.tasks.runner import Batches
+    from omnigraph.world import World
+
+    Partitions = Callable[[], Iterator[Iterator[pa.RecordBatch]]]
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class LocalRunner:
+    """A `TaskRunner` without settings, whose tasks run in the order of their items."""
+
+    cores: int = 1
+
+    def map(
+        self, items: Sequence[Item], work: Callable[[Item], Iterable[pa.RecordBatch]], schema: pa.Schema
+    ) -> LocalBatches:
+        """What `work` yields for the items."""
+        return LocalBatches(lambda: (iter(work(item)) for item in items), schema)
+
+    def map_frame(
+        self, frame: object, work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: pa.Schema
+    ) -> LocalBatches:
+        """What `work` yields for the batches of an Arrow table."""
+        table = cast("pa.Table", frame)
+        return LocalBatches(lambda: iter([work(iter(table.to_batches()))]), schema)
+
+    def exchange(
+        self,
+        batches: Batches,
+        partitions: int,
+        reduce: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+        schema: pa.Schema,
+    ) -> LocalBatches:
+        """What `reduce` yields for each partition."""
+        sent = cast("LocalBatches", batches)
+        return LocalBatches(lambda: (reduce(each) for each in _by_partition(sent, partitions)), schema)
+
+    def setting(self, name: str) -> str | None:
+        """There are none."""
+        del name
+        return None
+
+    def shared_directory(self) -> AbstractContextManager[str | None]:
+        """A temporary directory."""
+        return tempfile.TemporaryDirectory(prefix="omnigraph-load-")
+
+    def progress(self, label: str, world: World) -> AbstractContextManager[None]:
+        """Nothing is shown."""
+        del label, world
+        return nullcontext()
+
+
+@dataclass(frozen=True)
+class LocalBatches:
+    """Partitions that are computed one after another, when they are collected."""
+
+    partitions: Partitions
+    schema: pa.Schema
+
+    def collect(self) -> pa.Table:
+        """All batches."""
+        return pa.Table.from_batches([batch for each in self.partitions() for batch in each], self.schema)
+
+
+def _by_partition(sent: LocalBatches, count: int) -> Iterator[Iterator[pa.RecordBatch]]:
+    with _spill() as spill:
+        for partition in sent.partitions():
+            for batch in partition:
+                for row, number in enumerate(batch.column(PARTITION).to_pylist()):
+                    spill.put(int(number or 0), batch.slice(row, 1))
+        for number in range(count):
+            yield spill.take(number)
+
+
+@dataclass(frozen=True)
+class _Spill:
+    """Batches in one file, and the byte ranges of each partition."""
+
+    file: IO[bytes]
+    ranges: dict[int, list[tuple[int, int]]]
+
+    def put(self, number: int, batch: pa.RecordBatch) -> None:
+        start = self.file.tell()
+        held = pa.BufferOutputStream()
+        with pa.ipc.new_stream(held, batch.schema) as writer:
+            writer.write_batch(batch)
+        self.file.write(held.getvalue())
+        self.ranges.setdefault(number, []).append((start, self.file.tell() - start))
+
+    def take(self, number: int) -> Iterator[pa.RecordBatch]:
+        for start, size in self.ranges.pop(number, []):
+            self.file.seek(start)
+            yield from pa.ipc.open_stream(pa.py_buffer(self.file.read(size)))
+
+
+@contextmanager
+def _spill() -> Iterator[_Spill]:
+    with tempfile.TemporaryFile() as file:
+        yield _Spill(file, {})

@@ -1,0 +1,171 @@
+"""One type of the graph as tasks: which version of its table is read, in which groups of fragments, and how.
+
+A scan is resolved once, on the driver, to a pinned version; every task of it reads that version, whatever is committed
+meanwhile. Tasks need the scan and this package, nothing else.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from omnigraph.catalog.arrow import BLOB, is_blob, stored_schema
+from omnigraph.errors import InvalidInput, NotFound
+from omnigraph.manifest.graph_manifest import GraphManifest
+from omnigraph.manifest.layout import MAIN
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.tables.table import Table, TableStore
+from omnigraph.world import REAL, World
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.storage.filters.model import Filter
+    from omnigraph.storage.objects.location import Location
+    from omnigraph.storage.tables.table import Pin
+
+# Few enough that a task lasts seconds and a lost one costs little, enough that starting it costs nothing.
+ROWS_PER_TASK = 500_000
+_BATCH = 65_536
+# Of unknown size each.
+_BLOBS_AT_ONCE = 64
+_ADDRESS = "_rowaddr"
+
+
+@dataclass(frozen=True)
+class TableScan:
+    """A pinned table and what to read of it. `columns` None means all, `fragments` None means all."""
+
+    location: Location
+    pin: Pin
+    columns: tuple[str, ...] | None = None
+    where: Filter | None = None
+    fragments: tuple[int, ...] | None = None
+
+    def table(self) -> Table:
+        """The table at the pinned version."""
+        return TableStore(self.location).open(self.pin)
+
+    def schema(self, table: Table | None = None) -> pa.Schema:
+        """The columns that are read, in the order asked for, as the table stores them; `table` if it is open."""
+        stored = stored_schema((table or self.table()).schema)
+        if self.columns is None:
+            return stored
+        missing = [name for name in self.columns if name not in stored.names]
+        if missing:
+            raise InvalidInput(f"there is no column {missing[0]!r}; the columns are {', '.join(stored.names)}")
+        return pa.schema([stored.field(name) for name in self.columns])
+
+
+def resolve_scan(
+    graph: str | os.PathLike[str],
+    type_name: str,
+    *,
+    branch: str = MAIN,
+    snapshot: str | None = None,
+    timestamp: str | None = None,
+    columns: Sequence[str] | None = None,
+    where: Filter | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    world: World = REAL,
+) -> TableScan:
+    """The newest state of a branch, the state of the commit `snapshot`, or that of the branch at a moment.
+
+    `type_name` is a node or edge type, an edge type in any case; `node:Name` and `edge:Name` are understood too.
+    """
+    location = parse_location(graph, world, storage_options)
+    state = _snapshot(GraphManifest(location, read_only=True, world=world), branch, snapshot, timestamp)
+    pin = state[_table_key(state, type_name)].pin
+    return TableScan(location, pin, None if columns is None else tuple(columns), where)
+
+
+def tasks_of(scan: TableScan, *, rows_per_task: int = ROWS_PER_TASK) -> list[TableScan]:
+    """The scan cut into groups of neighbouring fragments; none when the table is empty."""
+    groups: list[list[int]] = []
+    rows = rows_per_task
+    for fragment in scan.table().dataset.get_fragments():
+        if rows >= rows_per_task:
+            groups.append([])
+            rows = 0
+        groups[-1].append(fragment.fragment_id)
+        rows += fragment.metadata.num_rows
+    return [replace(scan, fragments=tuple(group)) for group in groups]
+
+
+def read_scan(scan: TableScan) -> Iterator[pa.RecordBatch]:
+    """The rows, with the types of `scan.schema()`; blobs come with their bytes, external ones with their address."""
+    table = scan.table()
+    schema = scan.schema(table)
+    blobs = [field.name for field in schema if is_blob(field)]
+    columns = [*schema.names, _ADDRESS] if blobs else schema.names
+    size = _BLOBS_AT_ONCE if blobs else _BATCH
+    for batch in table.scan(columns, scan.where, fragments=scan.fragments, batch_size=size):
+        if batch.num_rows:
+            arrays = [
+                _blobs(table, name, batch) if name in blobs else batch.column(name).cast(schema.field(name).type)
+                for name in schema.names
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _snapshot(manifest: GraphManifest, branch: str, commit_id: str | None, timestamp: str | None) -> Snapshot:
+    if commit_id is not None and timestamp is not None:
+        raise InvalidInput("give either a snapshot or a timestamp, not both.")
+    if commit_id is not None:
+        return manifest.snapshot_of(commit_id)
+    if timestamp is None:
+        return manifest.snapshot(branch)
+    moment = _microseconds(timestamp)
+    for commit in manifest.lineage(branch).newest_first():
+        if commit.created_at <= moment:
+            return manifest.snapshot_of(commit.id)
+    raise NotFound(f"branch {branch!r} has no commit as old as {timestamp}")
+
+
+def _microseconds(timestamp: str) -> int:
+    try:
+        moment = dt.datetime.fromisoformat(timestamp)
+    except ValueError as error:
+        raise InvalidInput(f"{timestamp!r} is not a moment: write 2026-06-28T12:30:00Z") from error
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+    return (aware - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
+
+
+def _table_key(state: Snapshot, type_name: str) -> str:
+    keys = list(state.tables)
+    found = [key for key in keys if type_name in (key, key.partition(":")[2])] or [
+        key for key in keys if key.startswith("edge:") and key.partition(":")[2].lower() == type_name.lower()
+    ]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InvalidInput(f"{type_name!r} names a node type and an edge type: write {' or '.join(sorted(found))}")
+    names = ", ".join(sorted(key.partition(":")[2] for key in keys))
+    raise NotFound(f"the graph has no type {type_name!r}; it has {names}")
+
+
+def _blobs(table: Table, name: str, batch: pa.RecordBatch) -> pa.Array[Any]:
+    """A scan gives descriptors. Bytes that the table keeps are fetched, addresses of others are handed on."""
+    descriptors: list[Any] = batch.column(name).to_pylist()
+    addresses = batch.column(_ADDRESS).to_pylist()
+    kept = [at for at, each in zip(addresses, descriptors, strict=True) if _is_kept(each)]
+    found = dict(table.dataset.read_blobs(name, addresses=kept)) if kept else {}
+    values = [
+        None if _is_null(each) else {"data": found.get(at), "uri": each["blob_uri"] or None}
+        for at, each in zip(addresses, descriptors, strict=True)
+    ]
+    return pa.array(values, BLOB)
+
+
+def _is_kept(descriptor: Any) -> bool:
+    return not _is_null(descriptor) and not descriptor["blob_uri"]
+
+
+def _is_null(descriptor: Any) -> bool:
+    """All zeros is how a missing blob is stored where the store itself does not say so."""
+    return descriptor is None or not any(descriptor[part] for part in ("kind", "position", "size", "blob_uri"))

@@ -1,0 +1,1 @@
+"""One operation at work: its read view, its buffered writes, and the commit protocol."""

@@ -1,0 +1,366 @@
+"""The tables of one operation on their way: staged, landed, published. The commit protocol leads them."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import (
+    CommitConflict,
+    CommitFailed,
+    CommitOutcomeUnknown,
+    CommitRejected,
+    LeaseLost,
+    OmniGraphError,
+    ReadSetChanged,
+    TableAhead,
+)
+from omnigraph.failpoints import reach
+from omnigraph.manifest.branches import fork_table
+from omnigraph.manifest.layout import physical_branch, table_path
+from omnigraph.manifest.publisher import NewVersion, PublishRequest
+from omnigraph.manifest.reclaimed import require_kept
+from omnigraph.manifest.schema_files import stage_files
+from omnigraph.storage.tables.compaction import stage_fold
+from omnigraph.storage.tables.immediate import cleans_itself, stage_disarm
+from omnigraph.storage.tables.new_tables import commit_new_table, stage_new_table
+from omnigraph.storage.tables.staging import Committed, are_ours, commit_staged, how_made
+from omnigraph.transaction.commit.forked_tables import ForkedTables
+from omnigraph.transaction.intents.queue import new_ticket_id
+from omnigraph.transaction.intents.sidecar import AddedTable, FastForwardedTable, PlannedCommit, Sidecar, TablePin
+from omnigraph.transaction.recovery.recover import commit_id_of, pointed_versions
+from omnigraph.transaction.recovery.schema_files import change_of, new_tables
+
+if TYPE_CHECKING:
+    from omnigraph.manifest.branch_manifest import BranchManifest
+    from omnigraph.manifest.graph_manifest import GraphManifest
+    from omnigraph.manifest.snapshot import TableEntry
+    from omnigraph.storage.tables.new_tables import StagedNewTable
+    from omnigraph.storage.tables.staging import Staged
+    from omnigraph.storage.tables.table import Table
+    from omnigraph.transaction.commit.protocol import Operation
+    from omnigraph.transaction.intents.process_locks import Line
+    from omnigraph.transaction.intents.queue import QueueEntry
+    from omnigraph.transaction.intents.sidecar import DroppedTable
+    from omnigraph.transaction.read_view import ReadView
+    from omnigraph.transaction.write_set import Adoption, FastForward, TableWrite, WriteSet
+
+log = logging.getLogger(__name__)
+
+# Writers whose many small changes would leave many small fragments.
+_FOLDING = frozenset({"Mutation", "Load", "BranchMerge"})
+# Changes of a table that leave its rows as they are.
+TIDYING = frozenset({"Rewrite", "CreateIndex", "ReserveFragments"})
+_MOST_LOOKED_AT = 8
+
+
+class TableCommits:
+    """What one operation does to its tables, computed from one view of a branch."""
+
+    def __init__(
+        self,
+        manifest: GraphManifest,
+        operation: Operation,
+        write_set: WriteSet,
+        view: ReadView,
+        line: BranchManifest,
+        *,
+        begun_at: int,
+    ) -> None:
+        self.manifest = manifest
+        self.operation = operation
+        self.begun_at = begun_at
+        self._write_set = write_set
+        self._writes = sorted(write_set.writes, key=lambda each: each.entry.table_key)
+        self._line = line
+        self._branch = physical_branch(operation.branch)
+        # What the operation was computed from, and must still be so when it is published.
+        entries = [each.entry for each in self._writes]
+        entries += [each.entry for each in write_set.adopted]
+        entries += [each.entry for each in write_set.pointers if each.entry is not None]
+        self._based_on = {**view.reads, **{each.table_key: each.version for each in entries}}
+        self._staged: dict[str, Staged] = {}
+        self._new: list[tuple[str, StagedNewTable]] = []
+        forked = sorted(write_set.forked, key=lambda each: each.table_key)
+        self._forked = ForkedTables(manifest.stores, self._branch, forked)
+        self._landed: dict[str, Committed] = {}
+        self._adopted: list[NewVersion] = []
+
+    def is_empty(self) -> bool:
+        """Whether no table is changed, added or dropped, and the schema stays."""
+        changes = self._write_set
+        moves = self._writes or changes.adopted or changes.added or changes.dropped or changes.pointers
+        return not (moves or changes.forked or changes.schema is not None)
+
+    def lines(self) -> list[Line]:
+        """The tables it moves or was computed from, on its branch."""
+        return [(table_key, self._branch) for table_key in self._based_on]
+
+    def only_read(self) -> tuple[str, ...]:
+        """The tables it was computed from and does not move."""
+        moved = {each.table_key for each in self.pins()} | {each.table_key for each in self.pointed()}
+        return tuple(sorted(self._based_on.keys() - moved))
+
+    def moved(self, line: BranchManifest) -> list[str]:
+        """The tables it was computed from that have moved since; all of them when the branch is another by now."""
+        if line is not self._line:
+            return sorted(self._based_on)
+        return sorted(key for key, version in self._based_on.items() if line.state.current_version(key) != version)
+
+    def overtaken(self, line: BranchManifest, moved: list[str]) -> bool:
+        """Whether a commit that began after this operation has moved one of these tables; those before it do no harm.
+
+        The view may be older than the operation: it is what the process remembers. Clocks of several machines need not
+        agree: a commit from the future is none that overtook, and computing the operation anew is right in any case.
+        """
+        now = self.manifest.world.now_us()
+        with line.lock:
+            movers = (line.state.table_history(key)[:1] for key in moved)
+            return any(self.begun_at <= commit.created_at <= now for found in movers for commit, _ in found)
+
+    def only_tidied(self, line: BranchManifest, moved: list[str]) -> bool:
+        """Whether the tables that moved have the very same rows: rearranged, indexed, or restored by a recovery."""
+        if line is not self._line:
+            return False
+        snapshot = line.snapshot()
+        return all(key in snapshot.tables and self._is_tidied(snapshot[key]) for key in moved)
+
+    def _is_tidied(self, now: TableEntry) -> bool:
+        before = self._based_on[now.table_key]
+        if now.branch != self._branch or now.version - before > _MOST_LOOKED_AT:
+            return False
+        table = self.manifest.stores.tables.open(now.pin)
+        same = True
+        for each in range(before + 1, now.version + 1):
+            made = how_made(table, each)
+            same = made.restored == before or (same and made.operation in TIDYING)
+        return same
+
+    def fits(self, ticket: QueueEntry) -> bool:
+        """Whether a ticket keeps others from all that this operation moves or was computed from."""
+        mine = {pin.line for pin in self.pins()} | {(each.table_key, self._branch) for each in self.pointed()}
+        return mine <= ticket.sidecar.lines and set(self.lines()) <= ticket.sidecar.lines | ticket.sidecar.read_lines
+
+    def armed(self) -> list[str]:
+        """The tables that would delete old versions by themselves at its commit, be it the first on a fork."""
+        written = [each.entry for each in self._writes if each.stage is not stage_disarm]
+        open_table = self.manifest.stores.tables.open
+        return [each.table_key for each in written if cleans_itself(open_table(each.pin))]
+
+    def stage_ahead(self) -> None:
+        """Stage what can be staged before the sidecar: all but tables that this branch has no line of its own of."""
+        for write in self._writes:
+            if write.entry.branch == self._branch:
+                table = self.manifest.stores.tables.open(write.entry.pin)
+                self._staged[write.entry.table_key] = write.stage(table)
+        tables = self.manifest.stores.tables
+        for new in sorted(self._write_set.added, key=lambda each: each.table_key):
+            rows = new.rows() if new.rows is not None else None
+            staged = stage_new_table(tables, table_path(new.table_key), new.schema, rows, dead=new.dead)
+            self._new.append((new.table_key, staged))
+
+    def sidecar(self) -> Sidecar:
+        """The note to leave before the first effect."""
+        world, operation = self.manifest.world, self.operation
+        now = world.now_us()
+        return Sidecar(
+            operation_id=new_ticket_id(world),
+            started_at=now,
+            writer_kind=operation.kind,
+            branch=self._branch,
+            actor=operation.actor,
+            tables=self.pins(),
+            merge_source_commit_id=operation.merged_parent if operation.kind == "BranchMerge" else None,
+            added=self.added(),
+            dropped=self.dropped(),
+            commit=PlannedCommit(world.ulid(), now, operation.merged_parent, operation.idempotency_key),
+            reads=self.only_read(),
+            incarnation=self._line.incarnation,
+            schema=self._write_set.schema.planned if self._write_set.schema is not None else None,
+            pointed=self.pointed(),
+        )
+
+    def added(self) -> tuple[AddedTable, ...]:
+        """What the sidecar says of the tables that come."""
+        new = (
+            AddedTable(key, staged.path, version=staged.version, row_count=staged.row_count, transaction=staged.uuid)
+            for key, staged in self._new
+        )
+        return (*new, *self._forked.added())
+
+    def dropped(self) -> tuple[DroppedTable, ...]:
+        """What the sidecar says of the tables that go."""
+        return tuple(self._write_set.dropped)
+
+    def pointed(self) -> tuple[FastForwardedTable, ...]:
+        """What the sidecar says of the tables of which a version is taken that is there already."""
+        return tuple(_pointed(each) for each in sorted(self._write_set.pointers, key=lambda each: each.to.table_key))
+
+    def pins(self) -> tuple[TablePin, ...]:
+        """What the sidecar says of the tables, as far as it is known."""
+        adopted = (self._adopted_pin(each) for each in self._write_set.adopted)
+        return tuple(sorted((*map(self._pin, self._writes), *adopted), key=lambda each: each.table_key))
+
+    def land(self, ticket: QueueEntry) -> None:
+        """Commit every table, in sorted order."""
+        for each in self._write_set.adopted:
+            self._adopt(each)
+        self._require_there()
+        for write in self._writes:
+            key = write.entry.table_key
+            ticket.has_effects = True
+            if key not in self._staged:
+                self._fork_and_stage(write, ticket)
+            landed = self._land(self._staged[key], ticket)
+            reach("commit.table_landed")
+            self._landed[key] = self._tidied(write, landed, ticket)
+        for _, staged in self._new:
+            ticket.has_effects = True
+            commit_new_table(self.manifest.stores.tables, staged, operation_id=ticket.sidecar.operation_id)
+            reach("commit.table_landed")
+        self._forked.land(ticket, lambda each: self._land(each, ticket), lambda: ticket.update(added=self.added()))
+        if self.operation.last_look is not None:
+            self.operation.last_look()
+        self._stage_schema(ticket)
+
+    def _stage_schema(self, ticket: QueueEntry) -> None:
+        """The new schema files beside the live ones; with them everything is there, and others may finish it."""
+        if self._write_set.schema is None:
+            return
+        ticket.has_effects = True
+        if self._write_set.schema.files:
+            stage_files(self.manifest.stores.objects, self._write_set.schema.files)
+        ticket.update(schema=replace(self._write_set.schema.planned, confirmed=True))
+        reach("schema.staged")
+
+    def keep_handles(self) -> None:
+        """The handles of the new versions serve the next reader."""
+        for landed in self._landed.values():
+            self.manifest.stores.tables.keep(landed.table)
+
+    def request(self, sidecar: Sidecar) -> PublishRequest:
+        """What to publish once every table has landed."""
+        planned = sidecar.commit
+        assert planned is not None
+        return PublishRequest(
+            commit_id=planned.commit_id,
+            created_at=planned.created_at,
+            versions=[
+                *(self._new_version(each) for each in self._writes),
+                *self._adopted,
+                *new_tables(sidecar),
+                *pointed_versions(sidecar),
+            ],
+            drops=[each.table_key for each in sidecar.dropped],
+            expected_versions=self._based_on,
+            expected_head=self.operation.expected_head,
+            actor=self.operation.actor,
+            merged_parent=self.operation.merged_parent,
+            idempotency_key=self.operation.idempotency_key,
+            schema=change_of(sidecar),
+            excluded_by=(commit_id_of(sidecar, "back"),),
+        )
+
+    def _land(self, staged: Staged, ticket: QueueEntry) -> Committed:
+        """Every writer that knows of the graph waits for its turn.
+
+        So a commit in between is by another program, or by a writer of this one that slept past its lease.
+        """
+        try:
+            landed = commit_staged(staged, operation_id=ticket.sidecar.operation_id)
+        except (CommitConflict, CommitRejected) as error:
+            raise self._is_ahead(staged) from error
+        if not landed.contiguous:
+            raise self._is_ahead(staged)
+        return landed
+
+    def _is_ahead(self, staged: Staged) -> CommitFailed:
+        table = self.manifest.stores.tables.open_newest(staged.table.path, staged.table.branch)
+        if are_ours(table, after=staged.read_version):
+            return TableAhead(table.path)
+        return CommitRejected(
+            f"{table.path} has commits that the graph does not know of, made by another program: nothing was changed, "
+            "and they are kept. Run repair to look at them."
+        )
+
+    def _tidied(self, write: TableWrite, landed: Committed, ticket: QueueEntry) -> Committed:
+        """The table after a minor compaction, if one is due. A compaction that fails does not fail the commit."""
+        try:
+            staged = self._stage_tidying(write, landed.table)
+            if staged is None:
+                return landed
+            staged.transaction.uuid = self._pin(write).tidying(ticket.sidecar.operation_id)
+            tidied = commit_staged(staged, operation_id=ticket.sidecar.operation_id)
+        except (CommitOutcomeUnknown, LeaseLost):
+            raise
+        except (OmniGraphError, OSError) as error:
+            log.warning("%s was written and not tidied, which is tried again later: %s", landed.table.path, error)
+            return landed
+        # Otherwise another program's commit lies between, and only the version before it is the graph's.
+        return tidied if tidied.contiguous else landed
+
+    def _stage_tidying(self, write: TableWrite, table: Table) -> Staged | None:
+        if write.then is not None:
+            return write.then(table)
+        fold = self.manifest.fold
+        return None if fold is None or self.operation.kind not in _FOLDING else stage_fold(table, fold)
+
+    def _adopt(self, adoption: Adoption) -> None:
+        """Nothing moves: it is only made sure that the table still is where it was found."""
+        entry = adoption.entry
+        newest = self.manifest.stores.tables.open_newest(entry.path, entry.branch)
+        if newest.version != adoption.version:
+            raise ReadSetChanged(self.operation.branch, [entry.table_key])
+        self._adopted.append(NewVersion(entry.table_key, newest.version, newest.count_rows(), entry.branch))
+
+    def _require_there(self) -> None:
+        """The sidecar says that these states are needed; a cleanup that did not see it has condemned them before."""
+        pointed = [each.to for each in self._write_set.pointers]
+        require_kept(self.manifest.stores, [*pointed, *(each.parent for each in self._write_set.forked)])
+        for entry in pointed:
+            self.manifest.stores.tables.open_afresh(entry.pin)
+
+    def _adopted_pin(self, adoption: Adoption) -> TablePin:
+        entry = adoption.entry
+        place = self.manifest.stores.tables.location.child(entry.path)
+        return TablePin(entry.table_key, place, entry.version, adoption.version, table_branch=self._branch)
+
+    def _fork_and_stage(self, write: TableWrite, ticket: QueueEntry) -> None:
+        """A branch's first write to a table: its own line of the table is made now that the sidecar stands."""
+        assert self._branch is not None
+        self._require_no_earlier_line(write.entry.table_key)
+        stores = self.manifest.stores
+        parent = stores.tables.open(write.entry.pin)
+        fork = fork_table(stores, write.entry.path, self._branch, parent=parent)
+        reach("commit.forked")
+        self._staged[write.entry.table_key] = write.stage(fork)
+        ticket.update(tables=self.pins())
+
+    def _require_no_earlier_line(self, table_key: str) -> None:
+        """A line of a type that was dropped on the branch and has come back would be made where its history lies."""
+        if any(each.branch == self._branch for each in self._line.state.versions.get(table_key, {}).values()):
+            raise CommitRejected(
+                f"branch {self.operation.branch!r} has had rows of its own of {table_key} before that type was dropped "
+                f"and came back: it can be read there, not written. Make a new branch of it, and write to that."
+            )
+
+    def _pin(self, write: TableWrite) -> TablePin:
+        staged = self._staged.get(write.entry.table_key)
+        return TablePin(
+            table_key=write.entry.table_key,
+            table_path=self.manifest.stores.tables.location.child(write.entry.path),
+            expected_version=write.entry.version,
+            post_commit_pin=write.entry.version + 1,
+            table_branch=self._branch,
+            transaction=staged.uuid if staged is not None else None,
+        )
+
+    def _new_version(self, write: TableWrite) -> NewVersion:
+        landed = self._landed[write.entry.table_key]
+        return NewVersion(write.entry.table_key, landed.version, landed.table.count_rows(), self._branch)
+
+
+def _pointed(pointer: FastForward) -> FastForwardedTable:
+    now, to = pointer.entry, pointer.to
+    return FastForwardedTable(to.table_key, 0 if now is None else now.version, to.version, to.row_count, to.branch)

@@ -1,0 +1,1 @@
+"""Validation of keys, endpoints, cardinalities and values over committed and buffered rows."""

@@ -1,0 +1,1 @@
+"""Constraints over more rows than fit in memory: hashes meet first, rows are fetched after."""

@@ -1,0 +1,96 @@
+"""The rows behind suspicious numbers, fetched with their values: a second, narrow pass that only bad input pays for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.kernels.arrays import ID
+from omnigraph.kernels.equality import row_numbers
+from omnigraph.kernels.hashing import among, sieve_of, tuple_numbers
+from omnigraph.tasks.runner import BYTES, INT, grouped_rows
+from omnigraph.tasks.staged_rows import FragmentFile
+from omnigraph.transaction.constraints.exchange.exchange import read_source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from omnigraph.tasks.runner import TaskRunner
+    from omnigraph.transaction.constraints.exchange.plan import HashSource
+
+    Numbers = NDArray[np.uint64]
+
+# Of one file, for one question: enough for the first of every kind, little enough for the driver.
+MOST_PER_FILE = 10_000
+ORDER = "row of the load"
+_FOUND = pa.schema([("question", INT), ("rows", BYTES)])
+
+
+@dataclass(frozen=True)
+class RowFetch:
+    """Rows of a table to fetch: those whose tuple of `match` has one of the numbers. Committed ones, or put ones."""
+
+    table_key: str
+    match: tuple[str, ...]
+    numbers: Any
+    columns: tuple[str, ...]
+    committed: bool
+
+
+def look(runner: TaskRunner, sources: Sequence[HashSource], looks: Sequence[RowFetch]) -> list[pa.Table]:
+    """For each look the rows it is after, with `id`, the columns it wants, and their order in the load or table."""
+    wanted = list(looks)
+    asked = [each for each in sources if any(_concerns(each, one) for one in wanted)]
+
+    def work(group: list[HashSource]) -> Iterator[pa.RecordBatch]:
+        for source, (number, one) in product(group, enumerate(wanted)):
+            if _concerns(source, one):
+                for rows in _matching(source, one):
+                    yield pa.record_batch([[number], [_packed(rows)]], schema=_FOUND)
+
+    groups = grouped_rows(runner, asked, lambda each: each.size)
+    told = runner.map(groups, work, _FOUND).collect()
+    return [_gathered(told, number, one) for number, one in enumerate(wanted)]
+
+
+def _concerns(source: HashSource, one: RowFetch) -> bool:
+    return source.table_key == one.table_key and one.committed != isinstance(source.rows, FragmentFile)
+
+
+def _matching(source: HashSource, one: RowFetch) -> Iterator[pa.Table]:
+    columns = list(dict.fromkeys([ID, *one.columns, *one.match]))
+    sieve = sieve_of(one.numbers)
+    start, kept = 0, 0
+    base = source.rows.number << 32 if isinstance(source.rows, FragmentFile) else 0
+    for batch in read_source(source, columns):
+        numbers, valid = tuple_numbers([batch.column(name) for name in one.match])
+        places = np.flatnonzero(valid)[among(sieve, numbers)][: MOST_PER_FILE - kept]
+        if len(places):
+            order = pa.array(base + start + places, pa.int64())
+            chosen = pa.Table.from_batches([batch.take(row_numbers(places))]).select(columns)
+            yield chosen.append_column(ORDER, order)
+        kept += len(places)
+        start += batch.num_rows
+
+
+def _packed(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return sink.getvalue().to_pybytes()
+
+
+def _gathered(told: pa.Table, number: int, one: RowFetch) -> pa.Table:
+    fragments = [pa.ipc.open_stream(row["rows"]).read_all() for row in told.to_pylist() if row["question"] == number]
+    if not fragments:
+        columns: Mapping[str, Any] = {
+            name: pa.array([], pa.string()) for name in dict.fromkeys([ID, *one.columns, *one.match])
+        }
+        return pa.table({**columns, ORDER: pa.array([], pa.int64())})
+    return pa.concat_tables(fragments, promote_options="permissive").sort_by(ORDER)

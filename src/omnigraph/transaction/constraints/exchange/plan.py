@@ -1,0 +1,228 @@
+"""What a load must ask of all its rows together, and of the graph: which columns, of which rows, meet in which space.
+
+A space is where numbers are compared: the ids of a type, the tuples of a unique rule, the sources of counted edges.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from omnigraph.catalog.rules import EdgeCount, Endpoint, Unique, count_rule, endpoint_rules, unique_rules
+from omnigraph.kernels.arrays import ID
+from omnigraph.tasks.hash_runs import HashColumns
+from omnigraph.tasks.staged_rows import FragmentFile, fragment_files
+from omnigraph.tasks.table_scan import ROWS_PER_TASK, TableScan, tasks_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from omnigraph.catalog.catalog import Catalog
+    from omnigraph.tasks.hash_runs import HashRun
+    from omnigraph.tasks.staged_rows import StagedRows
+    from omnigraph.transaction.read_view import ReadView
+    from omnigraph.values.batches import Mode
+
+# Whose numbers they are: rows that are put, committed rows that stay, ends of edges that are put, ends of committed
+# edges that stay, and committed rows that an overwrite removes.
+PUT, THERE, ASKED, KEPT, GONE = range(5)
+
+
+@dataclass(frozen=True)
+class IdSpace:
+    """The ids of one table."""
+
+    table_key: str
+
+
+@dataclass(frozen=True)
+class Moves:
+    """The ids of counted edges with their sources: an edge that is put may leave a source with too few."""
+
+    rule: EdgeCount
+
+
+Space = IdSpace | Unique | EdgeCount | Moves
+
+
+@dataclass(frozen=True)
+class HashOutput:
+    """Numbers to make of some columns. `beside`: with the number of another column in the same packet."""
+
+    space: int
+    role: int
+    columns: tuple[str, ...]
+    beside: str | None = None
+    given_only: bool = False
+
+    @property
+    def drawn(self) -> HashColumns:
+        """What is drawn from the rows for it."""
+        return HashColumns(self.columns, self.beside)
+
+
+@dataclass(frozen=True)
+class HashSource:
+    """Rows to make numbers of: a fragment that was written, or fragments of a committed table.
+
+    `noted`: what was drawn from the rows when they were written.
+    """
+
+    table_key: str
+    rows: FragmentFile | TableScan
+    emissions: tuple[HashOutput, ...]
+    noted: frozenset[HashColumns] = frozenset()
+
+    def unread(self) -> HashSource:
+        """The same without what is noted."""
+        return replace(self, emissions=tuple(each for each in self.emissions if each.drawn not in self.noted))
+
+    @property
+    def size(self) -> int:
+        """About how many rows it has."""
+        return self.rows.rows if isinstance(self.rows, FragmentFile) else ROWS_PER_TASK
+
+    @property
+    def columns(self) -> list[str]:
+        """What must be read."""
+        beside = [each.beside for each in self.emissions if each.beside is not None]
+        return list(dict.fromkeys([*(name for each in self.emissions for name in each.columns), *beside]))
+
+
+@dataclass(frozen=True)
+class CheckPlan:
+    """Everything to be asked, as sources of numbers for spaces. `noted`: what need not be drawn from its source."""
+
+    spaces: tuple[Space, ...]
+    sources: tuple[HashSource, ...]
+    numbers: int
+    noted: tuple[tuple[HashOutput, HashRun], ...] = ()
+
+    def unread(self) -> list[HashSource]:
+        """The sources with what has yet to be drawn from them."""
+        return [each for each in map(HashSource.unread, self.sources) if each.emissions]
+
+
+def plan_questions(
+    catalog: Catalog, view: ReadView, staged: Mapping[str, StagedRows], mode: Mode, *, ids_only: bool = False
+) -> CheckPlan:
+    """The questions of a load in a mode, over one view. `ids_only`: whether an id stands twice in the input."""
+    plan = _CheckPlanner(catalog, view, staged, mode)
+    for key in sorted(staged):
+        plan.ask_ids(key)
+    if not ids_only:
+        for key in sorted(staged):
+            plan.ask_tuples(key)
+        plan.ask_ends()
+        plan.ask_counts()
+    return plan.questions()
+
+
+class _CheckPlanner:
+    def __init__(self, catalog: Catalog, view: ReadView, staged: Mapping[str, StagedRows], mode: Mode) -> None:
+        self._catalog = catalog
+        self._view = view
+        self._staged = staged
+        self._mode = mode
+        self._spaces: dict[Space, int] = {}
+        self._of_puts: dict[str, list[HashOutput]] = {}
+        self._of_committed: dict[str, list[HashOutput]] = {}
+
+    def ask_ids(self, key: str) -> None:
+        table = self._staged[key]
+        if not table.rows or table.is_minted:
+            return
+        space = self._space(IdSpace(key))
+        self._put(key, HashOutput(space, PUT, (ID,), given_only=True))
+        if self._mode == "append":
+            self._committed(key, HashOutput(space, THERE, (ID,)))
+
+    def ask_tuples(self, key: str) -> None:
+        if not self._staged[key].rows:
+            return
+        for rule in unique_rules(self._catalog, key):
+            # Rows of a load have the ids that their keys make: a repeated key is a repeated id.
+            if not rule.is_key:
+                space = self._space(rule)
+                self._put(key, HashOutput(space, PUT, rule.columns, beside=ID))
+                if self._mode != "overwrite":
+                    self._committed(key, HashOutput(space, THERE, rule.columns, beside=ID))
+
+    def ask_ends(self) -> None:
+        for name in sorted(self._catalog.edges):
+            for rule in endpoint_rules(self._catalog.edges[name]):
+                self._ask_end(rule)
+
+    def _ask_end(self, rule: Endpoint) -> None:
+        table = self._staged.get(rule.edge_key)
+        overwritten = self._mode == "overwrite" and rule.node_key in self._staged
+        if table is not None and table.rows:
+            self._put(rule.edge_key, HashOutput(self._nodes(rule.node_key), ASKED, (rule.end,)))
+        if overwritten and table is None and self._view.entry(rule.edge_key).row_count:
+            self._committed(rule.edge_key, HashOutput(self._nodes(rule.node_key), KEPT, (rule.end,)))
+
+    def ask_counts(self) -> None:
+        for name in sorted(self._catalog.edges):
+            rule, table = count_rule(self._catalog.edges[name]), self._staged.get(self._catalog.edges[name].table_key)
+            if rule is None or table is None:
+                continue
+            may_replace = self._mode != "overwrite" and not table.is_minted
+            space, beside = self._space(rule), ID if may_replace else None
+            self._put(rule.edge_key, HashOutput(space, PUT, ("src",), beside))
+            if self._mode == "overwrite" and rule.minimum and rule.node_key in self._staged:
+                self._nodes(rule.node_key)  # a source that is removed itself is not counted
+            role = GONE if self._mode == "overwrite" else THERE
+            self._committed(rule.edge_key, HashOutput(space, role, ("src",), beside))
+            if may_replace and self._mode == "merge" and rule.minimum and "src" not in table.type.rules.key:
+                moves = self._space(Moves(rule))
+                self._put(rule.edge_key, HashOutput(moves, PUT, (ID,), "src"))
+                self._committed(rule.edge_key, HashOutput(moves, THERE, (ID,), "src"))
+
+    def questions(self) -> CheckPlan:
+        sources = [*self._put_sources(), *self._committed_sources()]
+        numbers = sum(self._staged[key].rows * len(each) for key, each in self._of_puts.items()) + sum(
+            self._view.entry(key).row_count * len(each) for key, each in self._of_committed.items()
+        )
+        return CheckPlan(tuple(self._spaces), tuple(sources), numbers, tuple(self._noted()))
+
+    def _nodes(self, node_key: str) -> int:
+        """The ids that ends are looked for among: of rows that are put, and of committed ones that stay."""
+        space = self._space(IdSpace(node_key))
+        table = self._staged.get(node_key)
+        if table is not None and table.rows:
+            self._put(node_key, HashOutput(space, PUT, (ID,), given_only=True))
+        if table is None or self._mode != "overwrite":
+            self._committed(node_key, HashOutput(space, THERE, (ID,)))
+        return space
+
+    def _space(self, space: Space) -> int:
+        return self._spaces.setdefault(space, len(self._spaces))
+
+    def _put(self, key: str, emission: HashOutput) -> None:
+        known = self._of_puts.setdefault(key, [])
+        if self._staged[key].rows and emission not in known:
+            known.append(emission)
+
+    def _committed(self, key: str, emission: HashOutput) -> None:
+        known = self._of_committed.setdefault(key, [])
+        if self._view.entry(key).row_count and emission not in known:
+            known.append(emission)
+
+    def _put_sources(self) -> Iterator[HashSource]:
+        for key, emissions in sorted(self._of_puts.items()):
+            for fragment in fragment_files(self._staged[key]):
+                wanted = tuple(each for each in emissions if not (each.given_only and fragment.minted))
+                if wanted:
+                    yield HashSource(key, fragment, wanted, frozenset(self._staged[key].noted))
+
+    def _noted(self) -> Iterator[tuple[HashOutput, HashRun]]:
+        for key, emissions in sorted(self._of_puts.items()):
+            for each in emissions:
+                yield from ((each, noted) for noted in self._staged[key].noted.get(each.drawn, ()))
+
+    def _committed_sources(self) -> Iterator[HashSource]:
+        for key, emissions in sorted(self._of_committed.items()):
+            if emissions:
+                scan = TableScan(self._view.tables.location, self._view.entry(key).pin)
+                for task in tasks_of(scan):
+                    yield HashSource(key, task, tuple(emissions))

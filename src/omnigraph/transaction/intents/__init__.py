@@ -1,0 +1,1 @@
+"""What a writer leaves on the store before its first effect: sidecar, lease, place in the queue."""

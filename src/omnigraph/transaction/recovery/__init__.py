@@ -1,0 +1,1 @@
+"""Unfinished operations, rolled forward or back."""

@@ -1,0 +1,346 @@
+"""Dealing with one unfinished operation whose sidecar this process holds.
+
+Look at every table it names, decide for the whole of it, then publish it or undo it, write the audit, and delete the
+sidecar last. Every step can be cut short and done again: what a recovery commits to tables and to the graph has names
+that follow from the operation's, so that a second try finds what the first has done.
+
+Undoing leaves every table that the sidecar names where the manifest says it is. A table is *healed*: versions above
+the published one that operations of this program made are nobody's, since nobody else holds a ticket for the table,
+and a Lance `Restore` takes them back. It is *fenced* when a former owner may still live: a `Restore` of what is
+published, as a new version, makes Lance refuse every transaction that was staged before it. What lands in spite of
+both (a second `Restore`, a commit after a cleanup took the fence) is healed by the next writer.
+
+Looking for unfinished operations: all of them when a graph is opened for writing, and on request.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Literal
+from uuid import NAMESPACE_OID, uuid5
+
+from omnigraph.errors import BranchNotFound, CommitConflict, NotFound, ObjectChanged, RecoveryRequired
+from omnigraph.failpoints import reach
+from omnigraph.manifest.layout import MAIN, table_path
+from omnigraph.manifest.publisher import NewVersion, PublishRequest
+from omnigraph.storage.objects.store_clock import read_store_clock, remove_left_probes
+from omnigraph.storage.tables.staging import are_ours, commit_staged, find_transaction, how_made, stage_restore
+from omnigraph.storage.tables.table import Pin
+from omnigraph.transaction.intents.queue import may_recover, read_sidecars, recover_if_over
+from omnigraph.transaction.intents.sidecar import PREFIX
+from omnigraph.transaction.recovery.audit import TableOutcome, record, recovery_of
+from omnigraph.transaction.recovery.classify import Decision, Observation, TableFinding, classify, decide
+from omnigraph.transaction.recovery.schema_files import (
+    change_of,
+    finish_schema,
+    new_tables,
+    schema_is_ready,
+    settle_leftovers,
+    undo_schema,
+)
+from omnigraph.world import encode_ulid
+
+if TYPE_CHECKING:
+    from omnigraph.manifest.branch_manifest import BranchManifest
+    from omnigraph.manifest.graph_manifest import GraphManifest
+    from omnigraph.manifest.state import ManifestState
+    from omnigraph.storage.tables.table import Table
+    from omnigraph.transaction.intents.queue import QueueEntry
+    from omnigraph.transaction.intents.sidecar import Sidecar, TablePin
+    from omnigraph.transaction.recovery.audit import RecoveryKind
+
+log = logging.getLogger(__name__)
+
+ACTOR = "omnigraph:recovery"
+ATTEMPTS = 5
+
+
+def recover(manifest: GraphManifest, ticket: QueueEntry) -> Decision:
+    """Finish or undo the operation; afterwards its sidecar is gone, and manifest and tables agree."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return _recover(manifest, ticket)
+        except (CommitConflict, ObjectChanged) as error:
+            # Somebody who slept has moved a table, the branch or a schema file while it was looked at.
+            log.info("operation %s is looked at again: %s", ticket.sidecar.operation_id, error)
+    return _recover(manifest, ticket)
+
+
+def _recover(manifest: GraphManifest, ticket: QueueEntry) -> Decision:
+    sidecar = ticket.sidecar
+    line = _line_of(manifest, sidecar)
+    if line is None:
+        _discard_orphan(manifest, ticket)
+        return Decision.BACK
+    seen = [_observe(manifest, sidecar, line.state, pin) for pin in sidecar.tables]
+    findings = [classify(sidecar, each) for each in seen]
+    published = _forward_id(sidecar) in line.state.commits
+    undone = commit_id_of(sidecar, "back") in line.state.commits
+    ready = schema_is_ready(manifest, sidecar)
+    decision = decide(sidecar, findings, seen, published=published, undone=undone, schema_ready=ready)
+    match decision:
+        case Decision.ABORT:
+            raise _violated(sidecar, seen, findings)
+        case Decision.FORWARD:
+            _forward(manifest, line.branch, sidecar, seen)
+            finish_schema(manifest, ticket)
+        case Decision.BACK:
+            undo_schema(manifest, sidecar)
+            _back(manifest, line, ticket, seen)
+        case Decision.FINISHED:
+            finish_schema(manifest, ticket)
+            _finished(manifest, line.state, sidecar, seen)
+    ticket.delete()
+    return decision
+
+
+def commit_id_of(sidecar: Sidecar, what: Literal["forward", "back", "orphan"]) -> str:
+    """The id of the commit that a recovery makes of an operation; the same at every try."""
+    digest = sha256(f"{what} {sidecar.operation_id}".encode()).digest()
+    return encode_ulid(sidecar.started_at // 1_000, int.from_bytes(digest[:10]))
+
+
+def pointed_versions(sidecar: Sidecar) -> list[NewVersion]:
+    """The tables of which it takes a version that is there already, as they are published."""
+    return [
+        NewVersion(each.table_key, each.version, each.row_count, each.table_branch, table_path(each.table_key))
+        for each in sidecar.pointed
+    ]
+
+
+def _forward_id(sidecar: Sidecar) -> str:
+    return sidecar.commit.commit_id if sidecar.commit else commit_id_of(sidecar, "forward")
+
+
+def _line_of(manifest: GraphManifest, sidecar: Sidecar) -> BranchManifest | None:
+    """The branch that the operation was for; None when it is gone, even if there is a new one of the name."""
+    try:
+        line = manifest.fresh_line(sidecar.branch or MAIN)
+    except BranchNotFound:
+        return None
+    replaced = sidecar.incarnation is not None and sidecar.incarnation != line.incarnation
+    return None if replaced else line
+
+
+def _observe(manifest: GraphManifest, sidecar: Sidecar, state: ManifestState, pin: TablePin) -> Observation:
+    entry = state.current_entry(pin.table_key)
+    published = entry.version if entry is not None else 0
+    try:
+        table = manifest.stores.tables.open_newest(table_path(pin.table_key), pin.table_branch)
+    except NotFound:
+        return Observation(pin, head=published, published=published, is_there=False)
+    restored = find_transaction(table, _restore_uuid(sidecar, pin), after=pin.expected_version)
+    seen = Observation(
+        pin,
+        head=table.version,
+        published=published,
+        restored=restored,
+        is_there=entry is not None and entry.branch == pin.table_branch,
+        ours=are_ours(table, after=published),
+        head_restores=_restored_by(table, _restore_uuid(sidecar, pin)),
+    )
+    if pin.transaction is None:
+        return seen
+    landed = find_transaction(table, pin.transaction, after=pin.expected_version)
+    tidied = landed and find_transaction(table, pin.tidying(sidecar.operation_id), after=landed)
+    return replace(seen, landed=landed, tidied=tidied or None)
+
+
+def _restored_by(table: Table, uuid: str) -> int | None:
+    """The version whose content the newest one has again, when it is the restore of that name."""
+    if find_transaction(table, uuid, after=table.version - 1) is None:
+        return None
+    return how_made(table, table.version).restored
+
+
+def _forward(manifest: GraphManifest, branch: str, sidecar: Sidecar, seen: list[Observation]) -> None:
+    """Publish what has landed, as the commit that the operation wanted to be."""
+    reach("recovery.before_publish")
+    planned = sidecar.commit
+    request = PublishRequest(
+        commit_id=_forward_id(sidecar),
+        created_at=planned.created_at if planned else manifest.world.now_us(),
+        versions=[
+            *(_version_at(manifest, each.pin, each.head) for each in seen),
+            *new_tables(sidecar),
+            *pointed_versions(sidecar),
+        ],
+        drops=[each.table_key for each in sidecar.dropped],
+        expected_versions={
+            **{each.pin.table_key: each.pin.expected_version for each in seen},
+            **{each.table_key: each.expected_version for each in sidecar.pointed if each.expected_version},
+        },
+        actor=sidecar.actor if planned else ACTOR,
+        merged_parent=planned.merged_parent if planned else sidecar.merge_source_commit_id,
+        idempotency_key=planned.idempotency_key if planned else None,
+        schema=change_of(sidecar),
+        excluded_by=(commit_id_of(sidecar, "back"),),
+    )
+    published = manifest.publish(request, branch=branch)
+    outcomes = [TableOutcome(each.pin.table_key, each.pin.expected_version, each.head) for each in seen]
+    _audit(manifest, sidecar, "RolledForward", published.commit.id, outcomes)
+
+
+def _back(manifest: GraphManifest, line: BranchManifest, ticket: QueueEntry, seen: list[Observation]) -> None:
+    """Take back what is not published, fence what may be written to late, and publish the restored tables.
+
+    A table with versions of another program is only taken back to those: `repair` is for them.
+    """
+    sidecar = ticket.sidecar
+    fenced = sidecar.has_suspects(manifest.world)
+    versions = []
+    for each in seen:
+        if not (_is_ours_to_undo(sidecar, each) or (fenced and _can_be_fenced(each))):
+            continue
+        restored = each.head if each.head_restores == _before(each) else _restore(manifest, sidecar, each)
+        if _before(each) == each.published:
+            versions.append(_version_at(manifest, each.pin, restored))
+    # An operation may move no table: its end is told by a commit all the same, or a late publish would revive it.
+    if versions or fenced:
+        reach("recovery.before_publish")
+        request = PublishRequest(
+            commit_id=commit_id_of(sidecar, "back"),
+            created_at=manifest.world.now_us(),
+            versions=versions,
+            expected_versions={each.table_key: _published(seen, each.table_key) for each in versions},
+            actor=ACTOR,
+            excluded_by=(_forward_id(sidecar),),
+        )
+        manifest.publish(request, branch=line.branch)
+    commit_id = commit_id_of(sidecar, "back")
+    if commit_id not in line.state.commits:
+        commit_id = line.state.head.id if line.state.head else ""
+    _audit(manifest, sidecar, "RolledBack", commit_id, _undone(sidecar, seen))
+
+
+def _is_ours_to_undo(sidecar: Sidecar, seen: Observation) -> bool:
+    """Never what another program has done, and never what is published: an earlier try may have come that far."""
+    if not sidecar.is_planned:
+        return classify(sidecar, seen) is not TableFinding.NO_MOVEMENT
+    if seen.landed is not None and seen.landed > seen.published:
+        return True
+    return seen.is_there and seen.is_ahead and seen.ours
+
+
+def _can_be_fenced(seen: Observation) -> bool:
+    """A table that the branch has no line of its own of has nothing to commit to yet."""
+    return seen.is_there and not seen.is_ahead
+
+
+def _before(seen: Observation) -> int:
+    """The version that a table is taken back to: the published one, unless another program has committed above it."""
+    return seen.published if seen.landed is None or seen.ours else seen.landed - 1
+
+
+def _published(seen: list[Observation], table_key: str) -> int:
+    return next(each.published for each in seen if each.pin.table_key == table_key)
+
+
+def _undone(sidecar: Sidecar, seen: list[Observation]) -> list[TableOutcome]:
+    """From the version that was taken back to the one whose content the table has again; the same at every try."""
+    if sidecar.is_planned:
+        landed = [(each.pin.table_key, each.landed) for each in seen if each.landed is not None]
+        return [TableOutcome(table_key, version, version - 1) for table_key, version in landed]
+    outcomes = []
+    for each in seen:
+        if each.restored is not None:
+            outcomes.append(TableOutcome(each.pin.table_key, each.restored - 1, each.pin.expected_version))
+        elif _is_ours_to_undo(sidecar, each):
+            outcomes.append(TableOutcome(each.pin.table_key, each.head, each.published))
+    return outcomes
+
+
+def _restore(manifest: GraphManifest, sidecar: Sidecar, seen: Observation) -> int:
+    newest = manifest.stores.tables.open_newest(table_path(seen.pin.table_key), seen.pin.table_branch)
+    if newest.version > max(seen.last or 0, seen.published):
+        log.warning(
+            "operation %s is undone: versions %s to %s of %s, which the graph does not know, go with it",
+            sidecar.operation_id,
+            max(seen.last or 0, seen.published) + 1,
+            newest.version,
+            seen.pin.table_key,
+        )
+    staged = stage_restore(newest, _before(seen))
+    staged.transaction.uuid = _restore_uuid(sidecar, seen.pin)
+    return commit_staged(staged, operation_id=sidecar.operation_id).version
+
+
+def _restore_uuid(sidecar: Sidecar, pin: TablePin) -> str:
+    return str(uuid5(NAMESPACE_OID, f"{sidecar.operation_id} {pin.table_key} {pin.table_branch or ''}"))
+
+
+def _finished(manifest: GraphManifest, state: ManifestState, sidecar: Sidecar, seen: list[Observation]) -> None:
+    """Everything was published; only the sidecar had been left behind."""
+    commit_id = _forward_id(sidecar)
+    if commit_id not in state.commits:
+        commit_id = state.head.id if state.head else ""
+    outcomes = [TableOutcome(each.pin.table_key, each.pin.expected_version, _after(each)) for each in seen]
+    _audit(manifest, sidecar, "RolledForward", commit_id, outcomes)
+
+
+def _after(seen: Observation) -> int:
+    return seen.published if seen.last is None else seen.last
+
+
+def _discard_orphan(manifest: GraphManifest, ticket: QueueEntry) -> None:
+    """The branch is gone, and with it all that the operation could have changed. Main's history tells of it."""
+    sidecar = ticket.sidecar
+    request = PublishRequest(commit_id_of(sidecar, "orphan"), manifest.world.now_us(), actor=ACTOR)
+    published = manifest.publish(request)
+    _audit(manifest, sidecar, "OrphanedBranchDiscarded", published.commit.id, [])
+    ticket.delete()
+
+
+def _audit(
+    manifest: GraphManifest, sidecar: Sidecar, kind: RecoveryKind, commit_id: str, outcomes: list[TableOutcome]
+) -> None:
+    reach("recovery.before_audit")
+    line = recovery_of(sidecar, kind, commit_id=commit_id, outcomes=tuple(outcomes), created_at=manifest.world.now_us())
+    record(manifest.stores, line)
+
+
+def _version_at(manifest: GraphManifest, pin: TablePin, version: int) -> NewVersion:
+    path = table_path(pin.table_key)
+    table: Table = manifest.stores.tables.open(Pin(path, version, pin.table_branch))
+    return NewVersion(pin.table_key, version, table.count_rows(), pin.table_branch, path)
+
+
+def _violated(sidecar: Sidecar, seen: list[Observation], findings: list[TableFinding]) -> RecoveryRequired:
+    broken = [each for each, finding in zip(seen, findings, strict=True) if finding is TableFinding.INVARIANT_VIOLATION]
+    tables = ", ".join(
+        f"{each.pin.table_key} (published {each.published}, on the store {each.head})" for each in broken
+    )
+    return RecoveryRequired(
+        f"operation {sidecar.operation_id} cannot be recovered: {tables}. A table lost versions that the graph needs; "
+        "restore it from a copy. The sidecar is kept.",
+        operation_id=sidecar.operation_id,
+        branch=sidecar.branch,
+    )
+
+
+def sweep(manifest: GraphManifest) -> dict[str, Decision]:
+    """Recover every operation whose owner is gone, in the order they began; what was done, by operation id.
+
+    Operations of living owners are theirs, and one that competes with such is left for later. Being unable to list or
+    to read a sidecar is an error: going on would be writing over an operation that nobody has looked at.
+    """
+    objects, world = manifest.stores.objects, manifest.world
+    settle_leftovers(manifest)
+    objects.remove_unfinished()
+    done = {}
+    listed = objects.list(PREFIX)
+    remove_left_probes(objects, listed, world)
+    everyone = read_sidecars(objects, listed)
+    given_up = all(each.is_given_up(world) for each in everyone)
+    clock = None if given_up else read_store_clock(objects, world)
+    over = [each for each in everyone if each.is_over(world, clock)]
+    living = [each.sidecar for each in everyone if each not in over]
+    for found in over:
+        if not may_recover(found.sidecar, living):
+            continue
+        decision = recover_if_over(objects, found, world, lambda ticket: recover(manifest, ticket), clock)
+        if decision is not None:
+            done[found.sidecar.operation_id] = decision
+    return done

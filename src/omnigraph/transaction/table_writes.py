@@ -1,0 +1,81 @@
+"""From net changes to table writes: for each table the cheapest staging that is right."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.arrow import put_schema
+from omnigraph.errors import KeyConflict
+from omnigraph.kernels.arrays import ID, one_array
+from omnigraph.kernels.equality import texts
+from omnigraph.storage.tables.row_rewrite import stage_placed
+from omnigraph.storage.tables.staging import Staged, stage_append, stage_overwrite
+from omnigraph.transaction.buffered_table import BufferedTable
+from omnigraph.transaction.write_set import TableWrite
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from omnigraph.storage.tables.table import Table
+    from omnigraph.transaction.read_view import ReadView
+    from omnigraph.transaction.write_set import TableChanges
+
+    Stage = Callable[[Table], Staged]
+
+
+def writes_of(view: ReadView, changes: Mapping[str, TableChanges]) -> list[TableWrite]:
+    """The writes that make the changes, in table order; a table in which nothing would change has none.
+
+    Nothing is staged yet. Each write holds rows and ids only, so it can be staged on any handle of the same content,
+    such as a branch's fork of the table. `KeyConflict` when a row that must be new is there.
+    """
+    writes = []
+    for table_key in sorted(changes):
+        stage = _staging(view, changes[table_key])
+        if stage is not None:
+            writes.append(TableWrite(view.entry(table_key), stage))
+    return writes
+
+
+def _staging(view: ReadView, change: TableChanges) -> Stage | None:
+    if change.is_empty:
+        return None
+    if change.overwrite:
+        return partial(_overwrite, rows=change.puts)
+    puts = change.puts if change.puts is not None and change.puts.num_rows else None
+    placed = partial(stage_placed, tables=view.tables, places=change.places)
+    if puts is not None and not (change.only_new or change.new_ids):
+        return partial(placed, puts=puts, deletes=sorted(change.deletes))
+    there = _committed_ids(view, change)
+    _refuse_taken(change, there)
+    deletes = [str(each) for each in there.to_pylist() if each in change.deletes]
+    if puts is None:
+        return partial(placed, puts=None, deletes=deletes) if deletes else None
+    # Nobody else's row can come between: the commit protocol lands a write on the version it was computed from.
+    if not len(there):
+        return partial(stage_append, rows=puts)
+    return partial(placed, puts=puts, deletes=deletes)
+
+
+def _committed_ids(view: ReadView, change: TableChanges) -> pa.Array[Any]:
+    """Those of the ids put and removed that are committed: one lookup for both."""
+    overlay = BufferedTable(view, change)
+    asked = pa.concat_arrays([overlay.put_ids, overlay.deleted_ids])
+    return one_array(view.rows_where(change.table_key, ID, asked, [ID]).column(ID))
+
+
+def _refuse_taken(change: TableChanges, there: pa.Array[Any]) -> None:
+    if change.puts is None or not len(there) or not (change.only_new or change.new_ids):
+        return
+    ids = one_array(change.puts.column(ID))
+    for row_id in texts(ids.filter(pc.is_in(ids, value_set=there))):
+        if change.only_new or row_id in change.new_ids:
+            raise KeyConflict(change.table_key.partition(":")[2], row_id)
+
+
+def _overwrite(table: Table, rows: pa.Table | None) -> Staged:
+    return stage_overwrite(table, put_schema(table.schema).empty_table() if rows is None else rows)

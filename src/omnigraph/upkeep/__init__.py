@@ -1,1 +1,0 @@
-"""Keeping a graph quick and small: indexes, compaction, old versions, repair."""

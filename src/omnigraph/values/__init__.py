@@ -1,0 +1,1 @@
+"""Values and columns converted to their declared types."""

@@ -1,0 +1,245 @@
+"""An Arrow column of any type as a column of the declared type: without loss, or refused with the row.
+
+Arrow's own casts are the quick way. Where they do not fit, `columns.column_of` looks at each value and decides.
+
+A column of texts, as CSV has them, as a column of the declared type. Lists and vectors are written as JSON.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.arrow import BLOB, arrow_type
+from omnigraph.catalog.catalog import FLOATS, INTEGERS, PropertyType
+from omnigraph.values.columns import BadCell, accepted, column_of, first_true, text_as_date, text_as_moment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Column = pa.Array[Any]
+
+types = pa.types
+
+
+def cast_column(declared: PropertyType, column: Column) -> Column:
+    """The column as declared. Raises `BadCell` for the first value that would be lost or changed.
+
+    A float may lose digits on its way to F32, because that is what the declaration asks for; nothing else may.
+    """
+    plain = _decoded(column)
+    if plain.null_count == len(plain):
+        kind: Any = arrow_type(declared)
+        return accepted(declared, pa.nulls(len(plain), kind))
+    try:
+        cast = _cast(declared, plain)
+    except pa.ArrowException:
+        cast = None
+    return column_of(declared, _python_values(declared, plain)) if cast is None else accepted(declared, cast)
+
+
+def _decoded(column: Any) -> Column:
+    """Dictionaries, views and extension types as what they stand for."""
+    plain = column.storage if isinstance(column, pa.ExtensionArray) else column
+    if types.is_dictionary(plain.type):
+        plain = plain.dictionary_decode()
+    if types.is_run_end_encoded(plain.type):
+        plain = pc.call_function("run_end_decode", [plain])
+    text = types.is_large_string(plain.type) or types.is_string_view(plain.type)
+    decoded: Column = plain.cast(pa.string()) if text else plain
+    return decoded
+
+
+def _cast(declared: PropertyType, column: Column) -> Column | None:
+    """The column in the declared type, or None when each value must be looked at."""
+    if declared.scalar == "Blob":
+        return _blob(column)
+    if declared.dimensions is not None:
+        return _vector(declared, column)
+    if declared.is_list:
+        return _list(declared, column)
+    return _scalar(declared, column)
+
+
+def _scalar(declared: PropertyType, column: Column) -> Column | None:
+    if declared.scalar in INTEGERS:
+        return _integer(declared, column)
+    if declared.scalar in FLOATS:
+        return _float(declared, column)
+    return _CASTS[declared.scalar](column)
+
+
+def _string(column: Column) -> Column | None:
+    return column if types.is_string(column.type) else None
+
+
+def _bool(column: Column) -> Column | None:
+    return column if types.is_boolean(column.type) else None
+
+
+def _integer(declared: PropertyType, column: Column) -> Column | None:
+    if types.is_integer(column.type) or types.is_floating(column.type) or types.is_decimal(column.type):
+        return column.cast(arrow_type(declared))
+    return None
+
+
+def _float(declared: PropertyType, column: Column) -> Column | None:
+    wide = pa.float64() if types.is_integer(column.type) or types.is_decimal(column.type) else column.type
+    if not types.is_floating(wide):
+        return None
+    floats = column.cast(wide).cast(arrow_type(declared), safe=False)
+    return floats if pc.all(pc.is_finite(floats), min_count=0).as_py() else None
+
+
+def _date(column: Column) -> Column | None:
+    if types.is_integer(column.type):
+        return column.cast(pa.int32()).cast(pa.date32())
+    if types.is_string(column.type):
+        return text_as_date(column)
+    moments = column.cast(pa.timestamp("ms")) if types.is_date64(column.type) else column
+    if types.is_timestamp(moments.type) and moments.type.tz is None:
+        days = moments.cast(pa.date32())
+        _same(moments, days.cast(moments.type), "has a time of day, and a Date has none")
+        return days
+    return column if types.is_date32(column.type) else None
+
+
+def _moment(column: Column) -> Column | None:
+    if types.is_integer(column.type):
+        return column.cast(pa.int64()).cast(pa.date64())
+    if types.is_string(column.type):
+        return text_as_moment(column)
+    if types.is_date(column.type):
+        return column.cast(pa.date64())
+    if not types.is_timestamp(column.type):
+        return None
+    return _milliseconds(column)
+
+
+def _milliseconds(column: Column) -> Column:
+    units = {"s": 1_000, "ms": 1, "us": 1_000, "ns": 1_000_000}
+    raw, factor = column.cast(pa.int64()), units[column.type.unit]
+    if column.type.unit == "s":
+        return pc.multiply_checked(raw, factor).cast(pa.date64())
+    floored = pc.floor_temporal(column, unit="millisecond") if factor > 1 else column
+    _same(column, floored, "is finer than a millisecond, which is what a DateTime holds: round it first")
+    return pc.divide(floored.cast(pa.int64()), factor).cast(pa.date64())
+
+
+def _same(column: Column, kept: Column, message: str) -> None:
+    differs: Any = pc.not_equal(column, kept)
+    changed = differs.fill_null(False)
+    if pc.any(changed, min_count=0).as_py():
+        index = first_true(changed)
+        raise BadCell(index, "range", f"{column[index]} {message}")
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _vector(declared: PropertyType, column: Column) -> Column | None:
+    """Vectors whose numbers are all there and finite."""
+    if not _is_list(column.type):
+        return None
+    # Only floats may be rounded to 32 bits; integers must fit.
+    cast: Any = column.cast(arrow_type(declared), safe=not types.is_floating(column.type.value_type))
+    numbers = cast.flatten()
+    return cast if not numbers.null_count and pc.all(pc.is_finite(numbers), min_count=0).as_py() else None
+
+
+def _list(declared: PropertyType, column: Column) -> Column | None:
+    if not _is_list(column.type):
+        return None
+    lists: Any = column.cast(pa.list_(column.type.value_type))
+    items = _scalar(PropertyType(declared.scalar), _decoded(lists.flatten()))
+    if items is None or items.null_count:
+        return None
+    lengths = pc.fill_null(lists.value_lengths(), 0)
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])
+    mask = lists.is_null() if lists.null_count else None
+    return pa.ListArray.from_arrays(offsets, items, type=arrow_type(declared), mask=mask)
+
+
+def _blob(column: Column) -> Column | None:
+    if not (types.is_binary(column.type) or types.is_large_binary(column.type)):
+        return None
+    data = column.cast(pa.large_binary())
+    fields: Any = list(BLOB)
+    return pa.StructArray.from_arrays([data, pa.nulls(len(data), pa.string())], fields=fields, mask=data.is_null())
+
+
+def _python_values(declared: PropertyType, column: Column) -> list[object]:
+    """Values for a closer look. Nanoseconds are told by Arrow as another library's type, so they are cut here."""
+    if types.is_timestamp(column.type) and column.type.unit == "ns":
+        column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
+    values: list[object] = column.to_pylist()
+    return [_whole(each) for each in values] if declared.scalar in INTEGERS else values
+
+
+def _whole(value: object) -> object:
+    """A float or decimal that is an integer, as one: that cast loses nothing."""
+    if not isinstance(value, float | Decimal) or not math.isfinite(value):
+        return value
+    return int(value) if value == int(value) else value
+
+
+_CASTS: dict[str, Callable[[Column], Column | None]] = {
+    "String": _string,
+    "Bool": _bool,
+    "Date": _date,
+    "DateTime": _moment,
+}
+
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_WORDS = {"true": True, "false": False}
+
+
+def text_column(declared: PropertyType, column: pa.Array[Any]) -> pa.Array[Any]:
+    """The texts read as values of the declared type. Raises `BadCell` for the first that is none."""
+    read = _reader(declared)
+    if read is None:
+        return cast_column(declared, column)
+    values = [None if text is None else read(text) for text in column.to_pylist()]
+    return column_of(declared, values)
+
+
+def _reader(declared: PropertyType) -> Callable[[str], object] | None:
+    """How to read a text, or None when the declared type takes texts as they are."""
+    if declared.is_list or declared.dimensions is not None:
+        return _json
+    if declared.scalar in INTEGERS:
+        return _integer_text
+    if declared.scalar in FLOATS:
+        return _number
+    return _bool_text if declared.scalar == "Bool" else None
+
+
+# A text that cannot be read stays a text: the declared type then refuses it and quotes it.
+
+
+def _integer_text(text: str) -> object:
+    return int(text) if _INTEGER.fullmatch(text) else text
+
+
+def _number(text: str) -> object:
+    return float(text) if _NUMBER.fullmatch(text) else text
+
+
+def _bool_text(text: str) -> object:
+    return _WORDS.get(text.lower(), text)
+
+
+def _json(text: str) -> object:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text

@@ -1,0 +1,90 @@
+"""Typed rows of one node or edge type on their way in: columns as declared, and what the input said about identity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from omnigraph.catalog.arrow import default_array
+from omnigraph.catalog.catalog import EdgeType, NodeType, PropertyType
+from omnigraph.values.columns import BadCell, column_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+
+    from omnigraph.values.positions import SourcePositions
+
+    Column = pa.Array[Any]
+
+Mode = Literal["append", "merge", "overwrite"]
+
+GraphType = NodeType | EdgeType
+RESERVED = frozenset(
+    {"_tombstone", "_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
+)
+_ID = PropertyType("String", nullable=True)
+_MISSING = object()
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows of one type. `ids` is null where the input gave none; `src` and `dst` are set for edges."""
+
+    type: GraphType
+    places: SourcePositions
+    columns: Mapping[str, Column]
+    ids: Column
+    src: Column | None = None
+    dst: Column | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def batch_of_rows(
+    kind: GraphType,
+    rows: Sequence[Mapping[str, object]],
+    places: SourcePositions,
+    *,
+    src: Sequence[object] | None = None,
+    dst: Sequence[object] | None = None,
+    lenient: bool = False,
+) -> Batch:
+    """Rows as objects, whose members are properties and perhaps `id`. Raises at the first value that does not fit."""
+    columns = {name: _property(kind, name, rows, places, lenient=lenient) for name in kind.properties}
+    ids = _checked(kind, "id", _ID, [row.get("id") for row in rows], places, lenient=lenient)
+    if src is None or dst is None:
+        return Batch(kind, places, columns, ids)
+    required = PropertyType("String")
+    ends = [_checked(kind, name, required, values, places) for name, values in (("from", src), ("to", dst))]
+    return Batch(kind, places, columns, ids, *ends)
+
+
+def _property(
+    kind: GraphType, name: str, rows: Sequence[Mapping[str, object]], places: SourcePositions, *, lenient: bool
+) -> Column:
+    each = kind.properties[name]
+    if each.default is None:
+        return _checked(kind, name, each.type, [row.get(name) for row in rows], places, lenient=lenient)
+    values = [row.get(name, _MISSING) for row in rows]
+    if all(value is _MISSING for value in values):
+        return default_array(each, len(rows))
+    given = [each.default if value is _MISSING else value for value in values]
+    return _checked(kind, name, each.type, given, places, lenient=lenient)
+
+
+def _checked(
+    kind: GraphType,
+    name: str,
+    declared: PropertyType,
+    values: Sequence[object],
+    places: SourcePositions,
+    *,
+    lenient: bool = False,
+) -> Column:
+    try:
+        return column_of(declared, values, lenient=lenient)
+    except BadCell as bad:
+        raise bad.at(places, kind.name, name) from None

@@ -1,0 +1,178 @@
+"""Many values as one Arrow column of the declared type.
+
+Values that are all of the expected Python type become a column at once. Only when that fails is each value looked at,
+by `values.stored_value`, which decides, and says which one is wrong and why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.arrow import arrow_type
+from omnigraph.catalog.catalog import FLOATS, INTEGERS
+from omnigraph.values.positions import refuse_cell
+from omnigraph.values.scalars import WrongValue, stored_value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from omnigraph.catalog.catalog import PropertyType
+    from omnigraph.errors import InvalidRecord, ValueViolation
+    from omnigraph.values.positions import SourcePositions
+
+    Column = pa.Array[Any]
+
+INTEGER_FORMS: dict[pa.DataType, pa.DataType] = {pa.date32(): pa.int32(), pa.date64(): pa.int64()}
+_NONE = type(None)
+_PYTHON_TYPES: dict[str, set[type]] = {
+    "String": {str},
+    "Bool": {bool},
+    **{name: {int} for name in INTEGERS},
+    **{name: {int, float} for name in FLOATS},
+    "Vector": {int, float},
+}
+# Text of this shape means the same to Arrow as to `parse_datetime`; every other shape is left to the latter.
+_PLAIN_MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3})?Z$"
+_FIRST_DAY = -719_162  # 0001-01-01: Arrow reads the year 0 too
+
+
+class BadCell(ValueError):
+    """One value of a column that does not fit, by its index."""
+
+    def __init__(self, index: int, rule: str, message: str, value: object = None) -> None:
+        super().__init__(message)
+        self.index = index
+        self.rule = rule
+        self.value = value
+
+    def at(self, places: SourcePositions, type_name: str, property_name: str) -> InvalidRecord | ValueViolation:
+        """The error for a person, with the place of the value."""
+        return refuse_cell(
+            places[self.index],
+            self.rule,
+            str(self),
+            type_name=type_name,
+            property_name=property_name,
+            value=self.value,
+        )
+
+
+def column_of(declared: PropertyType, values: Sequence[object], *, lenient: bool = False) -> Column:
+    """The values as a column. Raises `BadCell` for the first that does not fit.
+
+    Lenient: a scalar of another JSON type than the declared one counts as null.
+    """
+    column = _at_once(declared, values)
+    if column is None:
+        column = _one_by_one(declared, values, lenient=lenient)
+    return accepted(declared, column)
+
+
+def accepted(declared: PropertyType, column: Column) -> Column:
+    """A column of the declared Arrow type whose nulls and enum values are allowed. Raises `BadCell`."""
+    if column.null_count and not declared.nullable:
+        raise BadCell(first_true(column.is_null()), "required", "")
+    if declared.enum_values is not None:
+        known = pc.is_in(column, value_set=pa.array([*declared.enum_values, None], pa.string()))
+        if not pc.all(known, min_count=0).as_py():
+            index = first_true(pc.invert(known))
+            raise BadCell(index, "enum", f"expected: {', '.join(declared.enum_values)}", column[index].as_py())
+    return column
+
+
+def first_true(mask: Any) -> int:
+    """The index of the first true value."""
+    return int(pc.index(mask, value=True).as_py())
+
+
+def _at_once(declared: PropertyType, values: Sequence[object]) -> Column | None:
+    """The column when every value is plainly of the declared type, or None when somebody must look closer."""
+    nested = declared.is_list or declared.dimensions is not None
+    kinds = set(map(type, values)) - {_NONE}
+    if nested:
+        if not kinds <= {list}:
+            return None
+        lists: Any = (each for each in values if each is not None)
+        kinds = set(map(type, chain.from_iterable(lists)))
+    try:
+        if kinds <= _PYTHON_TYPES.get(declared.scalar, set()):
+            return _checked_floats(declared, pa.array(values, arrow_type(declared)))
+        if not nested and declared.scalar in ("Date", "DateTime"):
+            return _temporal(declared, values, kinds)
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError):
+        return None
+    return None
+
+
+def _checked_floats(declared: PropertyType, column: Column) -> Column | None:
+    if declared.scalar not in FLOATS and declared.dimensions is None:
+        return column
+    flat: Any = column
+    if declared.is_list or declared.dimensions is not None:
+        flat = flat.flatten()
+    return column if pc.all(pc.is_finite(flat), min_count=0).as_py() else None
+
+
+def _temporal(declared: PropertyType, values: Sequence[object], kinds: set[type]) -> Column | None:
+    whole = pa.int32() if declared.scalar == "Date" else pa.int64()
+    if kinds <= {int}:
+        return pa.array(values, whole).cast(arrow_type(declared))
+    if not kinds <= {str}:
+        return None
+    return text_as_date(pa.array(values, pa.string())) if declared.scalar == "Date" else text_as_moment(values)
+
+
+def text_as_date(texts: Column) -> Column | None:
+    """Days from ISO text, or None when one of the texts is of another form."""
+    days = texts.cast(pa.date32())
+    earliest = pc.min(days.cast(pa.int32())).as_py()
+    return days if earliest is None or earliest >= _FIRST_DAY else None
+
+
+def text_as_moment(values: Sequence[object] | Column) -> Column | None:
+    """Milliseconds from ISO text in UTC, or None when one of the texts is of another form."""
+    texts = values if isinstance(values, pa.Array) else pa.array(values, pa.string())
+    if not pc.all(pc.match_substring_regex(texts, _PLAIN_MOMENT), min_count=0).as_py():
+        return None
+    milliseconds = texts.cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
+    earliest = pc.min(milliseconds).as_py()
+    if earliest is not None and earliest < _FIRST_DAY * 86_400_000:
+        return None
+    return milliseconds.cast(pa.date64())
+
+
+def _one_by_one(declared: PropertyType, values: Sequence[object], *, lenient: bool) -> Column:
+    scalar = not declared.is_list and declared.scalar not in ("Vector", "Blob")
+    # What an enum allows is checked on the whole column.
+    unlimited = replace(declared, enum_values=None)
+    stored: list[object] = []
+    for index, value in enumerate(values):
+        try:
+            stored.append(stored_value(unlimited, value))
+        except WrongValue as wrong:
+            if wrong.rule == "required":
+                raise BadCell(index, "required", "") from None
+            if not (lenient and scalar and wrong.rule == "type"):
+                raise BadCell(index, wrong.rule, str(wrong), value) from None
+            if not declared.nullable:
+                raise BadCell(index, "required", f": {wrong}", value) from None
+            stored.append(None)
+    return stored_column(declared, stored)
+
+
+def stored_column(declared: PropertyType, stored: Sequence[object]) -> Column:
+    """Values that `stored_value` has made, as a column."""
+    kind = arrow_type(declared)
+    return pa.array(stored, _carrier(kind)).cast(kind)
+
+
+def _carrier(kind: pa.DataType) -> pa.DataType:
+    """Arrow makes dates from integers only by a cast."""
+    if isinstance(kind, pa.ListType):
+        return pa.list_(pa.field("item", _carrier(kind.value_type)))
+    return INTEGER_FORMS.get(kind, kind)

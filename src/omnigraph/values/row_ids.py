@@ -1,0 +1,166 @@
+"""Which id each row has: the canonical text of its key, the id that the input gave, or a new ULID.
+
+`language.schema.identity` defines the texts; here they are made for whole columns.
+
+Many ULIDs at once, from one question to the clock and one for randomness.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.catalog import FLOATS, EdgeType, PropertyType
+from omnigraph.catalog.key_ids import canonical_text, composite_text
+from omnigraph.language.ir.types import parse_date, parse_datetime
+from omnigraph.values.columns import INTEGER_FORMS, first_true
+from omnigraph.values.positions import refuse
+from omnigraph.values.scalars import WrongValue, shown, stored_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from omnigraph.values.batches import Batch
+    from omnigraph.world import World
+
+    Column = pa.Array[Any]
+
+_LENGTH = 26
+_ALPHABET = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+# Ten bits are two characters: written together, a ULID is 13 of these.
+_PAIRS = np.array([_ALPHABET[each >> 5] | _ALPHABET[each & 31] << 8 for each in range(1 << 10)], dtype="<u2")
+_PAIRS_OF_MOMENT = 5
+
+
+def mint_ulids(count: int, world: World) -> pa.Array[Any]:
+    """New ids that share their millisecond and differ in 80 random bits."""
+    if not count:
+        return pa.array([], pa.string())
+    randomness = world.random_bits(80 * count).to_bytes(10 * count, "big")
+    moment = world.now_us() // 1_000
+    texts = np.empty((count, _LENGTH // 2), dtype="<u2")
+    for place in range(_PAIRS_OF_MOMENT):
+        texts[:, place] = _PAIRS[moment >> 10 * (_PAIRS_OF_MOMENT - 1 - place) & 1023]
+    _spell(np.frombuffer(randomness, dtype=np.uint8).reshape(count, 10), texts[:, _PAIRS_OF_MOMENT:])
+    offsets = np.arange(count + 1, dtype=np.int32) * _LENGTH
+    buffers = [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(texts.tobytes())]
+    return pa.Array.from_buffers(pa.string(), count, buffers)
+
+
+def _spell(octets: NDArray[np.uint8], pairs: NDArray[np.uint16]) -> None:
+    """Five octets are four pairs."""
+    for half in range(2):
+        first, second, third, fourth, fifth = octets[:, half * 5 : half * 5 + 5].astype(np.uint16).T
+        at = half * 4
+        pairs[:, at] = _PAIRS[first << 2 | second >> 6]
+        pairs[:, at + 1] = _PAIRS[(second & 63) << 4 | third >> 4]
+        pairs[:, at + 2] = _PAIRS[(third & 15) << 6 | fourth >> 2]
+        pairs[:, at + 3] = _PAIRS[(fourth & 3) << 8 | fifth]
+
+
+_TEXT = PropertyType("String")
+
+
+def key_texts(declared: PropertyType, column: Column) -> Column:
+    """The canonical texts of a column of key values, none of them null."""
+    if declared.scalar in FLOATS:
+        return pa.array([canonical_text(declared, value) for value in column.to_pylist()], pa.string())
+    whole = column.cast(INTEGER_FORMS.get(column.type, column.type))
+    return whole.cast(pa.string())
+
+
+def derived_ids(batch: Batch) -> Column | None:
+    """The ids that follow from the keys, or None when the type has no key."""
+    texts = [key_texts(_declared(batch, name), _member(batch, name)) for name in batch.type.rules.key]
+    if len(texts) < 2:
+        return texts[0] if texts else None
+    rows = zip(*(each.to_pylist() for each in texts), strict=True)
+    return pa.array([composite_text(list(row)) for row in rows], pa.string())
+
+
+def strict_ids(batch: Batch, world: World) -> Column:
+    """The ids of a batch. An id that the input gives to a row with a key must be the one that follows from the key."""
+    derived = derived_ids(batch)
+    if derived is None:
+        return given_or_new_ids(batch, world)
+    wrong = mismatches(batch, derived)
+    if wrong is not None:
+        index = first_true(wrong)
+        given, expected = (shown(each[index].as_py()) for each in (batch.ids, derived))
+        message = f"the id {given} of this {batch.type.name} does not match its key, which makes it {expected}"
+        raise refuse(batch.places[index], "id_mismatch", message, type_name=batch.type.name, property_name="id")
+    return derived
+
+
+def given_or_new_ids(batch: Batch, world: World) -> Column:
+    """The ids that the input gives, and new ones for the other rows."""
+    missing = batch.ids.null_count
+    if not missing:
+        return batch.ids
+    minted = mint_ulids(missing, world)
+    if missing == len(batch):
+        return minted
+    filled: Column = pc.replace_with_mask(batch.ids, batch.ids.is_null(), minted)
+    return filled
+
+
+def mismatches(batch: Batch, derived: Column) -> Column | None:
+    """Which rows were given another id than their key makes, or None when no row was."""
+    differs: Any = pc.not_equal(batch.ids, derived)
+    wrong = differs.fill_null(False)
+    return wrong if pc.any(wrong, min_count=0).as_py() else None
+
+
+def spells_a_member(batch: Batch, index: int, given: str) -> bool:
+    """Whether an id is a text of one of the row's key values, as old releases wrote it."""
+    members = ((_declared(batch, name), _member(batch, name)) for name in batch.type.rules.key)
+    return any(_means(declared, given, _stored(column, index)) for declared, column in members)
+
+
+def _member(batch: Batch, name: str) -> Column:
+    ends = {"src": batch.src, "dst": batch.dst} if isinstance(batch.type, EdgeType) else {}
+    column = ends.get(name)
+    return batch.columns[name] if column is None else column
+
+
+def _declared(batch: Batch, name: str) -> PropertyType:
+    each = batch.type.properties.get(name)
+    return _TEXT if each is None else each.type
+
+
+def _stored(column: Column, index: int) -> object:
+    cell = column[index : index + 1]
+    return cell.cast(INTEGER_FORMS.get(cell.type, cell.type))[0].as_py()
+
+
+def _means(declared: PropertyType, text: str, stored: object) -> bool:
+    return any(_reads_as(declared, read, text, stored) for read in _READINGS.get(declared.scalar, _WHOLE))
+
+
+def _reads_as(declared: PropertyType, read: Callable[[str], object], text: str, stored: object) -> bool:
+    try:
+        return canonical_text(declared, stored_value(declared, read(text))) == canonical_text(declared, stored)
+    except (WrongValue, ValueError, OverflowError):
+        return False
+
+
+def _bool(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError(text)
+    return text == "true"
+
+
+_WHOLE: Sequence[Callable[[str], object]] = (int,)
+_READINGS: dict[str, Sequence[Callable[[str], object]]] = {
+    "String": (str,),
+    "Bool": (_bool,),
+    "F32": (float,),
+    "F64": (float,),
+    "Date": (parse_date, int),
+    "DateTime": (parse_datetime, int),
+}

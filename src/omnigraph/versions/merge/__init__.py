@@ -1,1 +1,0 @@
-"""Three-way merge, entity by entity, on ids."""

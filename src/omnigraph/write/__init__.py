@@ -1,1 +1,0 @@
-"""Changes become one commit: staging, constraints, the commit protocol."""
