@@ -45,7 +45,7 @@ RETURNED = (
     ("omnigraph.history.change_feed", "CommitChanges"),
     ("omnigraph.history.changes", "Change"),
     ("omnigraph.history.changes", "Only"),
-    ("omnigraph.history.changes", "TablePiece"),
+    ("omnigraph.history.changes", "ChangedTable"),
     ("omnigraph.history.change_feed", "Baseline"),
     ("omnigraph.history.merge.merge", "Merged"),
     ("omnigraph.errors.commits", "Conflict"),

@@ -1,8 +1,9 @@
-"""What reads keep in memory between them: columns, adjacency and text indexes of pinned tables.
+"""`ReadCache`: the in-memory cache of reads, for columns, adjacency and text indexes of pinned table versions.
 
-A pinned version of one table never changes, so nothing here is ever stale. What was not used for longest goes first.
-The next version is mostly the same, and is made from the one used last. Of one thing a few versions are kept, not all
-that fit: what is made next finds memory that is in use already, and new memory takes longer to get than to fill.
+A pinned table version never changes, so no entry is ever stale. Eviction is least recently used, by bytes. The next
+version of a table is mostly the same, and is derived from the version used last. Only a few versions of one object are
+cached, not all that fit: the next one to be built then reuses freed memory, and getting new memory from the system
+takes longer than filling it.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ if TYPE_CHECKING:
 
 Kept = TypeVar("Kept")
 DEFAULT_BYTES = 2 * 1024**3
-# One lookup takes about as long as reading and sorting so many rows.
+# One lookup takes about as long as reading and sorting this many rows.
 ROWS_PER_LOOKUP = 30_000
 _REMEMBERED = 10_000
-# Of how many things versions are told apart; each of those holds a table open.
+# The number of objects whose versions are tracked; each tracked version holds a table open.
 _FAMILIES = 1_000
 _VERSIONS = 3
-# As many as an open graph keeps of its checked queries.
+# The same as the number of checked queries that an open graph caches.
 _NUMBERED = 256
 
 
 @dataclass(slots=True)
 class _Entry:
-    """Something kept, how large it is, and when it was used last."""
+    """A cached value, its size, and when it was last used."""
 
     value: Any
     size: int
@@ -39,7 +40,7 @@ class _Entry:
 
 
 class ReadCache:
-    """Values by key, with their sizes, up to a number of bytes. Safe to use from several threads."""
+    """An LRU cache limited by bytes. Safe to use from several threads."""
 
     def __init__(self, limit: int = DEFAULT_BYTES) -> None:
         self.limit = limit
@@ -54,9 +55,9 @@ class ReadCache:
         self._lock = threading.Lock()
 
     def number_of(self, thing: object) -> int:
-        """A number that stands for one object in keys, so that large ones need not be compared.
+        """A number that stands for one object in keys, so that large objects need not be compared.
 
-        The object is held, so that no other takes its place in memory; long afterwards it may get another number.
+        The object is referenced, so that its `id` is not reused; after eviction it may get another number.
         """
         with self._lock:
             found = self._numbers.get(id(thing)) or (thing, next(self._counter))
@@ -67,7 +68,7 @@ class ReadCache:
             return found[1]
 
     def find(self, key: Hashable) -> object | None:
-        """The value, if it is there."""
+        """The cached value, or None."""
         with self._lock:
             found = self._kept.get(key)
             if found is None:
@@ -77,7 +78,7 @@ class ReadCache:
             return cast("object", found.value)
 
     def get(self, kind: str, key: Hashable, build: Callable[[], Kept], size: Callable[[Kept], int]) -> Kept:
-        """The value of a key, built when it is not there. `kind` only names what is counted in `builds`."""
+        """The value of a key, built on a miss. `kind` is the name under which `builds` counts it."""
         found = self.find((kind, key))
         if found is not None:
             return cast("Kept", found)
@@ -88,7 +89,7 @@ class ReadCache:
         return made
 
     def keep(self, key: Hashable, value: object, size: int) -> None:
-        """Keep a value. One that is larger than everything allowed is not kept at all."""
+        """Cache a value. A value larger than the limit is not cached."""
         if size > self.limit:
             return
         with self._lock:
@@ -99,7 +100,7 @@ class ReadCache:
                 self._drop(next(iter(self._kept)))
 
     def add_version(self, family: Hashable, key: Hashable, state: object) -> None:
-        """Say that what is kept under a key is one version of something, and of which state of its tables."""
+        """Register a cached key as one version of `family`, together with the table state it was built from."""
         with self._lock:
             if key not in self._kept:
                 return
@@ -115,15 +116,15 @@ class ReadCache:
                 self._families.popitem(last=False)
 
     def latest(self, family: Hashable) -> object | None:
-        """The state of the version that was used last."""
+        """The table state of the most recently used version of a family."""
         with self._lock:
             kept = [each for each in self._families.get(family, {}) if each in self._kept]
             return self._families[family][max(kept, key=lambda each: self._kept[each].used)] if kept else None
 
     def is_worth_keeping(self, key: Hashable, *, rows: int, size: int) -> bool:
-        """Whether lookups in a table of so many rows have by now cost as much as reading it whole.
+        """Whether lookups in a table of `rows` rows have by now cost as much as reading it whole.
 
-        Each call is one lookup more. What would fill much of the cache is never worth it.
+        Each call counts as one more lookup. An entry that would fill much of the cache is never worth it.
         """
         with self._lock:
             self._asked[key] = self._asked.pop(key, 0) + 1
@@ -132,7 +133,7 @@ class ReadCache:
             return self._asked[key] * ROWS_PER_LOOKUP >= rows and size * 8 <= self.limit
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Evict everything."""
         with self._lock:
             self._kept.clear()
             self._families.clear()
@@ -148,7 +149,7 @@ _lock = threading.Lock()
 
 
 def cache_of(tables: object) -> ReadCache:
-    """The cache that belongs to an open graph's tables, and goes with them."""
+    """The cache of an open graph's tables; it lives as long as they do."""
     with _lock:
         if tables not in _caches:
             _caches[tables] = ReadCache()

@@ -1,8 +1,10 @@
-"""Counts what an operation asks of the store, so that tests can hold its cost.
+"""Counts what an operation requests from the store, so that tests can bound its cost; checks leases before writes.
 
-with counting() as counts:
-    graph.query(...)
-assert counts.table_opens == 0
+    with counting() as counts:
+        graph.query(...)
+    assert counts.table_opens == 0
+
+Every durable step passes `count`, so it is also where failpoints fire and where the checks of `guarded` run.
 """
 
 from __future__ import annotations
@@ -58,10 +60,10 @@ _WRITES = frozenset({"object_writes", "object_deletes", "table_commits"})
 
 
 def count(what: str, detail: str = "") -> None:
-    """Note one operation that is about to happen; `what` names a counter of `Counts`.
+    """Count one operation that is about to happen; `what` names a counter of `Counts`.
 
     Every durable step passes here, so a test can kill or stop the process before any one of them, and a writer whose
-    lease may be another's by now takes none of them.
+    lease may have been taken over does not take the step.
     """
     if what in _WRITES:
         reach("store.write")
@@ -84,7 +86,7 @@ def guarded(check: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def unguarded() -> Iterator[None]:
-    """Take steps that need no lease: those that give one back, renew it, or leave its work to others."""
+    """Take steps without checking leases: those that release or renew a lease, or hand its work to others."""
     token = _checks.set(())
     try:
         yield
@@ -93,7 +95,7 @@ def unguarded() -> Iterator[None]:
 
 
 def require_leases() -> None:
-    """Raise `LeaseLost` when a lease that is needed here is not surely held any more."""
+    """Raise `LeaseLost` unless every lease that guards this block is surely still held."""
     checks = _checks.get()
     if not checks:
         return

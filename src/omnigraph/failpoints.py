@@ -1,7 +1,7 @@
-"""Named places where a test can make a real process die, stop, fail, lose an acknowledgement or wait.
+"""Failpoints: named places where a test can make a real process die, stop, fail, lose an acknowledgement or wait.
 
     OMNIGRAPH_FAILPOINTS="store.write=kill@3"            die before the third durable step
-    OMNIGRAPH_FAILPOINTS="store.write=stop@3"            stand still there, as under SIGSTOP, until SIGCONT comes
+    OMNIGRAPH_FAILPOINTS="store.write=stop@3"            stop there, as under SIGSTOP, until SIGCONT comes
     OMNIGRAPH_FAILPOINTS="table.committed=lost,init.claimed=delay:0.5"
 
 Off unless armed: `reach` then costs one look at an empty dictionary.
@@ -20,7 +20,7 @@ from omnigraph.world import REAL
 
 ENVIRONMENT = "OMNIGRAPH_FAILPOINTS"
 
-# Every name that `reach` is called with, and what has happened when it is reached.
+# Every name that `reach` is called with, and the state of the system when it is reached.
 CATALOGUE = {
     "store.write": "a durable step is about to be taken: a control object, a table commit, a branch",
     "store.step": "the same, and the lease was looked at for the last time: who sleeps here acts without one",
@@ -83,7 +83,7 @@ def _parse(part: str) -> tuple[str, _Armed]:
 
 
 def reach(name: str) -> None:
-    """The program has come to this place."""
+    """Fire the failpoint if it is armed."""
     if not _armed:
         return
     point = _armed.get(name)

@@ -1,9 +1,9 @@
-"""`@record`: a frozen dataclass that costs next to nothing to declare.
+"""Keeps imports fast: `record`, a frozen dataclass that is cheap to declare, and lazily imported package names.
 
-A frozen dataclass compiles six methods when its class is made, most of a millisecond. The languages have a hundred
-classes of trees, and one text uses a few of them: here nothing is compiled before the first object of a class.
-
-Names that a package has and does not load before somebody asks for one: a command starts with what it needs.
+A frozen dataclass compiles six methods when its class is created, which takes most of a millisecond. The languages have
+a hundred classes of syntax trees, and one text uses a few of them: `record` compiles nothing before the first instance
+of a class. `names_from` imports a module of a package only when a name of it is used, so that a command loads only what
+it needs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def names_from(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
-    """The `__getattr__` of a package whose names stand in these modules of it."""
+    """A `__getattr__` for a package that imports each name from the given module at its first use."""
 
     def found(name: str) -> object:
         if name not in modules:
@@ -54,7 +54,7 @@ def record(cls: type[T]) -> type[T]:
 
 
 def _key(names: Sequence[str]) -> Callable[[object], tuple[object, ...]]:
-    """What makes two objects equal. Always a tuple: it compares by identity first, as NaN needs it."""
+    """The function that returns the fields compared by `==`, always as a tuple: it compares identity first, for NaN."""
     if len(names) > 1:
         return attrgetter(*names)
     return lambda self: tuple(getattr(self, name) for name in names)
@@ -69,7 +69,7 @@ def _first_init(made: Any) -> Callable[..., None]:
 
 
 def _compiled_init(made: Any) -> Callable[..., None]:
-    """The constructor that dataclasses would have compiled. A field may belong to one class alone: they are copied."""
+    """The constructor that `dataclass` would have compiled. Fields are copied, since a field belongs to one class."""
     twin: Any = make_dataclass(
         made.__name__,
         [(each.name, each.type, copy(each)) for each in fields(made)],

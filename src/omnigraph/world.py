@@ -1,4 +1,4 @@
-"""Clock, randomness, process identity and environment: the only module that asks the outside world for them.
+"""Clock, randomness, process identity and environment: the only module that obtains them from the operating system.
 
 Everything else takes a `World`, so that a test can replay a run exactly.
 """
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Seconds that tests add to the wall clock of a process, as if it ran on a machine whose clock is wrong.
+# Seconds that tests add to the wall clock of a process, to simulate a machine whose clock is wrong.
 CLOCK_SKEW = "OMNIGRAPH_CLOCK_SKEW_SECONDS"
 
-# Linux has a clock that counts the time of a suspended machine as well; elsewhere the other one must do.
+# Linux has a steady clock that includes the time of a suspended machine; elsewhere the monotonic clock is used.
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
@@ -36,7 +36,7 @@ class World:
         return time.time_ns() // 1_000 + (int(float(skew) * 1_000_000) if skew else 0)
 
     def monotonic(self) -> float:
-        """Seconds on a clock that never goes back and runs on while the machine sleeps; only differences count."""
+        """Seconds on a clock that never goes back and, on Linux, counts suspension; only differences are meaningful."""
         return time.clock_gettime(_STEADY)
 
     def random_bits(self, bits: int) -> int:
@@ -52,26 +52,26 @@ class World:
         return encode_ulid(self.now_us() // 1_000, self.random_bits(80))
 
     def process(self) -> str:
-        """This process, told apart from a later one of the same number."""
+        """An identifier of this process that a later process with the same pid does not share."""
         return f"{os.getpid()}:{_started(os.getpid())}"
 
     def process_number(self) -> int:
-        """The number of this process."""
+        """The pid of this process."""
         return os.getpid()
 
     def is_running(self, process: str) -> bool:
-        """Whether a process of this machine, as `process` named it, still runs."""
+        """Whether a process of this machine, identified as by `process`, is still running."""
         number, _, started = process.partition(":")
         return number.isdigit() and self.is_alive(int(number)) and _started(int(number)) == started
 
     def is_alive(self, number: int) -> bool:
-        """Whether a process of this machine has this number: the one that is meant, or a later one."""
+        """Whether a process of this machine has this pid: the intended one, or a later one."""
         return _is_alive(number)
 
     def host(self) -> str:
-        """The place where process numbers mean something: a machine since its boot, or a container on it.
+        """The scope in which pids are meaningful: a machine since its boot, or a container on it.
 
-        A name alone does not tell: containers that share their machine's network share its name too.
+        A host name alone does not suffice: containers that share their machine's network share its name too.
         """
         boot = _text_of("/proc/sys/kernel/random/boot_id").partition("-")[0]
         return ":".join(filter(None, (socket.gethostname(), boot, _process_space())))
@@ -84,18 +84,18 @@ def _is_alive(pid: int) -> bool:
         return False
     except PermissionError:
         return True
-    # One that was killed and not yet waited for by its parent still has a number.
+    # A zombie, killed but not yet waited for by its parent, still has a pid.
     return _status(pid)[:1] not in (["Z"], ["X"])
 
 
 def _started(pid: int) -> str:
-    """When a process started, in ticks since the machine did; empty where the system does not tell."""
+    """The start time of a process, in clock ticks since boot; empty where the system does not report it."""
     status = _status(pid)
     return status[19] if status else ""
 
 
 def _status(pid: int) -> list[str]:
-    """What Linux tells of a process after its name; empty elsewhere."""
+    """The fields of `/proc/<pid>/stat` after the process name; empty where there is no such file."""
     return _text_of(f"/proc/{pid}/stat").rpartition(")")[2].split()
 
 

@@ -37,7 +37,7 @@ def foreign(graph: og.Graph) -> lance.LanceDataset:
 def test_optimize_tells_what_it_did(run: Run, graph: og.Graph) -> None:
     ran = run("optimize", "graph.omni")
     assert ran.code == 0
-    assert ran.out.startswith("node:Person: 4 chunks became 1, indexed id_idx")
+    assert ran.out.startswith("node:Person: 4 fragments became 1, indexed id_idx")
     assert "omnigraph optimize →" in ran.err
     assert run("optimize", "graph.omni").out == "node:Person: nothing to do\n"
 

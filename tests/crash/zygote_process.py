@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from crash.zygote import Job
 
 # A graph imports its parts when they are called; here that must be before the first fork, or every child does it.
-_PARTS = ("embeddings", "language", "manifest", "read", "relational", "store", "upkeep", "versions", "write")
+_PARTS = (
+    "ddl", "embeddings", "export", "expressions", "graph", "history", "language", "load", "maintenance", "manifest",
+    "mutation", "query", "storage", "tasks", "transaction",
+)  # fmt: skip
 # Set in the environment of a job, it makes the child believe that it runs on another machine.
 HOST = "OMNIGRAPH_TEST_HOST"
 PR_SET_PDEATHSIG = 1
@@ -35,8 +38,6 @@ def report(value: object) -> None:
 
 
 def import_everything() -> None:
-    for call in ("opening", "loading", "mutating", "reading", "exporting"):
-        importlib.import_module(f"omnigraph.{call}")
     for part in _PARTS:
         package = importlib.import_module(f"omnigraph.{part}")
         for each in pkgutil.walk_packages(package.__path__, f"omnigraph.{part}."):

@@ -52,11 +52,11 @@ def look_around(protocol: Protocol, state: State, me: int) -> State | None:
     phase = "running" if file is None else file.phase
     queue = tuple([(ticket, phase) for _, ticket, phase in living if protocol.writer(ticket) in rivals])
     match adapter.whose_turn(mine, phase, queue):
-        case adapter.Turn.GO:
+        case adapter.QueueDecision.GO:
             return with_actor(state, me, at="turn")
-        case adapter.Turn.ANNOUNCE:
+        case adapter.QueueDecision.ANNOUNCE:
             return with_actor(state, me, at="announce")
-        case adapter.Turn.STEP_BACK:
+        case adapter.QueueDecision.STEP_BACK:
             return with_actor(state, me, at="step back")
         case _:
             return None

@@ -1,9 +1,7 @@
-"""Catalog types as Arrow: the columns of node and edge tables exactly as they are on disk.
+"""Arrow schemas of node and edge tables exactly as stored on disk, and conversion of rows to them.
 
-`id` first, on edges then `src` and `dst`, then the properties by name. No schema metadata, and field metadata only on
-blobs. Importing this module imports pyarrow; `omnigraph.language.schema` alone does not.
-
-Rows in the shape of their table: the same columns in the same order, each of the stored type.
+Columns are `id`, on edges `src` and `dst`, then the properties by name. There is no schema metadata, and field metadata
+only on blobs. Importing this module imports pyarrow; importing `omnigraph.language.schema` alone does not.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ _SCALARS: dict[str, pa.DataType] = {
     "F32": pa.float32(),
     "F64": pa.float64(),
     "Date": pa.date32(),
-    # Milliseconds since the epoch with the time of day, in a type whose name says date.
+    # Milliseconds since the epoch, including the time of day, despite the name of the type.
     "DateTime": pa.date64(),
 }
 BLOB = pa.struct([pa.field("data", pa.large_binary()), pa.field("uri", pa.string())])
@@ -85,7 +83,7 @@ def default_array(each: Property, length: int) -> pa.Array[Any]:
 
 
 def _carrier(kind: pa.DataType) -> pa.DataType:
-    """pyarrow drops the time of day when it makes a date64 from a datetime, and keeps it from an integer."""
+    """The type to build a scalar in: pyarrow drops the time of day from a datetime in date64, but not from an int."""
     return pa.int64() if kind == pa.date64() else kind
 
 
@@ -100,17 +98,17 @@ def _identifier(name: str) -> pa.Field[Any]:
 
 
 def put_schema(stored: pa.Schema) -> pa.Schema:
-    """What rows to put look like. A stored blob is a descriptor; one that is put is its bytes or a URI."""
+    """The schema of rows to write. A stored blob is a descriptor; a blob to write is its bytes or a URI."""
     return pa.schema([_put_field(each) for each in stored])
 
 
 def readable_columns(stored: pa.Schema) -> list[str]:
-    """The columns that a read gives: all but blobs, which are read one by one."""
+    """The columns that a scan returns: all except blobs, which are read individually."""
     return [each.name for each in stored if not _is_blob(each)]
 
 
 def shaped(rows: pa.Table, schema: pa.Schema, type_name: str) -> pa.Table:
-    """The rows with exactly the columns of the schema. Nulls in required columns are left for validation to name."""
+    """Cast rows to exactly the columns of the schema. Nulls in required columns are reported later, by validation."""
     _require_columns(rows, schema.names, type_name)
     if rows.schema == schema:
         return rows
@@ -155,7 +153,7 @@ def _cast(
 def _require_dimensions(
     column: pa.ChunkedArray[Any], name: str, dimensions: int, type_name: str, ids: pa.ChunkedArray[Any]
 ) -> None:
-    """A vector that comes as a list must have the declared length; afterwards its type guarantees it."""
+    """Check the lengths of vectors given as lists; after the cast the fixed-size type guarantees them."""
     if not (pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type)):
         raise InvalidInput(f"{type_name}.{name} takes vectors, not {column.type}")
     lengths = one_array(pc.list_value_length(column)).fill_null(dimensions).to_numpy(zero_copy_only=False)

@@ -1,6 +1,6 @@
-"""The canonical forms that stored schemas stand on: number text, orders, and ids made of names.
+"""Canonical forms on which stored schemas depend: number text, sort orders, hashed ids, and JSON.
 
-JSON exactly as the released program writes it: its number text, its escapes, two spaces or none.
+The JSON is byte for byte what the released program writes: its number text, its escapes, two spaces of indent or none.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def hash32(text: str) -> int:
 
 
 def float_text(value: float) -> str:
-    """Shortest digits that read back; an exponent below 1e-5 and from 1e16 on, always a point without one."""
+    """The shortest digits that round-trip: with an exponent below 1e-5 and from 1e16 on, otherwise with a point."""
     digits, exponent = _digits(value)
     sign = "-" if value < 0 or str(value).startswith("-") else ""
     if value and not -5 <= exponent < 16:
@@ -34,7 +34,7 @@ def float_text(value: float) -> str:
 
 
 def plain_float_text(value: float) -> str:
-    """Shortest digits that read back, never an exponent, no point when integral."""
+    """The shortest digits that round-trip, without an exponent, and without a point if integral."""
     digits, exponent = _digits(value)
     return ("-" if value < 0 else "") + _plain(digits, exponent, point=False)
 
@@ -58,22 +58,22 @@ def _plain(digits: str, exponent: int, *, point: bool) -> str:
 
 
 def in_column_order(tuples: Iterable[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
-    """Tuples of columns in the order that they are stored in."""
+    """Column tuples in stored order."""
     return tuple(sorted(tuples, key=",".join))
 
 
 def in_range_order(ranges: Iterable[Range]) -> tuple[Range, ...]:
-    """Ranges in the order that they are stored in."""
+    """Ranges in stored order."""
     return tuple(sorted(ranges, key=range_text))
 
 
 def in_check_order(checks: Iterable[Check]) -> tuple[Check, ...]:
-    """Checks in the order that they are stored in."""
+    """Checks in stored order."""
     return tuple(sorted(checks, key=lambda each: f"{each.property}:{each.pattern}"))
 
 
 def range_text(each: Range) -> str:
-    """One text per range: an integer bound and an equal float bound are different."""
+    """The canonical text of a range; an integer bound differs from an equal float bound."""
     return f"{each.property}:{_bound_text(each.minimum)}:{_bound_text(each.maximum)}"
 
 
@@ -87,7 +87,7 @@ Json = str | int | float | bool | None | Sequence["Json"] | Mapping[str, "Json"]
 
 
 def compact(value: Json) -> str:
-    """Without white space: the form that is hashed."""
+    """JSON without white space; the form that is hashed."""
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, Mapping):
@@ -102,7 +102,7 @@ def compact(value: Json) -> str:
 
 
 def pretty(value: Json, indent: str = "") -> str:
-    """With two spaces a level and no line feed at the end: the form of the files."""
+    """JSON with two spaces per level and no final line feed; the form of the files."""
     if isinstance(value, str) or not isinstance(value, Mapping | Sequence) or not value:
         return compact(value)
     inner = f"{indent}  "

@@ -1,6 +1,6 @@
-"""The compiled schema: what every other part of the house asks about types.
+"""The compiled schema, from which every other package reads type definitions.
 
-A catalog is immutable, compares by value, and lists properties by name, as the tables on disk do.
+A catalog is immutable, compares by value, and orders properties by name, as the tables on disk do.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class PropertyType:
 
 @record
 class Annotation:
-    """`@name`, `@name(value)` or `@name(value, key=value)`; every value is kept as text."""
+    """`@name`, `@name(value)` or `@name(value, key=value)`; every value is stored as text."""
 
     name: str
     value: str | None = None
@@ -99,7 +99,7 @@ class TypeRules:
 
 @record
 class InterfaceType:
-    """A set of properties that node types promise to have."""
+    """A set of properties that implementing node types must have."""
 
     name: str
     properties: Mapping[str, Property]

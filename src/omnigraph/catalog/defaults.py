@@ -1,6 +1,6 @@
-"""What `@default(…)` means: the text of an annotation read as a value of its property's type.
+"""Parses the text of `@default(…)` as a value of its property's type.
 
-Dates are `datetime.date`, moments are `datetime.datetime` in UTC with milliseconds, everything else is plain Python.
+Date values are `datetime.date`, DateTime values `datetime.datetime` in UTC with milliseconds, all others plain Python.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _DATE_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(?::[0-
 
 
 def can_have_default(declared: PropertyType) -> bool:
-    """Scalars and enums can; lists, vectors and blobs cannot."""
+    """Whether the type can have a default: scalars and enums can; lists, vectors and blobs cannot."""
     return not declared.is_list and declared.scalar not in ("Vector", "Blob")
 
 
 def default_value(declared: PropertyType, text: str) -> DefaultValue:
-    """The value that an insert without the property stores. Raises `ValueError` with what is wrong."""
+    """The value that an insert without the property stores. Raises `ValueError` with the reason."""
     if declared.enum_values is not None:
         return _one_of(declared.enum_values, text)
     if declared.scalar == "String":
@@ -51,7 +51,7 @@ def default_value(declared: PropertyType, text: str) -> DefaultValue:
 
 
 def declared_default(declared: PropertyType, annotations: tuple[Annotation, ...]) -> DefaultValue | None:
-    """The default among a property's annotations. One that does not fit is none: a released graph may hold any text."""
+    """The default among a property's annotations. An invalid one is ignored: an old graph may contain any text."""
     text = next((each.value for each in annotations if each.name == "default"), None)
     if text is None or not can_have_default(declared):
         return None

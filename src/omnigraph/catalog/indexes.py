@@ -1,8 +1,8 @@
-"""Which columns of a table have which index.
+"""Derives the indexes of a table from its type.
 
-Lance indexes one column at a time, so a tuple is indexed column by column and a lookup intersects them. Always: `id`,
-and on edges `src` and `dst`. A free String gets a text index when it is declared on its own; keys, tuples and unique
-columns are looked up by equality, so their Strings get an ordered index as well.
+Lance indexes one column at a time, so a tuple is indexed column by column and a lookup intersects the results. `id`,
+and on edges `src` and `dst`, are always indexed. A String (neither enum nor list) gets an inverted index if it is
+declared alone; keys, tuples and unique columns are looked up by equality, so their Strings get a B-tree index as well.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _METRICS: dict[str, Metric] = {"l2": "L2", "cosine": "cosine", "dot": "dot"}
 
 @record
 class DeclaredIndex:
-    """One index of a table. `declared` is the tuple it was declared with; several specs may share one. `metric` is
-    for vectors alone.
+    """One index of a table. `declared` is the tuple in the schema, which several indexes may share. `metric` applies
+    to vectors only.
     """
 
     name: str
@@ -38,7 +38,7 @@ class DeclaredIndex:
 
 
 def metric_of(declared: Property) -> Metric:
-    """How vectors of a property are compared: as `@metric(cosine)` says, or by their distance."""
+    """The distance metric of a vector property, from `@metric(cosine)`; L2 by default."""
     for annotation in declared.annotations:
         if annotation.name == "metric":
             return _METRICS.get((annotation.value or "").lower(), "L2")
@@ -46,7 +46,7 @@ def metric_of(declared: Property) -> Metric:
 
 
 def table_indexes(each: NodeType | EdgeType) -> tuple[DeclaredIndex, ...]:
-    """Every index of a table, identity first, then in the order of the stored constraints; none twice."""
+    """All indexes of a table without duplicates: identity first, then in the order of the stored constraints."""
     found: dict[tuple[str, IndexKind], DeclaredIndex] = {}
     for spec in _all_specs(each):
         found.setdefault((spec.column, spec.kind), spec)
@@ -87,7 +87,7 @@ def _kinds(declared: PropertyType, reason: Reason, *, alone: bool) -> tuple[Inde
 
 
 def _name(column: str, kind: IndexKind, declared: PropertyType) -> str:
-    """`<column>_idx` as released; the ordered index of a text adds a suffix that no column's own index can end in."""
+    """`<column>_idx` as in old releases; the B-tree of a String adds a suffix that no other index name can end in."""
     return f"{column}_idx_equality" if kind == "btree" and _is_free_text(declared) else f"{column}_idx"
 
 

@@ -1,7 +1,8 @@
-"""The id of a row with a key: the canonical text of its key, so that equal keys are one row.
+"""Derives the id of a keyed row from the canonical text of its key, so that equal keys are the same row.
 
-One column: its text. Several: a compact JSON array of their texts, in column-name order. An edge with `@key(src, dst)`
-counts `src` and `dst` among its columns; without a key, ids are minted and edges form a multiset.
+For one key column the id is its text; for several it is a compact JSON array of their texts, in column-name order. An
+edge with `@key(src, dst)` includes `src` and `dst` among its columns. Without a key, ids are minted, and equal edges
+are separate rows.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def _row_id(
 
 
 def composite_text(texts: list[str]) -> str:
-    """Several canonical texts as one id."""
+    """The id of a composite key, from the canonical texts of its columns."""
     return json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -62,9 +63,9 @@ def _member_text(type_name: str, name: str, declared: PropertyType, value: objec
 
 
 def canonical_text(declared: PropertyType, value: object) -> str:
-    """The one text of a key value of a declared type. Raises `ValueError` for a value that has none.
+    """The canonical text of a key value. Raises `ValueError` for a value that cannot be part of a key.
 
-    Dates may be given as days and moments as milliseconds since the epoch, which is how Arrow holds them.
+    Dates may be given as days, and date-times as milliseconds, since the epoch, which is how Arrow stores them.
     """
     if value is None:
         raise ValueError("a value is missing")
@@ -99,7 +100,7 @@ def _float(scalar: str, value: float) -> str:
 
 
 def _narrow_text(value: float) -> str:
-    """The shortest digits that read back as the same 32-bit number."""
+    """The shortest digits that round-trip as the same 32-bit float."""
     try:
         stored = struct.pack("<f", value)
     except OverflowError:

@@ -1,7 +1,7 @@
-"""What the schema demands, rule by rule: which columns, which lookups, and how a violation is told.
+"""The constraints of the schema as rules: the columns each one concerns, the lookup that checks it, and its error.
 
-Definitions only. The evaluators beside this file find the rows that break a rule in memory; one on Spark can find them
-with the same definitions and tell them in the same words.
+This module only defines rules. The in-memory evaluators in `transaction/constraints` and the partitioned ones on Spark
+use the same definitions and report violations in the same words.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Allowed:
 
 @dataclass(frozen=True)
 class Within:
-    """The value lies between these numbers, ends included; NaN does not, null is exempt, None is an open end."""
+    """The value is within these bounds, inclusive. NaN violates, null is exempt, a bound of None is open."""
 
     type_name: str
     property: str
@@ -88,7 +88,7 @@ class RegexRule:
 
 @dataclass(frozen=True)
 class Dimensions:
-    """The vector has so many numbers, none of them null; a null vector is exempt."""
+    """The vector has exactly `dimensions` components, none of them null; a null vector is exempt."""
 
     type_name: str
     property: str
@@ -109,8 +109,8 @@ ValueRule = Required | Allowed | Within | RegexRule | Dimensions
 class Unique:
     """No two rows have the same values in these columns; a tuple with a null is exempt.
 
-    Lookup: committed rows with one of the values in each column. The id of a row with a key is made from the key, so
-    that a committed row with the same key has the same id, and only rows with ids of another making are looked up.
+    Lookup: committed rows with one of the values in each column. The id of a keyed row is derived from its key, so a
+    committed row with the same key has the same id, and only rows whose ids were not derived are looked up.
     """
 
     table_key: str
@@ -136,7 +136,7 @@ class Unique:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One end of an edge is a node that is there. Lookup: the node table by id; edges by this end of removed nodes."""
+    """An endpoint refers to an existing node. Lookup: nodes by id; for deleted nodes, edges by this endpoint."""
 
     edge_key: str
     type_name: str
@@ -158,7 +158,7 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class EdgeCount:
-    """A source that has, or had, an edge of the type has so many. Lookup: edges by id, then by source."""
+    """A source that has, or had, an edge of the type has a permitted number. Lookup: edges by id, then by source."""
 
     edge_key: str
     type_name: str
@@ -194,7 +194,7 @@ def value_rules(catalog: Catalog, table_key: str) -> tuple[ValueRule, ...]:
 
 
 def unique_rules(catalog: Catalog, table_key: str) -> tuple[Unique, ...]:
-    """The key, then the other tuples that must be unique. Blobs are not compared."""
+    """The key, then all other unique tuples. Tuples with blobs are not checked."""
     kind = type_of(catalog, table_key)
     name = kind.name
     blobs = {each.name for each in kind.properties.values() if each.type.scalar == "Blob"}
@@ -204,13 +204,13 @@ def unique_rules(catalog: Catalog, table_key: str) -> tuple[Unique, ...]:
 
 
 def endpoint_rules(edge: EdgeType) -> tuple[Endpoint, ...]:
-    """Both ends of an edge type."""
+    """The rules for both endpoints of an edge type."""
     kinds = {"src": edge.source, "dst": edge.target}
     return tuple(Endpoint(edge.table_key, edge.name, end, f"node:{kinds[end]}", kinds[end]) for end in ENDS)
 
 
 def count_rule(edge: EdgeType) -> EdgeCount | None:
-    """How many edges a source may have, or None when any number is right."""
+    """The cardinality rule of an edge type, or None if any number of edges is permitted."""
     least, most = edge.cardinality.minimum, edge.cardinality.maximum
     if not least and most is None:
         return None

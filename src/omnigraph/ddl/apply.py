@@ -1,8 +1,8 @@
-"""Changing the schema of a graph as one commit: tables come, go and are rewritten, and the schema files follow.
+"""Applies a schema change as one commit: tables are created, dropped and rewritten, and the schema files follow.
 
-Nobody else has effects meanwhile: the ticket of a schema change competes with every other one, and the claim on
-branches keeps new ones from being made of the old state. Writers that had begun under the old schema find out before
-their first effect, and begin again under the new one.
+No other operation has effects meanwhile: the queue entry of a schema change competes with every other one, and the
+lease on branches keeps new ones from being created from the old state. Writers that began under the old schema notice
+before their first effect, and start again under the new one.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Applied:
 
 @dataclass
 class SchemaApply:
-    """One change, from the schema that main has to the desired one."""
+    """One schema change, from main's current schema to the desired one."""
 
     manifest: GraphManifest
     accepted: Accepted
@@ -75,18 +75,18 @@ class SchemaApply:
     _followers: dict[str, Snapshot] = field(default_factory=dict)
 
     def plan(self) -> MigrationPlan:
-        """The steps. Nothing is read but the schema."""
+        """The migration steps. Only the schema is read."""
         return plan_evolution(self.accepted.catalog, self.desired_catalog, self.allow_data_loss)
 
     def run(self) -> Applied:
-        """Carry it out. `SchemaChangeRefused` when the plan, the data or other branches do not allow it."""
+        """Apply the change. Raises `SchemaChangeRefused` when the plan, the data or other branches do not allow it."""
         plan = self.plan()
         plan.raise_if_unsupported()
         if not plan.steps:
             return Applied(plan, None, self.manifest.snapshot())
         if self.manifest.read_only:
             raise CommitRejected("the graph was opened read-only: open it for writing to change its schema.")
-        # What the plan begins with; when main has another by then, it is the caller's to plan again.
+        # The schema that the plan starts from; if main has another one at the commit, the caller must plan again.
         named = self.manifest.line(MAIN).state.schema
         return again_when_lost(lambda: self._run(plan, named))
 
@@ -143,7 +143,7 @@ class SchemaApply:
         )
 
     def _check(self, plan: MigrationPlan, view: ReadView) -> None:
-        """The rows that are there against every new rule."""
+        """Check the existing rows against every new rule."""
         for change in plan.tables:
             if change.checks and change.from_table_key is not None:
                 table = view.table(change.from_table_key)
@@ -166,7 +166,7 @@ class SchemaApply:
         return shape.reader(view.table(change.from_table_key))
 
     def _new_table(self, change: TableChange, view: ReadView) -> NewTable:
-        """A type that is new, or that is known by another name from now on: its place follows from the name."""
+        """The table of a type that is new or renamed: the path of a table follows from the type's name."""
         dead = max(self._last_version(name, change.table_key) for name in (MAIN, *self._followers))
         rows = None if change.action == "create" else partial(self._rows, change, view)
         if change.from_table_key is not None and not view.entry(change.from_table_key).row_count:
@@ -174,7 +174,7 @@ class SchemaApply:
         return NewTable(change.table_key, self._shape(change).schema, rows, dead)
 
     def _last_version(self, branch: str, table_key: str) -> int:
-        """The version after which a table of the name can come into a branch: what it was dropped at, if it was."""
+        """The version after which a table of this name can be added to a branch: that of its last drop, or 0."""
         return max(self.manifest.line(branch).state.tombstones.get(table_key, {0: None}))
 
     def _behind(self, plan: MigrationPlan) -> tuple[str, ...]:
@@ -189,7 +189,7 @@ class SchemaApply:
         return found
 
     def _look_again(self, plan: MigrationPlan, claim: Lease) -> None:
-        """Under the ticket: nobody has made a branch, and what others have written meanwhile keeps the rules too."""
+        """Under the queue entry: check that the lease on branches holds, and that rows written since obey the rules."""
         claim.require()
         for name, before in self._followers.items():
             now = self.manifest.snapshot(name)

@@ -1,9 +1,9 @@
-"""What a change of schema on main means for the other branches.
+"""Decides what a schema change on main means for the other branches.
 
-A change that leaves every stored column as it is costs a branch nothing: those that have main's schema take the same
-step, each with a commit of its own. One that rewrites, moves or drops a table is made on main alone: the branches keep
-their schema, are read and written in it, and are merged across it (`history/merge/cross_schema.py`). Only what is to
-be forgotten for good waits until nobody can see it any more.
+A change that leaves every stored column as it is costs a branch nothing: branches that have main's schema make the same
+change, each with a commit of its own. A change that rewrites, moves or drops a table is made on main alone: the
+branches keep their schema, are read and written in it, and are merged across it (`history/merge/cross_schema.py`). Only
+a permanent drop has to wait until nobody can read the data any more.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ def branches_in_step(manifest: GraphManifest) -> tuple[str, ...]:
 
 
 def leaves_tables_alone(plan: MigrationPlan) -> bool:
-    """Whether every table that is there stays as it is, so that other branches can take the same step."""
+    """Whether every existing table stays as it is, so that other branches can make the same change."""
     return all(each.action in ("keep", "create") for each in plan.tables)
 
 
 def purged(plan: MigrationPlan) -> tuple[str, ...]:
-    """The tables whose earlier versions go with the change: what was dropped for good must not be found there."""
+    """The tables whose earlier versions are deleted with the change, because they hold what was dropped permanently."""
     return tuple(table_path(_now(each)) for each in plan.tables if _forgets(each))
 
 
 def blocked(manifest: GraphManifest, plan: MigrationPlan) -> SchemaChangeRefused | None:
-    """Why the plan cannot be carried out beside the branches and tags that are there; None when it can."""
+    """Why existing branches or tags prevent the plan; None when they do not."""
     if not purged(plan):
         return None
     others = tuple(each.name for each in manifest.branches() if each.name != MAIN)
@@ -59,7 +59,7 @@ def _forgets(change: TableChange) -> bool:
 
 
 def _now(change: TableChange) -> str:
-    """The table that holds the earlier versions; a renamed type left them under its old name."""
+    """The table that holds the earlier versions; a renamed type has left them under its old name."""
     return change.from_table_key or change.table_key
 
 

@@ -1,9 +1,8 @@
-"""What the rows that are there must satisfy before a rule may become a part of the schema.
+"""Checks that existing rows satisfy a rule before the rule becomes part of the schema.
 
-Rows of a whole table that have the same values, without holding the table: eight bytes a row, then a closer look.
-
-Each tuple of values becomes a 64-bit number. Rows whose number stands more than once are read again, some at a time,
-for the caller to compare their values: two different tuples may share a number.
+Uniqueness of a whole table is checked without holding the table in memory: each tuple of values becomes a 64-bit hash,
+eight bytes per row. Rows whose hash occurs more than once are read again, some at a time, for the caller to compare
+their values: two different tuples may share a hash.
 """
 
 from __future__ import annotations
@@ -45,9 +44,9 @@ _FACTOR, _SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(29)
 
 
 def suspicious_rows(read: Read, columns: Sequence[str], *, at_once: int = 1_000) -> Iterator[pa.Table]:
-    """Rows that may repeat an earlier one in these columns, each time with the earlier ones, in the table's order.
+    """Yield rows that may repeat an earlier one in these columns, together with the earlier ones, in table order.
 
-    `at_once` of them are looked at together: who looks mostly needs the first few.
+    `at_once` of them are yielded together: the caller usually needs only the first few.
     """
     numbers, places = _numbered(read, columns)
     order = np.sort(numbers)
@@ -61,7 +60,7 @@ def suspicious_rows(read: Read, columns: Sequence[str], *, at_once: int = 1_000)
 
 
 def _numbered(read: Read, columns: Sequence[str]) -> tuple[Numbers, Places]:
-    """The numbers of all tuples without a null, and the places of their rows."""
+    """The hashes of all tuples without a null, and the positions of their rows."""
     numbers, places = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
     seen = 0
     for rows in _gathered(read()):
@@ -74,7 +73,7 @@ def _numbered(read: Read, columns: Sequence[str]) -> tuple[Numbers, Places]:
 
 
 def _gathered(batches: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in larger batches: a question has a price of its own."""
+    """The same rows in larger batches, because each call has a fixed cost."""
     held: list[pa.Table] = []
     for batch in batches:
         held.append(batch)
@@ -91,7 +90,7 @@ def _joined(first: Numbers, second: Numbers) -> Numbers:
 
 
 def _rows_at(read: Read, places: Places) -> pa.Table:
-    """The rows at these places, which are in order; nothing is read beyond the last of them."""
+    """The rows at these positions, which are sorted; nothing is read beyond the last of them."""
     found: list[pa.Table] = []
     seen = 0
     for rows in read():
@@ -104,13 +103,13 @@ def _rows_at(read: Read, places: Places) -> pa.Table:
     return pa.concat_tables(found)
 
 
-# So many rows that break a rule are told; the others are alike.
+# How many violations are reported; further ones are alike.
 TOLD = 5
 _CODES = {"unique": "OG-MF-101", "range": "OG-MF-102", "check": "OG-MF-102", "cardinality": "OG-MF-105"}
 
 
 def require_rules_to_hold(catalog: Catalog, shape: NewShape, table: Table, *, branch: str) -> None:
-    """Raise `SchemaChangeRefused` with the first rows that break a new rule. `catalog` is the one to come."""
+    """Raise `SchemaChangeRefused` with the first rows that violate a new rule. `catalog` is that of the new schema."""
     for check in shape.change.checks:
         found = list(islice(_violations(check, catalog, shape, table), TOLD + 1))
         if not found:
@@ -153,7 +152,7 @@ def _wrong_values(
 
 
 def _repeated(rule: Unique, shape: NewShape, table: Table) -> Iterator[ConstraintViolation]:
-    """Every row whose tuple an earlier one has."""
+    """Yield a violation for every row whose tuple an earlier row has."""
     columns = list(dict.fromkeys([ID, *rule.columns]))
     for rows in suspicious_rows(lambda: shape.rows(table, columns), rule.columns):
         codes, size = tuple_codes([rows.column(each) for each in rule.columns])
@@ -164,7 +163,7 @@ def _repeated(rule: Unique, shape: NewShape, table: Table) -> Iterator[Constrain
 
 
 def _miscounted(shape: NewShape, table: Table) -> Iterator[ConstraintViolation]:
-    """Every source whose number of edges is wrong; one without edges is not looked at, as in any write."""
+    """Yield every source with a wrong number of edges; one without edges is not checked, as in any write."""
     assert isinstance(shape.kind, EdgeType)
     rule = count_rule(shape.kind)
     batches = list(shape.rows(table, [ID, "src"]))

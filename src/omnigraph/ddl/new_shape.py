@@ -1,4 +1,4 @@
-"""The rows of a table in their new shape: columns kept, renamed, widened, filled or left out."""
+"""Converts the rows of a table to its new schema: columns are kept, renamed, widened, filled or dropped."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
     from omnigraph.storage.tables.table import Table
 
 ENDS = ("src", "dst")
-# Blobs are read row by row, and all of a batch are in memory at once.
+# Blobs are read row by row, and those of a whole batch are in memory at once.
 BLOB_ROWS = 256
 
 
 @dataclass(frozen=True)
 class NewShape:
-    """How the rows of one type look after a change."""
+    """The rows of one type after a schema change."""
 
     kind: NodeType | EdgeType
     change: TableChange
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the table afterwards."""
+        """The Arrow schema of the table after the change."""
         return node_arrow_schema(self.kind) if isinstance(self.kind, NodeType) else edge_arrow_schema(self.kind)
 
     @property
     def only_adds_columns(self) -> bool:
-        """Whether every column that the table has stays as it is: then none of them needs to be written again."""
+        """Whether every existing column stays as it is: then none of them needs to be rewritten."""
         old = [each for each in self.change.columns if each.from_column is not None]
         new = [each for each in self.change.columns if each.from_column is None]
         fillable = all(each.type.scalar != "Blob" for each in new)
@@ -54,18 +54,18 @@ class NewShape:
 
     @property
     def fills(self) -> dict[str, Callable[[int], pa.Array[Any]]]:
-        """The values of new columns that are not null."""
+        """The values of new columns that have a default."""
         new = [self.kind.properties[each.name] for each in self.change.columns if each.from_column is None]
         return {each.name: partial(default_array, each) for each in new if each.default is not None}
 
     def reader(self, table: Table) -> pa.RecordBatchReader:
-        """Every row of a table of the old shape, in the new one, as a stream."""
+        """Stream every row of a table of the old schema, converted to the new one."""
         schema = self.schema
         batches = (batch for rows in self.rows(table, schema.names) for batch in rows.to_batches())
         return pa.RecordBatchReader.from_batches(schema, batches)
 
     def rows(self, table: Table, names: Sequence[str]) -> Iterator[pa.Table]:
-        """Some of the new columns, for every row."""
+        """Stream some of the new columns, for every row."""
         schema = pa.schema([self.schema.field(name) for name in names])
         wanted = [_Source(self.kind, change, table) for change in self.change.columns if change.name in names]
         read = [ID, *(name for name in names if name in ENDS and name not in self.kind.properties)]
@@ -82,7 +82,7 @@ class NewShape:
 
 @dataclass(frozen=True)
 class _Source:
-    """Where the values of one column come from."""
+    """The source of one column's values."""
 
     kind: NodeType | EdgeType
     change: ColumnChange
@@ -106,7 +106,7 @@ class _Source:
 
 
 def whole_rows(table: Table) -> Iterator[pa.Table]:
-    """Every row of a table as it is put, blobs included, as a stream."""
+    """Stream every row of a table in the schema of puts, blobs included."""
     schema = put_schema(table.schema)
     scanned = readable_columns(table.schema)
     for batch in table.scan(scanned, batch_size=None if len(scanned) == len(schema) else BLOB_ROWS):

@@ -1,4 +1,4 @@
-"""Vectors of texts: who makes them, how often they are asked, and what is checked before a vector is believed."""
+"""Text embeddings: providers, retries, and validation of the vectors that they return."""
 
 from __future__ import annotations
 

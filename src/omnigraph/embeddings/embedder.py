@@ -1,6 +1,7 @@
-"""Asking a provider for vectors: in batches, each text once, and nothing believed that is not a proper vector.
+"""Computes vectors for texts with a provider, and fills the `@embed` vectors of rows.
 
-Filling the vectors of rows from their texts. Pure on Arrow, so that any engine can take it as a step.
+Requests are batched, each distinct text is sent once, and every returned vector is validated. Filling rows works on
+Arrow tables only, so that any engine can use it as a step.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def fill_vectors(rows: pa.Table, kind: NodeType | EdgeType, embeddings: Embeddings, world: World = REAL) -> pa.Table:
-    """The rows with a vector wherever `@embed` names a text and the row has that text and no vector yet."""
+    """Compute the vector of every `@embed` property in rows that have its source text and no vector."""
     for each in kind.properties.values():
         if each.embed_source in rows.column_names and each.name in rows.column_names:
             at = rows.column_names.index(each.name)
@@ -37,7 +38,7 @@ def fill_vectors(rows: pa.Table, kind: NodeType | EdgeType, embeddings: Embeddin
 
 
 def expect_vectors(rows: pa.Table, kind: NodeType | EdgeType) -> pa.Table:
-    """The rows with a zero vector wherever `fill_vectors` would make one: for checks before anybody is asked."""
+    """Put a zero vector wherever `fill_vectors` would compute one, for validation before the provider is called."""
     for each in kind.properties.values():
         if each.embed_source in rows.column_names and each.name in rows.column_names:
             at, places = rows.column_names.index(each.name), _missing(rows, each)
@@ -48,13 +49,13 @@ def expect_vectors(rows: pa.Table, kind: NodeType | EdgeType) -> pa.Table:
 
 @dataclass(frozen=True)
 class EmbeddingStep:
-    """`fill_vectors` over a stream of batches: the body of a Spark `mapInArrow`. It is sent with its provider."""
+    """`fill_vectors` over a stream of batches: the body of a Spark `mapInArrow`. Pickled with its provider."""
 
     kind: NodeType
     embeddings: Embeddings
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Each batch with its vectors."""
+        """Yield each batch with its vectors filled."""
         for batch in batches:
             yield from fill_vectors(pa.Table.from_batches([batch]), self.kind, self.embeddings).to_batches()
 
@@ -68,7 +69,7 @@ def _filled(rows: pa.Table, declared: Property, embeddings: Embeddings, world: W
 
 
 def _missing(rows: pa.Table, declared: Property) -> NDArray[np.int64]:
-    """The rows that have a text and no vector."""
+    """The positions of rows that have a text and no vector."""
     vectors, texts = rows.column(declared.name), rows.column(declared.embed_source or "")
     lengths: Any = pc.utf8_length(texts)
     missing: Any = pc.and_(pc.is_null(vectors), pc.greater(lengths, pa.scalar(0, lengths.type)).fill_null(False))
@@ -91,7 +92,7 @@ _SHORTEST = 1e-12
 
 @dataclass(frozen=True)
 class Embeddings:
-    """A provider, and how many texts one request to it has. Vectors come back with length 1."""
+    """A provider with the number of texts per request. Vectors are normalized to length 1."""
 
     provider: Provider
     batch_size: int = 64
@@ -99,7 +100,7 @@ class Embeddings:
     def vectors(
         self, texts: Sequence[str], *, dimensions: int, purpose: Purpose = "document", world: World = REAL
     ) -> NDArray[np.float32]:
-        """One row for each text. A text that comes twice is asked for once."""
+        """The vectors of texts, one row each. Duplicate texts are requested once."""
         asked = list(dict.fromkeys(texts))
         found = np.empty((len(asked), dimensions), np.float32)
         for at in range(0, len(asked), self.batch_size):
@@ -112,7 +113,7 @@ class Embeddings:
     def of_property(
         self, texts: Sequence[str], declared: Property, *, purpose: Purpose = "document", world: World = REAL
     ) -> NDArray[np.float32]:
-        """The vectors for a Vector property; its model must be the provider's, if it names one."""
+        """The vectors for a Vector property. If the property names a model, the provider must have the same."""
         dimensions = declared.type.dimensions
         if dimensions is None:
             raise InvalidInput(f"{declared.name} is a {declared.type}, and only vectors are made from texts.")

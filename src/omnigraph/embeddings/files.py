@@ -1,6 +1,6 @@
-"""Embedding a file of graph records: vectors are put into it, made anew or taken out, and other lines stay as they are.
+"""Adds, recomputes or removes vectors in a file of graph records. Other lines are copied unchanged.
 
-Which types have vectors, and of which of their fields, a specification says:
+A specification says which types have vectors and from which fields they are computed:
 `{"dimension": 8, "types": {"Doc": {"target": "vector", "fields": ["title", "text"]}}}`.
 """
 
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
     from omnigraph.world import World
 
 Mode = Literal["fill_missing", "reembed_selected", "reembed_all", "clean"]
-# So many records are held while their vectors are made.
+# Records per batch, which are in memory while their vectors are computed.
 RECORDS = 512
 
 
 @dataclass(frozen=True)
 class TypeSpec:
-    """The vector of a type, and the fields that it is made from, joined by line breaks."""
+    """The vector property of a type, and the fields whose texts, joined by line breaks, are embedded."""
 
     target: str
     fields: tuple[str, ...]
 
     def text(self, data: Mapping[str, Any]) -> str:
-        """What is embedded of a record; empty when it has none of the fields."""
+        """The text to embed for a record; empty if it has none of the fields."""
         given = (data.get(name) for name in self.fields)
         return "\n".join(str(each) for each in given if each not in (None, ""))
 
 
 @dataclass(frozen=True)
 class Specification:
-    """What is embedded."""
+    """The dimension of the vectors and the types to embed."""
 
     dimension: int
     types: Mapping[str, TypeSpec]
@@ -47,13 +47,13 @@ class Specification:
 
 @dataclass(frozen=True)
 class Selection:
-    """Which records are meant: of these types (none: all), with all of these values (type or None, field, value)."""
+    """Selects records by type (empty: all) and by values (type or None, field, value), all of which must match."""
 
     types: tuple[str, ...] = ()
     values: tuple[tuple[str | None, str, str], ...] = ()
 
     def has(self, type_name: str, data: Mapping[str, Any]) -> bool:
-        """Whether a record is one of them."""
+        """Whether the selection includes a record."""
         if self.types and type_name not in self.types:
             return False
         mine = [(name, value) for kind, name, value in self.values if kind in (None, type_name)]
@@ -64,7 +64,7 @@ class Selection:
 
 @dataclass
 class EmbeddingReport:
-    """What was done to a file."""
+    """The counts of a run over a file."""
 
     input: str
     output: str
@@ -77,7 +77,7 @@ class EmbeddingReport:
     cleaned_records: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """In the order of the released program."""
+        """The report as JSON, in the key order of the released program."""
         return {
             "input": self.input,
             "output": self.output,
@@ -105,7 +105,7 @@ class FileEmbedding:
     outcome: EmbeddingReport = field(init=False)
 
     def run(self) -> EmbeddingReport:
-        """Write the output whole, or leave the one that is there. Both may be the same file."""
+        """Replace the output atomically; on failure it stays unchanged. Input and output may be the same file."""
         model, dimension = self.embeddings.provider.model, self.specification.dimension
         self.outcome = EmbeddingReport(str(self.source), str(self.target), self.mode, dimension, model)
         self.target.parent.mkdir(parents=True, exist_ok=True)
@@ -150,7 +150,7 @@ class FileEmbedding:
         return done
 
     def _record(self, line: str) -> dict[str, Any] | None:
-        """A record that is meant; None for what only passes through."""
+        """The record of a selected line; None for a line that is copied unchanged."""
         if not line.strip():
             return None
         self.outcome.records += 1
@@ -175,7 +175,7 @@ class FileEmbedding:
 
 
 def read_specification(given: object, name: str) -> Specification:
-    """A specification from its JSON or YAML form."""
+    """Parse a specification from its JSON or YAML form."""
     try:
         held: Any = given
         types = {

@@ -1,4 +1,4 @@
-"""One HTTP request to a provider, made again while that can help and there is time."""
+"""Sends one HTTP request to a provider, with retries and exponential backoff until a deadline."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 _AGAIN = frozenset({429, *range(500, 600)})
 _SHOWN = 300
-# Connections are kept from request to request; a process that was forked or sent its work makes its own.
+# Connections are reused between requests. A forked or remote process opens its own.
 _pool = urllib3.PoolManager(retries=False)
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How long to try: seconds for one request and for all (0: no end), and the first pause, which then doubles."""
+    """Retry limits: attempts, first pause (doubled each time), seconds per request, and seconds in total (0: none)."""
 
     attempts: int = 4
     backoff: float = 0.2
@@ -35,7 +35,7 @@ USUAL = Patience()
 
 
 def post(url: str, body: object, headers: Mapping[str, str], patience: Patience, world: World, *, name: str) -> Any:
-    """The answer as JSON. A time-out, a broken connection, 429 and 5xx are tried again; anything else is an error."""
+    """POST JSON and return the JSON response. Time-outs, broken connections, 429 and 5xx are retried."""
     began = world.monotonic()
     told = ""
     for attempt in range(max(1, patience.attempts)):

@@ -1,8 +1,7 @@
-"""Who makes vectors of texts: two kinds of services, any Python function, and a made-up one for tests.
+"""Embedding providers: two kinds of services, any Python function, and a mock for tests.
 
-A provider is a value: it can be compared, printed without its key, and sent to another process.
-
-Vectors made up from texts, bit for bit as the released program makes them up.
+A provider is a value: it can be compared, printed without its key, and pickled. Vectors of the mock are bit for bit
+those of the released program.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _OFFSET, _PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, (1 << 64) - 1
 
 
 def mock_vector(text: str, dimensions: int) -> list[float]:
-    """FNV-1a of the text, stepped by xorshift for each component, between -1 and 1, then of length 1."""
+    """A pseudo-random unit vector: xorshift seeded with the FNV-1a hash of the text, components in [-1, 1]."""
     seed = _OFFSET
     for byte in text.encode():
         seed = ((seed ^ byte) * _PRIME) & _MASK
@@ -40,14 +39,14 @@ def mock_vector(text: str, dimensions: int) -> list[float]:
     return [float(each) for each in (components.astype(np.float64) / length).astype(np.float32)]
 
 
-# A text is looked for, or is there to be found; some models make different vectors of the two.
+# Some models return different vectors for a search query and for a stored document.
 Purpose = Literal["query", "document"]
 _TASKS = {"query": "RETRIEVAL_QUERY", "document": "RETRIEVAL_DOCUMENT"}
 
 
 @dataclass(frozen=True)
 class Ask:
-    """What a provider is asked for: vectors of these texts, with so many dimensions."""
+    """A request for the vectors of texts, with a number of dimensions."""
 
     texts: tuple[str, ...]
     dimensions: int
@@ -56,19 +55,19 @@ class Ask:
 
 
 class Provider(Protocol):
-    """Makes vectors of texts, in their order."""
+    """Computes vectors of texts, in their order."""
 
     @property
     def model(self) -> str:
-        """The model, as `@embed(…, model="…")` would name it."""
+        """The name of the model, as in `@embed(…, model="…")`."""
 
     def embed(self, ask: Ask) -> Vectors:
-        """One vector for each text. What is wrong with them is found out by whoever asks."""
+        """One vector for each text. The caller validates them."""
 
 
 @dataclass(frozen=True)
 class OpenAICompatible:
-    """A service that speaks as OpenAI's does: OpenAI itself, OpenRouter, vLLM, Ollama and many others."""
+    """A service with OpenAI's API: OpenAI itself, OpenRouter, vLLM, Ollama and many others."""
 
     base_url: str
     model: str
@@ -76,7 +75,7 @@ class OpenAICompatible:
     patience: Patience = USUAL
 
     def embed(self, ask: Ask) -> Vectors:
-        """One request for all of the texts."""
+        """Send one request for all texts."""
         headers = {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key}"}
         body = {"model": self.model, "input": list(ask.texts), "dimensions": ask.dimensions}
         url = f"{self.base_url.rstrip('/')}/embeddings"
@@ -86,7 +85,7 @@ class OpenAICompatible:
 
 @dataclass(frozen=True)
 class Gemini:
-    """Google's service."""
+    """Google's Gemini API."""
 
     api_key: str = field(repr=False)
     model: str = "gemini-embedding-2"
@@ -94,7 +93,7 @@ class Gemini:
     patience: Patience = USUAL
 
     def embed(self, ask: Ask) -> Vectors:
-        """One request: for one text, or for a batch of them."""
+        """Send one request, with the endpoint for a single text or for a batch."""
         requests = [self._request(text, ask) for text in ask.texts]
         if len(requests) == 1:
             answer = self._post("embedContent", requests[0], ask.world)
@@ -123,18 +122,18 @@ class Calling:
     model: str = "function"
 
     def embed(self, ask: Ask) -> Vectors:
-        """Call it."""
+        """Call the function."""
         return self.function(list(ask.texts))
 
 
 @dataclass(frozen=True)
 class Mock:
-    """The same text gives the same vector on every machine and in every release; it means nothing."""
+    """Returns meaningless vectors that are equal for equal texts on every machine and in every release."""
 
     model: str = "mock"
 
     def embed(self, ask: Ask) -> Vectors:
-        """Made up from the text's bytes."""
+        """Derive the vectors from the bytes of the texts."""
         return [mock_vector(text, ask.dimensions) for text in ask.texts]
 
 

@@ -1,9 +1,9 @@
-"""The embedding provider that the environment names, under the names of the released program.
+"""The embedding provider that the environment configures, with the variable names of the released program.
 
-OMNIGRAPH_EMBED_PROVIDER   openai-compatible (OpenRouter unless told otherwise), openai, gemini or mock
-OMNIGRAPH_EMBED_BASE_URL, OMNIGRAPH_EMBED_MODEL          instead of the provider's own
+OMNIGRAPH_EMBED_PROVIDER   openai-compatible (OpenRouter by default), openai, gemini or mock
+OMNIGRAPH_EMBED_BASE_URL, OMNIGRAPH_EMBED_MODEL          override the provider's defaults
 OMNIGRAPH_EMBED_RETRY_ATTEMPTS, _RETRY_BACKOFF_MS, _TIMEOUT_MS, _DEADLINE_MS
-OMNIGRAPH_EMBEDDINGS_MOCK  anything but 0 and false: the made-up provider
+OMNIGRAPH_EMBEDDINGS_MOCK  anything but 0 and false selects the mock provider
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _KINDS = {
 
 
 def from_environment(world: World = REAL) -> Embeddings:
-    """The provider that is set up. Its key must be there: `EmbeddingFailed` names the variable that is not."""
+    """The configured provider. Raises `EmbeddingFailed`, which names the variable, if its API key is not set."""
     environ = world.environ
     name = environ.get("OMNIGRAPH_EMBED_PROVIDER") or "openai-compatible"
     if name == "mock" or _is_on(environ.get("OMNIGRAPH_EMBEDDINGS_MOCK")):

@@ -1,1 +1,1 @@
-"""One snapshot written as files: graph records, Parquet or CSV."""
+"""Export of one snapshot to files: graph records, Parquet or CSV."""

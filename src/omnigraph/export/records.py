@@ -1,9 +1,10 @@
-"""A snapshot as graph NDJSON: the records that a load reads, in one order, so that equal graphs give equal bytes.
+"""Exports a snapshot as graph NDJSON, the records that a load reads, in a fixed order: equal graphs give equal bytes.
 
-Tables in the order of their keys (edges before nodes), rows in the order of their ids. What is exported and loaded into
-an empty graph of the same schema is the same graph.
+Tables are sorted by key (edges before nodes), rows by id. An export loaded into an empty graph of the same schema gives
+the same graph.
 
-Columns of a table as the values of released records: ISO text for dates, arrays for vectors, base64 for blobs.
+`json_values` converts columns to the values that released records use: ISO text for dates, arrays for vectors, base64
+for blobs.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ if TYPE_CHECKING:
     from omnigraph.manifest.snapshot import Snapshot
     from omnigraph.storage.tables.table import Table, TableStore
 
-# Between these, a number of days has a text with a four-digit year; outside, the number itself is written.
+# Within these bounds, a number of days is written with a four-digit year; outside, the number itself is written.
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 _DAY_MS = 86_400_000
 _INLINE = "base64:"
 
 
 def json_values(column: pa.Array[Any], *, about: str) -> list[Any]:
-    """The values of a column as JSON can carry them, None for null. `about` names the column in errors."""
+    """The values of a column as JSON can represent them, None for null. `about` names the column in errors."""
     kind = column.type
     if pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind):
         return _lists(column, about)
@@ -55,7 +56,7 @@ def json_values(column: pa.Array[Any], *, about: str) -> list[Any]:
 
 @dataclass(frozen=True)
 class BlobColumn:
-    """A blob property of some rows of a table, by their positions in it."""
+    """A blob property of some rows of a table, addressed by row position."""
 
     table: Table
     name: str
@@ -74,7 +75,7 @@ class BlobColumn:
 
 
 def _floats(column: pa.Array[Any], about: str) -> list[Any]:
-    """Numbers of 32 bits stay such, so that they are written with the digits they have."""
+    """32-bit floats stay NumPy scalars, so that they are written with no more digits than they have."""
     finite = pc.is_finite(column)
     if not pc.all(finite, min_count=0).as_py():
         value = column.filter(pc.invert(finite))[0]
@@ -114,7 +115,7 @@ def _items(flat: pa.Array[Any], about: str) -> Any:
 
 
 ROWS = 8_192
-# Up to this a table is sorted in memory; above, only its ids are, and rows are fetched in their order.
+# Up to this size a table is sorted in memory; above it, only the ids are, and rows are fetched in that order.
 SORTED_IN_MEMORY = 256 << 20
 _FETCHED_AT_ONCE = 32 << 20
 _NARROW_VALUE = 32
@@ -123,7 +124,7 @@ _NARROW_VALUE = 32
 def export_records(
     snapshot: Snapshot, tables: TableStore, catalog: Catalog, *, types: Sequence[str] | None = None
 ) -> Iterator[bytes]:
-    """NDJSON in chunks of whole lines. `types` limits it to some node and edge types, named as in a load."""
+    """Yield NDJSON in chunks of whole lines. `types` limits it to some node and edge types, named as in a load."""
     for kind in exported_types(catalog, types):
         table = tables.open(snapshot[kind.table_key].pin)
         for batch in ordered_rows(table, kind):
@@ -131,7 +132,7 @@ def export_records(
 
 
 def exported_types(catalog: Catalog, names: Sequence[str] | None) -> list[NodeType | EdgeType]:
-    """The types to export, in the order of their table keys."""
+    """The types to export, in table key order."""
     known: list[NodeType | EdgeType] = sorted(
         [*catalog.edges.values(), *catalog.nodes.values()], key=lambda each: each.table_key
     )
@@ -146,7 +147,7 @@ def exported_types(catalog: Catalog, names: Sequence[str] | None) -> list[NodeTy
 
 
 def ordered_rows(table: Table, kind: NodeType | EdgeType) -> Iterator[pa.RecordBatch]:
-    """Rows in the order of their ids, as a stream; blobs are texts, as in records."""
+    """Stream rows in id order; blobs are texts, as in records."""
     blobs = [name for name, each in kind.properties.items() if each.type.scalar == "Blob"]
     rows = table.count_rows()
     if not rows:
@@ -161,7 +162,7 @@ def ordered_rows(table: Table, kind: NodeType | EdgeType) -> Iterator[pa.RecordB
 
 
 def fragment_rows(table: Table, kind: NodeType | EdgeType, fragments: Sequence[int]) -> Iterator[pa.RecordBatch]:
-    """The rows of some neighbouring fragments of a table, as they lie; blobs are texts, as in records."""
+    """Stream the rows of some neighbouring fragments of a table, in storage order; blobs are texts, as in records."""
     blobs = [name for name, each in kind.properties.items() if each.type.scalar == "Blob"]
     if not blobs:
         yield from table.scan(None, fragments=fragments, batch_size=ROWS)
@@ -174,7 +175,7 @@ def fragment_rows(table: Table, kind: NodeType | EdgeType, fragments: Sequence[i
 
 
 def _positions(table: Table, fragments: Sequence[int]) -> tuple[int, int]:
-    """Where the rows of some fragments begin among those of the table, and how many they are."""
+    """The position in the table of the first row of some fragments, and the number of their rows."""
     counts = {each.fragment_id: each.count_rows() for each in table.dataset.get_fragments()}
     before = takewhile(lambda fragment: fragment not in fragments, counts)
     return sum(counts[fragment] for fragment in before), sum(counts[fragment] for fragment in fragments)
@@ -192,7 +193,7 @@ def _fetched(table: Table, blobs: Sequence[str], step: int) -> Iterator[pa.Recor
 
 
 def _taken(table: Table, blobs: Sequence[str], positions: Any) -> Iterator[pa.RecordBatch]:
-    """The rows at some positions, in their order."""
+    """The rows at some positions, in the order given."""
     rows = table.dataset.take(positions).combine_chunks()
     for name in blobs:
         texts = BlobColumn(table, name, positions.to_pylist()).texts(rows.column(name).combine_chunks())
@@ -201,7 +202,7 @@ def _taken(table: Table, blobs: Sequence[str], positions: Any) -> Iterator[pa.Re
 
 
 def record_lines(kind: NodeType | EdgeType, batch: pa.RecordBatch) -> Iterator[bytes]:
-    """Rows as lines of graph records, each with its line end; blobs must be texts already."""
+    """Yield rows as lines of graph records, each with its line end; blobs must be texts already."""
     names = ["id", *kind.properties]
     columns = [json_values(batch.column(name), about=f"{kind.name}.{name}") for name in names]
     data = (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))

@@ -1,4 +1,4 @@
-"""A snapshot as tables, one per type: Parquet or CSV in the folders `nodes` and `edges`, as a load reads them back."""
+"""Exports a snapshot as one Parquet or CSV file per type, in the folders `nodes` and `edges`, as a load reads them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def export_tables(
     form: TableFormat,
     types: Sequence[str] | None = None,
 ) -> dict[str, Path]:
-    """Write one file per type below a directory; the paths by table key. Types without rows get a file too."""
+    """Write one file per type below a directory; return the paths by table key. Types without rows get a file too."""
     written = {}
     for kind in exported_types(catalog, types):
         path = Path(directory) / ("edges" if isinstance(kind, EdgeType) else "nodes") / f"{kind.name}.{form}"
@@ -46,7 +46,7 @@ def export_tables(
 def export_table(
     snapshot: Snapshot, tables: TableStore, kind: NodeType | EdgeType, stream: BinaryIO, *, form: TableFormat
 ) -> int:
-    """Write the rows of one type, in the order of their ids; how many there were."""
+    """Write the rows of one type in id order; return their number."""
     table = tables.open(snapshot[kind.table_key].pin)
     return write_rows(ordered_rows(table, kind), kind, stream, form=form)
 
@@ -54,7 +54,7 @@ def export_table(
 def write_rows(
     batches: Iterator[pa.RecordBatch], kind: NodeType | EdgeType, stream: BinaryIO, *, form: TableFormat
 ) -> int:
-    """Write rows of one type, whose blobs are texts already, in the order given; how many there were."""
+    """Write rows of one type, whose blobs are texts already, in the order given; return their number."""
     shape = _parquet_column if form == "parquet" else _csv_column
     schema = _shaped_schema(kind, shape)
     rows = 0
@@ -77,7 +77,7 @@ def _stored_schema(kind: NodeType | EdgeType) -> pa.Schema:
 
 
 def _shaped_schema(kind: NodeType | EdgeType, shape: Shape) -> pa.Schema:
-    """The columns of the file: the ends of an edge are called as in records, and blobs are texts."""
+    """The columns of the file: the endpoints of an edge are named as in records, and blobs are texts."""
     names = {"src": "from", "dst": "to"} if isinstance(kind, EdgeType) else {}
     fields = []
     for each in _stored_schema(kind):
@@ -87,7 +87,7 @@ def _shaped_schema(kind: NodeType | EdgeType, shape: Shape) -> pa.Schema:
 
 
 def _parquet_column(column: pa.Array[Any], about: str) -> pa.Array[Any]:
-    """Parquet would drop the time of day of Arrow's date64, so moments are timestamps there, in lists too."""
+    """Parquet would drop the time of day of Arrow's date64, so datetimes are timestamps there, in lists too."""
     del about
     kind = column.type
     if pa.types.is_date64(kind):
@@ -98,7 +98,7 @@ def _parquet_column(column: pa.Array[Any], about: str) -> pa.Array[Any]:
 
 
 def _csv_column(column: pa.Array[Any], about: str) -> pa.Array[Any]:
-    """Numbers, booleans and texts as they are; dates as ISO text; lists and vectors as JSON."""
+    """Numbers, booleans and texts unchanged; dates as ISO text; lists and vectors as JSON."""
     kind = column.type
     if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
         values = json_values(column, about=about)

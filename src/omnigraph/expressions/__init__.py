@@ -1,1 +1,1 @@
-"""Checked expressions translated once: to filters for Lance, to SQL for DuckDB and Spark, to constants."""
+"""Translates checked expressions: to filters for Lance, to SQL for DuckDB and Spark, to constants."""

@@ -1,10 +1,9 @@
-"""Aggregates as SQL, over rows that each stand for one match, or for many.
+"""Renders aggregates as SQL, plain or weighted, and adapts SQL trees to Spark.
 
-Counting paths without listing them leaves rows with a weight: how many matches each stands for. An aggregate over such
-rows gives what it would give over the matches themselves.
+Counting paths without listing them leaves rows with a weight: the number of matches that each row stands for. An
+aggregate over such rows gives what it would give over the matches themselves.
 
-Expressions as Spark's SQL, from the same tree that DuckDB gets; where Spark would mean something else, it is said
-otherwise.
+Spark gets the same tree as DuckDB; an expression that Spark would evaluate differently is rewritten first.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _FUNCTIONS: dict[str, type[exp.AggFunc]] = {
 
 
 def cast(value: exp.Expr, kind: str) -> exp.Expr:
-    """`value` as a SQL type, spelled as DuckDB does."""
+    """Cast `value` to a SQL type in DuckDB's spelling."""
     return exp.cast(value, _type(kind).copy(), copy=False)
 
 
@@ -44,7 +43,7 @@ def _type(kind: str) -> exp.DataType:
 
 
 def plain(aggregate: Aggregate, argument: exp.Expr) -> exp.Expr:
-    """Every row is one match."""
+    """Aggregate over rows that each stand for one match."""
     if aggregate.distinct:
         argument = exp.Distinct(expressions=[argument])
     whole: exp.Expr = _FUNCTIONS[aggregate.function](this=argument)
@@ -52,7 +51,7 @@ def plain(aggregate: Aggregate, argument: exp.Expr) -> exp.Expr:
 
 
 def weighted(weight: exp.Expr) -> Rendering:
-    """Every row is as many matches as its weight says."""
+    """Aggregate over rows that each stand for as many matches as their weight says."""
 
     def render(aggregate: Aggregate, argument: exp.Expr) -> exp.Expr:
         if aggregate.distinct or aggregate.function in ("min", "max"):
@@ -68,7 +67,7 @@ def weighted(weight: exp.Expr) -> Rendering:
 
 
 def each_alone(weight: exp.Expr) -> Rendering:
-    """Every row is a group of its own, of as many equal matches as its weight says."""
+    """Aggregate where every row is a group by itself, of as many equal matches as its weight says."""
 
     def render(aggregate: Aggregate, argument: exp.Expr) -> exp.Expr:
         if aggregate.function in ("min", "max"):
@@ -99,23 +98,23 @@ def _counted(argument: exp.Expr, weight: exp.Expr) -> exp.Expr:
 
 
 def _multiplied(aggregate: Aggregate, argument: exp.Expr, times: exp.Expr) -> exp.Expr:
-    """Integers are multiplied as integers: their sum is exact until it becomes a float."""
+    """Multiply integers as integers, so that their sum is exact until it becomes a float."""
     kind = "HUGEINT" if is_integer(aggregate.argument.type) else "DOUBLE"
     return exp.Mul(this=cast(argument.copy(), kind), expression=cast(times.copy(), kind))
 
 
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - texts of the tree have no zone; they are all UTC
-# Spark has no unsigned integers: they are carried as in `spark/types.py`.
+# Spark has no unsigned integers: it stores them in the types that `spark/types.py` chooses.
 _CARRIERS = {exp.DataType.Type.UINT: "BIGINT", exp.DataType.Type.UBIGINT: "DECIMAL(20,0)"}
 
 
 def rendered(tree: exp.Expr) -> str:
-    """The text of an expression or a query."""
+    """The Spark SQL text of an expression or a query."""
     return tree.transform(_said_otherwise).sql(dialect="spark")
 
 
 def aggregated(aggregate: Aggregate, argument: exp.Expr) -> exp.Expr:
-    """Sums of integers are exact until they become a float, whatever their size."""
+    """Aggregate in Spark: sums of integers are exact, whatever their size, until they become a float."""
     if aggregate.function not in ("sum", "avg") or not is_integer(aggregate.argument.type):
         return plain(aggregate, argument)
     wide = cast(argument.copy(), "DECIMAL(38,0)")
@@ -138,7 +137,7 @@ def _said_otherwise(node: exp.Expr) -> exp.Expr:
 
 
 def _moment(node: exp.Cast) -> exp.Expr:
-    """A text would be read in the session's time zone."""
+    """A timestamp literal as a number: Spark would read a text in the session's time zone."""
     if not isinstance(node.this, exp.Literal) or not node.this.is_string:
         return node
     moment = dt.datetime.fromisoformat(node.this.this)
@@ -149,7 +148,7 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 
 
 def _contains(node: exp.ArrayContains) -> exp.Expr:
-    """Not found is false, also in a list that has a null."""
+    """Spark's `array_contains` is null in a list that has a null; here a missing item is false."""
     listed, item = node.this, node.expression
     found = exp.Anonymous(this="array_contains", expressions=[listed.copy(), item.copy()])
     unknown = exp.or_(*(exp.Is(this=each.copy(), expression=exp.Null()) for each in (listed, item)))

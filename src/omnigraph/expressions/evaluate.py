@@ -1,7 +1,4 @@
-"""Which rows a predicate means, and new values made from old ones: DuckDB evaluates both over the rows as they are.
-
-Python values as Arrow columns.
-"""
+"""Evaluates predicates and computed values over Arrow rows with DuckDB, and builds Arrow columns from Python values."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
     from omnigraph.catalog.catalog import PropertyType
     from omnigraph.expressions.pushdown import RequestValues
 
-# Stored values are numbers where Arrow has a type of its own for them.
+# The type in which `stored_value` returns values of these Arrow types, because dates and times are integers.
 _CARRIERS: dict[Any, Any] = {
     pa.date32(): pa.int32(),
     pa.date64(): pa.int64(),
@@ -34,7 +31,7 @@ _CARRIERS: dict[Any, Any] = {
 
 
 def column(values: Sequence[object], declared: PropertyType, *, of: str) -> pa.Array[Any]:
-    """Values of a declared type as a column; `of` names the type and property for the message when one does not fit."""
+    """Values of a declared type as a column; `of` is `Type.property`, for the error when a value does not fit."""
     kind: Any = arrow_type(declared)
     try:
         stored = [None if each is None else stored_value(declared, each) for each in values]
@@ -54,7 +51,7 @@ def matching(rows: pa.Table, conditions: tuple[Expression, ...], request: Reques
 
 
 def computed(rows: pa.Table, values: dict[str, tuple[Expression, PropertyType]], request: RequestValues) -> pa.Table:
-    """New columns made from the rows' own values."""
+    """New columns, computed from the values of each row."""
     builder = _builder(request)
     return _select(rows, {name: builder.build(value) for name, (value, _) in values.items()})
 

@@ -1,8 +1,7 @@
-"""Conditions that a table can answer itself, as typed filters that select the same rows.
+"""Predicate push-down: translates conditions into typed filters of a table that select the same rows.
 
-Reads, mutations and Spark all ask here, so that the same predicate means the same rows for each of them.
-
-The values of one request, and expressions over them that need no row.
+Reads, mutations and Spark all use this module, so that a predicate selects the same rows in each of them.
+`RequestValues` evaluates the expressions that depend on no row.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RequestValues:
-    """The parameters of a request, and the one instant that `now()` means in it."""
+    """The parameters of a request, and the instant that `now()` returns throughout it."""
 
     params: Mapping[str, object]
     now: dt.datetime
@@ -95,7 +94,7 @@ def _calculate(expression: Arithmetic, left: Any, right: Any) -> Any:
 
 
 def _remainder(left: Any, right: Any) -> Any:
-    """With the sign of the dividend, as in SQL; integers are not made floats, which cannot hold all of them."""
+    """The remainder with the sign of the dividend, as in SQL. Integers are not converted to floats, which round."""
     if isinstance(left, float) or isinstance(right, float):
         return math.fmod(left, right)
     size = abs(left) % abs(right)
@@ -103,21 +102,21 @@ def _remainder(left: Any, right: Any) -> Any:
 
 
 _MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-# Lance stops parsing at some depth; what is deeper is evaluated in memory.
+# Lance refuses to parse deeper expressions; those are evaluated in memory.
 _DEEPEST = 8
 _NOT_SCANNED = frozenset({"Blob", "Vector"})
 
 
 @dataclass(frozen=True)
 class Predicate:
-    """A condition in two parts: what the table itself filters by, and what is left to evaluate over those rows."""
+    """A condition in two parts: the pushed-down filter, and the rest, to be evaluated over the rows it selects."""
 
     filter: Filter | None
     rest: tuple[Expression, ...]
 
 
 def split(condition: Expression, values: RequestValues) -> Predicate:
-    """Push every conjunct that means the same to the table; most conditions are pushed whole."""
+    """Push down every conjunct for which the table has an equal filter; most conditions are pushed down whole."""
     pushed, rest = [], []
     for each in conjuncts(condition):
         found = filter_of(each, values)
@@ -129,9 +128,9 @@ def split(condition: Expression, values: RequestValues) -> Predicate:
 
 
 def filter_of(condition: Expression, values: RequestValues, depth: int = 0) -> Filter | None:
-    """The filter that selects exactly where the condition is true, or None when a table has no such filter.
+    """The filter that is true exactly where the condition is true, or None when there is no such filter.
 
-    The condition is about one variable or about the row of a mutation; its properties are the columns of the filter.
+    The condition is about one variable, or about the row of a mutation; its properties are the columns of the filter.
     """
     if depth > _DEEPEST:
         return None
@@ -176,7 +175,7 @@ def _membership(condition: Membership, values: RequestValues) -> Filter | None:
 
 
 def _is_pushable(expression: Expression, values: RequestValues) -> bool:
-    """Whether its value is known; one that overflows its type is left to the engine, which refuses it."""
+    """Whether the value is constant. One that overflows its type is left to the engine, which raises an error."""
     if not is_constant(expression):
         return False
     scalar = getattr(expression.type, "scalar", None)

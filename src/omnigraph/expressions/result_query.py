@@ -1,4 +1,7 @@
-"""What follows the match: groups, columns, order and bounds, as one SQL query over a table of matches."""
+"""Builds the SQL that turns a table of matches into the result: projection, grouping, order, limit and offset.
+
+Rows that the order leaves equal are ordered by further columns, so that the result is deterministic.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ MATCHES = "matches"
 
 @dataclass(frozen=True)
 class LimitOffset:
-    """How many rows to leave out at the beginning, and how many to give."""
+    """The limit and offset of a result; no limit when None."""
 
     limit: int | None = None
     offset: int = 0
@@ -29,10 +32,10 @@ class LimitOffset:
 
 @dataclass(frozen=True)
 class ResultQuery:
-    """Builds the query that makes a result from matches.
+    """Builds the query that computes a result from matches.
 
-    `identity` tells what an entity is ordered by. `ties` are columns that decide between rows which the order leaves
-    equal. `required` are values a row must have. With `grouped` off, every match is a group of its own.
+    `identity` is the expression that an entity is ordered by. `ties` are columns that order the rows which `order`
+    leaves equal. `required` are expressions that must not be null. Without `grouped`, every match is a group by itself.
     """
 
     checked: CheckedQuery
@@ -45,7 +48,7 @@ class ResultQuery:
     def query(self, bounds: LimitOffset) -> exp.Select:
         """The whole query. Its columns are `c0`, `c1`, … in the order of `return`."""
         columns = [_column(number) for number in range(len(self.checked.columns))]
-        # What was built here is nobody else's: no step needs a copy of all before it.
+        # The tree is not shared with anyone, so no step needs to copy it.
         whole = exp.select(*columns, copy=False).from_(self._rows().subquery("outcome", copy=False), copy=False)
         if order := self._order():
             whole = whole.order_by(*order, copy=False)
@@ -54,7 +57,7 @@ class ResultQuery:
         return whole.offset(bounds.offset, copy=False) if bounds.offset else whole
 
     def _rows(self) -> exp.Select:
-        """The rows of the result without their order, beside them what they are ordered by."""
+        """The unordered rows of the result, with the hidden columns that they are ordered by."""
         build = self._inline().build
         values = [(f"c{number}", build(each.value)) for number, each in enumerate(self.checked.columns)]
         named = [exp.alias_(value, name, copy=False) for name, value in (*values, *self._hidden())]
@@ -65,7 +68,7 @@ class ResultQuery:
         return rows.distinct(copy=False) if self.checked.distinct else rows
 
     def _hidden(self) -> Iterator[tuple[str, exp.Expr]]:
-        """What rows are ordered by and what is not returned. Of an entity it is the id, which tells the same apart."""
+        """The sort keys that are not columns of the result. That of an entity is its id, which identifies it."""
         build = self._inline().build
         for number, (value, _) in enumerate(self._ordering()):
             if isinstance(value, EntityValue):
@@ -78,7 +81,7 @@ class ResultQuery:
             yield from ((f"t{number}", each.copy()) for number, each in enumerate(self.ties))
 
     def _ordering(self) -> list[tuple[Expression, bool]]:
-        """What rows are ordered by, and whether falling: first what was asked for, then what tells groups apart."""
+        """The sort keys, and whether descending: those of `order` first, then the keys that identify groups."""
         asked = {self._source(each.value): each.descending for each in reversed(self.checked.order)}
         keys = [
             (value, asked[value]) for value in dict.fromkeys(self._source(each.value) for each in self.checked.order)
@@ -88,7 +91,7 @@ class ResultQuery:
         return [*keys, *((each, False) for each in self._keys() if each not in asked)]
 
     def _place(self, value: Expression) -> int | None:
-        """Which column of the result is this value."""
+        """The number of the result column that has this value."""
         return next((number for number, each in enumerate(self.checked.columns) if each.value == value), None)
 
     def _source(self, value: Expression) -> Expression:
@@ -123,7 +126,7 @@ class ResultQuery:
         return self._over_columns().build(value) if self.checked.distinct else exp.column(f"o{number}")
 
     def _inline(self) -> SqlBuilder:
-        """Aliases stand for what they were given to."""
+        """A builder that replaces each alias by the expression it stands for."""
 
         def leaf(expression: Expression) -> exp.Expr:
             if isinstance(expression, ColumnValue):

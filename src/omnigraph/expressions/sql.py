@@ -1,6 +1,7 @@
-"""A checked expression as a SQL tree.
+"""Translates a checked expression into a SQL syntax tree, which DuckDB and Spark render.
 
-Values never become text here: they are literals of the tree, and the renderer of each dialect escapes them.
+Values are never formatted into SQL text here: they are literals of the tree, and the renderer of each dialect escapes
+them.
 """
 
 from __future__ import annotations
@@ -61,14 +62,14 @@ _COMPARISONS: dict[str, type[exp.Binary]] = {
     ">=": exp.GTE,
 }
 _ARITHMETIC: dict[str, type[exp.Binary]] = {"+": exp.Add, "-": exp.Sub, "*": exp.Mul}
-# `column operator value` for a value between two integers, of which `floor` is the lower.
+# The operator against `floor` that means `column operator value`, for a value between two integers.
 _BETWEEN_INTEGERS = {"<": "<=", "<=": "<=", ">": ">", ">=": ">"}
 _MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True)
 class SqlBuilder:
-    """Builds SQL for expressions of one request. `leaf` gives the column for names that only its caller knows."""
+    """Builds SQL for the expressions of one request. `leaf` maps names that only the caller knows to columns."""
 
     params: Mapping[str, object]
     now: dt.datetime
@@ -128,7 +129,7 @@ class SqlBuilder:
         return _compared(self.build(expression.left), expression.operator, self.build(expression.right))
 
     def _against(self, side: Expression, operator: str, value: object, kind: ValueType) -> exp.Expr:
-        """A comparison with a value that is known now: in the width of a float, and exact with integers."""
+        """Compare with a value that is known now: an F32 side in its own width, an integer side without rounding."""
         if not is_number(side.type):
             return _compared(self.build(side), operator, literal(value, kind))
         if is_integer(side.type) and isinstance(value, float):
@@ -150,7 +151,7 @@ class SqlBuilder:
         return exp.Paren(this=exp.In(this=item, expressions=listed))
 
     def _known(self, expression: Expression) -> object | None:
-        """The value of a literal or a parameter; None when it is null or made from rows."""
+        """The value of a literal or a parameter; None when it is null or depends on rows."""
         if isinstance(expression, Constant):
             return expression.value
         return self.params[expression.name] if isinstance(expression, ParameterValue) else None
@@ -165,7 +166,7 @@ def _compared(left: exp.Expr, operator: str, right: exp.Expr) -> exp.Expr:
 
 
 def _with_integer(integer: exp.Expr, operator: str, value: float) -> exp.Expr:
-    """An integer of 64 bits does not fit a float: the float becomes an integer instead."""
+    """Compare an integer with a float exactly: 64-bit integers do not fit a float, so the float becomes an integer."""
     if not math.isfinite(value) or abs(value) >= 2**100:
         return _compared(_cast(integer, "DOUBLE"), operator, literal(value, PropertyType("F64")))
     floor = math.floor(value)
@@ -178,7 +179,7 @@ def _with_integer(integer: exp.Expr, operator: str, value: float) -> exp.Expr:
 
 
 def sql_type(kind: ValueType) -> str:
-    """The SQL type of a property type, as DuckDB spells it; renderers translate it."""
+    """The SQL type of a property type in DuckDB's spelling; other renderers translate it."""
     if not isinstance(kind, PropertyType):
         return "TEXT"
     name = SQL_TYPES[kind.scalar]
@@ -188,7 +189,7 @@ def sql_type(kind: ValueType) -> str:
 
 
 def literal(value: object, kind: ValueType) -> exp.Expr:
-    """A typed literal."""
+    """A literal, cast to its type."""
     if value is None:
         return _cast(exp.Null(), sql_type(kind))
     if isinstance(value, list | tuple):

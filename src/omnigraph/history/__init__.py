@@ -1,1 +1,1 @@
-"""What changed between two states: diff, change feed, one entity through time, merge."""
+"""History of the graph: diff, change feed, one entity through time, merge and revert."""

@@ -1,9 +1,8 @@
-"""The change feed: what each commit of a branch did, along first parents, in pages with a place to go on from.
+"""The change feed: the changes of each commit of a branch, along first parents, in pages with a durable cursor.
 
-A place is a durable text (`history/cursor.py`). Reading from the same place tells the same changes again, so a reader
-that keeps the place together with what it made of the changes misses nothing and repeats nothing.
-
-A whole branch as records, together with the place in the change feed from which to keep them up to date.
+A cursor (`history/cursor.py`) is a text that names a position. Reading from the same position returns the same changes
+again, so a reader that stores the cursor together with what it derived from the changes misses nothing and repeats
+nothing. A `Baseline` is a whole branch as records, with the cursor from which to keep them up to date.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class Baseline:
 def take_baseline(
     manifest: GraphManifest, feed: ChangeFeed, schemas: Schemas, types: Sequence[str] | None = None
 ) -> Baseline:
-    """The newest state of the feed's branch, pinned now; later commits do not change it."""
+    """Pin the newest snapshot of the feed's branch, with its cursor; later commits do not change it."""
     snapshot = manifest.snapshot(feed.branch)
     assert snapshot.commit_id is not None, "every branch has a commit: the first one of the graph"
     cursor = feed.cursor_after(snapshot.commit_id)
@@ -71,7 +70,7 @@ def take_baseline(
 
 BEGINNING = "beginning"
 PAGE_CHANGES = 1_000
-# A page that finds nothing it was asked for still ends after so many commits.
+# A page that finds no wanted change still ends after this many commits.
 PAGE_COMMITS = 512
 _COMMIT_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 
@@ -250,13 +249,13 @@ class ChangeFeed:
 
 
 def changes_of(manifest: GraphManifest, commit_id: str, only: Only = EVERYTHING) -> CommitChanges:
-    """What one commit did, whichever branch it was made on; against nothing if it is the first."""
+    """The changes of one commit, on whichever branch it was made; the first commit is compared with an empty graph."""
     line, commit = manifest.find(commit_id)
     return CommitChanges(commit, tuple(changed_tables_of(line, commit, only)), manifest.stores.tables, only)
 
 
 def changed_tables_of(line: BranchManifest, commit: GraphCommit, only: Only) -> list[ChangedTable]:
-    """The tables that a commit changed, against its first parent."""
+    """The tables that a commit changed, compared with its first parent."""
     with line.lock:
         parent = _parent(line, commit)
         before = None if parent is None else line.state.at(line.branch, parent)
@@ -266,7 +265,7 @@ def changed_tables_of(line: BranchManifest, commit: GraphCommit, only: Only) -> 
 def wanted(
     known: Iterable[str], types: Sequence[str] | None, kinds: Sequence[Kind] | None, ops: Sequence[Op] | None
 ) -> Only:
-    """The changes wanted of the known tables, with types named as in a load."""
+    """The filter for these types, kinds and operations; types are named as in a load, and unknown ones refused."""
     keys = list(known)
     for name in types or ():
         if not any(_is_named(key, name) for key in keys):
@@ -288,7 +287,7 @@ def _is_named(table_key: str, name: str) -> bool:
 
 
 def _chain(line: BranchManifest, after: str | None) -> list[GraphCommit]:
-    """The commits of the first-parent chain that came after one of them, the oldest first."""
+    """The commits of the first-parent chain after a commit, oldest first."""
     found: list[GraphCommit] = []
     with line.lock:
         commit = line.state.head

@@ -1,4 +1,4 @@
-"""The changes of one commit, entity by entity: nodes before edges, then by type, then by id."""
+"""Turns the changes of one commit into entity changes: nodes before edges, then by type, then by id."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ROWS_AT_ONCE = 1_000
 
 @dataclass(frozen=True)
 class Image:
-    """An entity at one moment: its properties, and for an edge the ids of its ends."""
+    """An entity at one moment: its properties, and for an edge the ids of its endpoints."""
 
     properties: dict[str, Any]
     source: str | None = None
@@ -77,39 +77,39 @@ EVERYTHING = Only()
 
 
 class CommitPosition(NamedTuple):
-    """Up to which change of a commit everything has been told."""
+    """A position inside the changes of a commit: everything up to this table and id was returned."""
 
     table_key: str
     row_id: str
 
     @property
     def rank(self) -> tuple[bool, str]:
-        """The place of its table in the order of tables."""
+        """The position of its table in the order of tables."""
         return _rank(self.table_key)
 
 
 @dataclass
 class LastDelta:
-    """The delta that a reader is in the middle of, so that its next page need not compute it again."""
+    """Caches the delta that a reader is in the middle of, so that the next page does not compute it again."""
 
     _held: dict[tuple[TableEntry | None, TableEntry | None], TableDelta] = field(default_factory=dict)
 
     def of(self, changed: ChangedTable, tables: TableStore) -> TableDelta:
-        """The delta of a changed, computed once in a row."""
+        """The delta of a changed table; only the last one is cached."""
         key = (changed.base, changed.side)
         if key not in self._held:
             self._held = {key: changed.delta(tables)}
         return self._held[key]
 
     def forget(self) -> None:
-        """Nothing is read any more."""
+        """Drop the cached delta: the reader has finished the commit."""
         self._held = {}
 
 
 def changed_tables_between(
     before: Snapshot | None, after: Snapshot, commit: GraphCommit, only: Only = EVERYTHING
 ) -> list[ChangedTable]:
-    """The tables that differ between a commit and its parent, in the order in which their changes are told."""
+    """The tables that differ between a commit and its parent, in the order in which their changes are returned."""
     old = before.tables if before is not None else {}
     keys = sorted(old.keys() | after.tables.keys(), key=_rank)
     found = []
@@ -128,7 +128,7 @@ def changes_in(
     after: CommitPosition | None = None,
     last: LastDelta | None = None,
 ) -> Iterator[Change]:
-    """The changes of one commit, one by one, after a place; only what is asked for is made into Python values."""
+    """The changes of one commit after a position, one by one; only wanted changes become Python values."""
     held = last if last is not None else LastDelta()
     for changed in changed_tables:
         if after is not None and _rank(changed.table_key) < after.rank:
@@ -156,7 +156,7 @@ def _of_table(changed: ChangedTable, delta: TableDelta, only: Only, begin: str |
 
 
 def _order(delta: TableDelta) -> pa.Table:
-    """Every id that changed, in order, with what happened to it and where its rows are."""
+    """Every changed id, sorted, with its operation and the numbers of its rows in `before` and `after`."""
     ids = pc.unique(pa.concat_arrays([delta.before_ids, delta.after_ids]))
     ids = ids.take(pc.sort_indices(ids))
     before, after = pc.index_in(ids, value_set=delta.before_ids), pc.index_in(ids, value_set=delta.after_ids)
@@ -165,7 +165,7 @@ def _order(delta: TableDelta) -> pa.Table:
 
 
 def _images(rows: pa.Table, places: pa.ChunkedArray[Any]) -> list[Image | None]:
-    """The rows at these places as images; None where there is no place."""
+    """The rows at these positions as images; None where the position is null."""
     there = iter(python_rows(rows.take(places.drop_null())))
     return [None if place is None else _image(next(there)) for place in places.to_pylist()]
 

@@ -1,4 +1,4 @@
-"""A place in the change feed as a text that people keep: opaque, checked, and good for one branch of one graph."""
+"""Encodes positions in the change feed as opaque, checksummed text, valid for one branch of one graph."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _CHECK_BYTES = 8
 
 @dataclass(frozen=True)
 class Position:
-    """After all changes of the commit `after` (None: before the first commit).
+    """The position after all changes of the commit `after` (None: before the first commit).
 
-    `inside`: and after those changes of the next commit that come up to this table and id. `witness` tells the branch
-    from an earlier one of its name.
+    `inside`: also after those changes of the next commit that come up to this table and id. `witness` identifies the
+    incarnation of the branch, so that a cursor of a deleted branch is not taken for one of its successor.
     """
 
     graph: str
@@ -30,13 +30,13 @@ class Position:
     inside: tuple[str, str] | None = None
 
     def encode(self) -> str:
-        """The text."""
+        """The cursor text."""
         fields = [_VERSION, self.graph, self.branch, self.witness, self.after, self.inside]
         data = json.dumps(fields, separators=(",", ":")).encode()
         return urlsafe_b64encode(data + _check(data)).decode().rstrip("=")
 
     def require(self, graph: str, branch: str, incarnation: str | None) -> None:
-        """Raise unless it is a place on this branch."""
+        """Raise unless it is a position on this incarnation of this branch."""
         if self.graph != graph:
             raise ChangeCursorRejected("it is a place in another graph. Take a baseline of this one.")
         if self.branch != branch:
@@ -48,7 +48,7 @@ class Position:
 
 
 def decode(text: str) -> Position:
-    """The place that a text means, or `ChangeCursorRejected`."""
+    """The position that a cursor text encodes, or `ChangeCursorRejected`."""
     if len(text) > LONGEST:
         raise ChangeCursorRejected(f"it is longer than {LONGEST} characters.")
     try:
@@ -62,7 +62,7 @@ def decode(text: str) -> Position:
 
 
 def witness_of(incarnation: str | None) -> str | None:
-    """Enough of a branch's incarnation to know it again; None for main."""
+    """A short hash that identifies the incarnation of a branch; None for main."""
     return None if incarnation is None else sha256(incarnation.encode()).hexdigest()[:16]
 
 

@@ -1,8 +1,8 @@
-"""The rows that differ between two states of a table or a graph, at a cost that follows the change.
+"""Computes the rows that differ between two versions of a table or two snapshots, at a cost that follows the change.
 
-The data files of both states tell which fragments to read (`storage/tables/version_diff.py`). Where a compaction has
-rewritten many rows, and one state descends from the other, Lance's row ids and row versions tell which rows only moved.
-Rows are compared by id and value: NaN equals NaN, and null equals null.
+The data files and deletion vectors of both versions show which fragments to read (`storage/tables/version_diff.py`).
+Where a compaction has rewritten many rows, and one version descends from the other, Lance's row ids and row versions
+show which rows only moved. Rows are compared by id and value: NaN equals NaN, and null equals null.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
 
 
 def same_rows(before: pa.Table, after: pa.Table) -> pa.Array[Any]:
-    """The ids of rows that are in both tables with equal values. Both are sorted by id and have the same columns."""
+    """The ids of rows that both tables have with equal values. Both are sorted by id and have the same columns."""
     old = before.filter(pc.is_in(before.column(ID), value_set=after.column(ID))).combine_chunks()
     new = after.filter(pc.is_in(after.column(ID), value_set=before.column(ID))).combine_chunks()
     if not old.num_rows:
@@ -71,7 +71,7 @@ def equal_values(left: pa.ChunkedArray[Any], right: pa.ChunkedArray[Any]) -> np.
 
 
 def same_value(one: object, other: object) -> bool:
-    """Whether two Python values are the same."""
+    """Whether two Python values are the same; NaN is the same as NaN."""
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(same_value, one, other))
     return one == other or (one != one and other != other)  # true of NaN alone
@@ -79,7 +79,7 @@ def same_value(one: object, other: object) -> bool:
 
 _UPDATED = "_row_last_updated_at_version"
 _CHUNK = 5_000
-# Below this many rewritten rows it does not matter whether they only moved.
+# Up to this many rewritten rows, reading them costs less than finding out which ones only moved.
 MOVED_ROWS = 5_000
 
 
@@ -131,7 +131,7 @@ class TableDelta:
 
 
 def table_delta(tables: TableStore, base: TableEntry | None, side: TableEntry | None) -> TableDelta:
-    """What turns `base` into `side`; None stands for a table that is not there."""
+    """The changes from `base` to `side`; None stands for a table that does not exist."""
     if side is None:
         assert base is not None
         rows = _all(tables, base)
@@ -150,7 +150,7 @@ def table_delta(tables: TableStore, base: TableEntry | None, side: TableEntry | 
 
 
 def differing_rows(tables: TableStore, base: TableEntry, side: TableEntry) -> tuple[pa.Table, pa.Table]:
-    """The rows of either state among which the changed ones are, each in the columns of its own state."""
+    """A superset of the changed rows of either version, each in the columns of its own version."""
     if base.path != side.path:
         return _all(tables, base), _all(tables, side)
     before, after, _ = _differing(tables, base, side)
@@ -158,7 +158,7 @@ def differing_rows(tables: TableStore, base: TableEntry, side: TableEntry) -> tu
 
 
 def descends(tables: TableStore, entry: TableEntry, ancestor: TableEntry) -> bool:
-    """Whether a state of a table was reached from another one of it, through the branches it was forked from."""
+    """Whether a version of a table descends from another one, through the branches that it was forked from."""
     if entry.path != ancestor.path:
         return False
     branch, version = entry.branch, entry.version
@@ -171,9 +171,9 @@ def descends(tables: TableStore, entry: TableEntry, ancestor: TableEntry) -> boo
 
 
 def _differing(tables: TableStore, base: TableEntry, side: TableEntry) -> tuple[pa.Table, pa.Table, bool]:
-    """The rows of either state that are not, by their place, also in the other, with their places.
+    """The rows of either version that the other does not have at the same row address, with their locations.
 
-    And whether every other row lies where it lay: when rows that were only moved are left out, it does not.
+    Also whether every other row has kept its address, which is not so when rows that only moved are left out.
     """
     old, new = tables.open(base.pin), tables.open(side.pin)
     gone, come = differing_parts(tables, old, new)
@@ -183,7 +183,7 @@ def _differing(tables: TableStore, base: TableEntry, side: TableEntry) -> tuple[
 
 
 def _not_only_moved(old: Table, new: Table, gone: VersionOnly, come: VersionOnly) -> tuple[pa.Table, pa.Table]:
-    """The same without rows that a compaction rewrote as they were: of one row id, last changed at one version."""
+    """Leave out rows that a compaction only moved: same row id, and last updated at the same version."""
     there, here = _row_versions(old, gone), _row_versions(new, come)
     shared, at, again = np.intersect1d(there[0], here[0], assume_unique=True, return_indices=True)
     same = shared[there[1][at] == here[1][again]]
@@ -193,7 +193,7 @@ def _not_only_moved(old: Table, new: Table, gone: VersionOnly, come: VersionOnly
 
 
 def _row_versions(table: Table, part: VersionOnly) -> tuple[Addresses, Addresses, Addresses]:
-    """The ids of the rows of a part's fragments, the versions at which they were last changed, and their addresses."""
+    """Row ids, versions of the last update, and row addresses of the rows in a part's fragments."""
     rows = table.read([ROW_ID, _UPDATED, ROW_ADDRESS], fragments=part.fragments)
     return rows.column(ROW_ID).to_numpy(), rows.column(_UPDATED).to_numpy(), rows.column(ROW_ADDRESS).to_numpy()
 
@@ -206,7 +206,7 @@ def _rows_of(table: Table, part: VersionOnly) -> pa.Table:
 
 
 def net(table_key: str, before: pa.Table, after: pa.Table) -> TableDelta:
-    """Without the rows that are the same on both sides; in the columns of the later state."""
+    """A delta without the rows that are equal on both sides, in the columns of the later version."""
     before, after = _aligned(before, after.schema).sort_by(ID), after.sort_by(ID)
     same = same_rows(before, after)
     return TableDelta(
@@ -217,7 +217,7 @@ def net(table_key: str, before: pa.Table, after: pa.Table) -> TableDelta:
 
 
 def _aligned(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows of an earlier schema in the columns of a later one; what they did not have yet is null."""
+    """Rows of an earlier schema in the columns of a later one; missing columns are null."""
     if rows.schema.equals(schema):
         return rows
     columns = [
@@ -235,7 +235,7 @@ def _all(tables: TableStore, entry: TableEntry) -> pa.Table:
 
 
 def with_blobs(table: Table, rows: pa.Table) -> pa.Table:
-    """The rows with their blobs, as they are put. A scan only says where blobs lie, not what they are."""
+    """Read the blobs of the rows. A scan returns only descriptors of blobs, not their bytes."""
     wanted = put_schema(table.schema)
     for at, field in enumerate(wanted):
         if rows.schema.field(field.name).type != field.type:

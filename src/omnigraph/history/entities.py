@@ -1,4 +1,4 @@
-"""One entity: as it was at some state of the graph, and all that it has been."""
+"""Reads one entity by type and id: at one snapshot, or every version that it had on a branch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ENDS = {"src": "from", "dst": "to"}
 
 @dataclass(frozen=True)
 class EntityVersion:
-    """What an entity was from a commit on; `entity` is None when the commit removed it."""
+    """The state of an entity from a commit on; `entity` is None when the commit removed it."""
 
     commit: GraphCommit
     entity: Entity | None
@@ -47,7 +47,7 @@ class EntityHistory:
 
 
 def entity_at(tables: TableStore, snapshot: Snapshot, type_name: str, row_id: str) -> Entity | None:
-    """An entity by its type and id, with `from` and `to` if it is an edge; None when it is not there."""
+    """An entity by its type and id, with `from` and `to` if it is an edge; None when it does not exist."""
     entry = snapshot.tables[table_of(snapshot.tables, type_name)]
     found = _look_up(tables, entry, row_id)
     return None if found is None else found[0]
@@ -72,7 +72,7 @@ def history_of(tables: TableStore, line: BranchManifest, type_name: str, row_id:
 
 
 def table_of(table_keys: Iterable[str], type_name: str) -> str:
-    """The table of a type, named as in a load."""
+    """The table key of a type, named as in a load."""
     for key in sorted(table_keys, reverse=True):
         kind, _, own = key.partition(":")
         if type_name in (own, key) or (kind == "edge" and own.lower() == type_name.lower()):
@@ -81,7 +81,7 @@ def table_of(table_keys: Iterable[str], type_name: str) -> str:
 
 
 def _look_up(tables: TableStore, entry: TableEntry, row_id: str) -> tuple[Entity, int] | None:
-    """The entity, and the table version in which it became what it is."""
+    """The entity, and the table version at which it was last updated."""
     table = tables.open(entry.pin)
     rows = table.read([*table.schema.names, _UPDATED], equal(ID, row_id))
     if not rows.num_rows:
@@ -92,7 +92,7 @@ def _look_up(tables: TableStore, entry: TableEntry, row_id: str) -> tuple[Entity
 
 
 def _distinct(versions: list[EntityVersion]) -> Iterator[EntityVersion]:
-    """Without rewrites that changed nothing, and without the time before the entity was there."""
+    """Leave out rewrites that changed nothing, and the time before the entity existed."""
     for at, each in enumerate(versions):
         older = versions[at + 1].entity if at + 1 < len(versions) else None
         if not _same(each.entity, older):

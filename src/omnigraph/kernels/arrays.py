@@ -1,7 +1,4 @@
-"""Arrays of row numbers: which different ones there are, and where each of the given ones is among them.
-
-Columns as Arrow hands them out: in chunks, or as one array.
-"""
+"""Helpers for NumPy arrays of row numbers (distinct values, positions) and for chunked Arrow columns."""
 
 from __future__ import annotations
 
@@ -19,19 +16,19 @@ ID = "id"
 
 
 def is_ascending(numbers: Numbers) -> bool:
-    """Whether each is greater than the one before it, as the rows of a scan are."""
+    """Whether the numbers are strictly ascending, as those of a scan are."""
     return bool((numbers[1:] > numbers[:-1]).all())
 
 
 def is_distinct(numbers: Numbers) -> bool:
-    """Whether no number is there twice, and none is missing."""
+    """Whether no number occurs twice and none is negative, which stands for a missing row."""
     if len(numbers) < 2 or is_ascending(numbers):
         return not len(numbers) or int(numbers.min()) >= 0
     return int(numbers.min()) >= 0 and len(distinct(numbers)[0]) == len(numbers)
 
 
 def distinct(numbers: Numbers) -> tuple[Numbers, Numbers]:
-    """The different numbers, ascending, and the place of each given one among them."""
+    """The distinct numbers, ascending, and the position of each input number among them."""
     if is_ascending(numbers):
         return numbers, np.arange(len(numbers), dtype=np.int64)
     low, high = int(numbers.min()), int(numbers.max())
@@ -42,7 +39,7 @@ def distinct(numbers: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def _by_counting(numbers: Numbers, low: int, high: int) -> tuple[Numbers, Numbers]:
-    """Numbers that lie close together need no sorting."""
+    """Numbers in a narrow range need no sorting."""
     seen = np.zeros(high - low + 1, np.bool_)
     seen[numbers - low] = True
     found = np.flatnonzero(seen)
@@ -51,7 +48,7 @@ def _by_counting(numbers: Numbers, low: int, high: int) -> tuple[Numbers, Number
 
 
 def one_array(values: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Array[Any]:
-    """The values as one contiguous array; without a copy when they are."""
+    """The values as one contiguous array; without a copy if they are contiguous already."""
     if not isinstance(values, pa.ChunkedArray):
         return values
     one: Any = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()

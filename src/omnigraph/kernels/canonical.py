@@ -1,4 +1,4 @@
-"""The form of a column in which equal values are equal: `-0.0` is `0.0`, every NaN is the same NaN."""
+"""Canonical form of a column for comparison: `-0.0` becomes `0.0`, and every NaN the same NaN."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def comparable(values: Values) -> pa.Array[Any]:
-    """The values in a form in which Arrow's hash functions find the same ones equal. Nulls stay null."""
+    """The values in a form in which Arrow's hash functions treat the same values as equal. Nulls stay null."""
     array = one_array(values)
     kind: Any = array.type
     if pa.types.is_floating(kind):
@@ -28,7 +28,7 @@ def comparable(values: Values) -> pa.Array[Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A nested value with its floats made comparable."""
+    """A nested value with its floats in canonical form."""
     if isinstance(value, list):
         return [_plain(each) for each in value]
     return value + 0.0 if isinstance(value, float) else value

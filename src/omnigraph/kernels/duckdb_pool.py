@@ -1,4 +1,4 @@
-"""DuckDB over Arrow tables. Starting an instance costs a tenth of a second, so all queries of a process share one."""
+"""DuckDB over Arrow tables. Starting an instance takes a tenth of a second, so all queries of a process share one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _instance: list[duckdb.DuckDBPyConnection] = []
 
 @contextmanager
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection of one's own to the shared in-memory instance; what is registered on it goes with it."""
+    """A separate connection to the shared in-memory instance; tables registered on it are dropped with it."""
     with _lock:
         if not _instance:
             _instance.append(duckdb.connect())
@@ -32,13 +32,13 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def as_duckdb_takes_it(rows: pa.Table) -> pa.Table:
-    """Rows with columns that DuckDB reads right; without blobs, which it has no type for."""
+    """Rows in types that DuckDB reads correctly, without blob columns, for which it has no type."""
     fields = [each for each in rows.schema if not pa.types.is_struct(each.type)]
     return pa.table([for_duckdb(rows.column(each.name)) for each in fields], names=[each.name for each in fields])
 
 
 def for_duckdb(column: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Array[Any] | pa.ChunkedArray[Any]:
-    """Moments, also in lists, as timestamps: DuckDB reads date64 as whole days."""
+    """Convert date64, also in lists, to timestamps: DuckDB reads date64 as whole days."""
     if pa.types.is_date64(column.type):
         return column.cast(pa.timestamp("ms"))
     kind: Any = column.type
@@ -48,7 +48,7 @@ def for_duckdb(column: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Array[Any] | 
 
 
 def from_duckdb(values: pa.Array[Any] | pa.ChunkedArray[Any], data_type: pa.DataType) -> pa.Array[Any]:
-    """Values from DuckDB in a stored type; date64 keeps the time of day only when it is made from an integer.
+    """Convert values from DuckDB to a stored type; date64 keeps the time of day only when made from an integer.
 
     Raises `ArrowInvalid` for a value that the type cannot hold.
     """

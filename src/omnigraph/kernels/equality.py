@@ -1,8 +1,7 @@
-"""When two values of a column are the same value, for keys, uniqueness and lookups.
+"""Value equality of columns, for keys, uniqueness and lookups.
 
-Values compare by type, not by their text. `-0.0` is `0.0`, every NaN is the same NaN, and lists compare item by item.
-
-The form of a column in which values that are the same are equal.
+Values compare by type, not by their text. `-0.0` equals `0.0`, every NaN is the same NaN, and lists compare item by
+item; `kernels/canonical.py` has the form in which this holds.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ NO_VALUE = -1
 
 
 def value_at(values: Values, row: int) -> Any:
-    """One value as a Python object. Arrow would give a moment without its time of day."""
+    """One value as a Python object; date64 keeps its time of day, which Arrow's own conversion drops."""
     value: Any = values[row]
     return value.cast(pa.timestamp("ms")).as_py() if pa.types.is_date64(values.type) else value.as_py()
 
@@ -41,20 +40,20 @@ def texts(values: Values) -> list[str]:
 
 
 def row_numbers(rows: NDArray[np.int64]) -> pa.Array[Any]:
-    """Row numbers in the form that `take` wants."""
+    """Row numbers as the Arrow array that `take` expects."""
     numbers: pa.Array[Any] = pa.array(rows, pa.int64())
     return numbers
 
 
 def distinct(values: Values) -> pa.Array[Any]:
-    """Each value once, without null, in `comparable` form."""
+    """The distinct non-null values, in `comparable` form."""
     return pc.unique(comparable(values).drop_null())
 
 
 def is_among(values: Values, others: Values) -> pa.Array[Any]:
-    """For each value, whether it is one of the others; null is not. Both in `comparable` form.
+    """For each value, whether it is in `others`; false for null. Both must be in `comparable` form.
 
-    Arrow hashes the set it looks in, so the smaller of the two is made that set first.
+    Arrow builds a hash table of the value set, so the larger side is first reduced to the values of the smaller.
     """
     mine, theirs = one_array(values), one_array(others).drop_null()
     if pa.types.is_string(mine.type) and len(mine) + len(theirs) >= MANY:
@@ -67,7 +66,7 @@ def is_among(values: Values, others: Values) -> pa.Array[Any]:
 
 
 def tuple_codes(columns: Sequence[Values]) -> tuple[NDArray[np.int64], int]:
-    """A number for each row, the same for the same tuple, and how many there are; `NO_VALUE` where one is null."""
+    """A dense code for each row, equal for equal tuples, and the number of codes; `NO_VALUE` where a value is null."""
     codes, size = _codes(comparable(columns[0]))
     for column in columns[1:]:
         more, more_size = _codes(comparable(column))
@@ -77,7 +76,7 @@ def tuple_codes(columns: Sequence[Values]) -> tuple[NDArray[np.int64], int]:
 
 
 def first_rows(codes: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """For each number of `tuple_codes`, the first row that has it."""
+    """For each code of `tuple_codes`, the first row that has it."""
     first = np.full(size, NO_VALUE, np.int64)
     rows = np.flatnonzero(codes != NO_VALUE)[::-1]
     first[codes[rows]] = rows

@@ -1,16 +1,13 @@
-"""Ids and tuples as 64-bit numbers, the same in every task: what is shuffled instead of the values themselves.
+"""64-bit hashes of values and tuples, the same in every process, and membership tests by hash.
 
-Different values with one number are told apart later, by comparing the values of the few rows that look alike. Only an
-end of an edge is believed to be there when its number is: that a missing one shares the number of an id is as likely
-as one in 2**64 per id.
+Tasks shuffle hashes instead of the values themselves. Collisions are resolved later, by comparing the values of the few
+rows whose hashes are equal. Only an edge's endpoint is taken to exist when its hash does: that a missing one collides
+with an existing id has a probability of 2**-64 per id. `PrefixFilter` finds which of many hashes are among a few; most
+are ruled out by their leading bits.
 
-Which of many numbers are among a few: most are ruled out by their first bits.
-
-Questions about hundreds of thousands of texts, answered by their 64-bit numbers and then checked on the texts.
-
-Arrow hashes strings one after the other; DuckDB numbers them several at once, and numbers are quick to sort and to
-look up. Two texts with one number are rare, and never believed: the texts themselves are compared, and where they
-differ Arrow answers after all.
+Membership and uniqueness of hundreds of thousands of strings are answered by hash too, and then verified on the
+strings. Arrow hashes strings one by one; DuckDB hashes several at once, and integers are quick to sort and to look up.
+On a collision, which is rare, the strings differ and Arrow computes the answer instead.
 """
 
 from __future__ import annotations
@@ -42,22 +39,22 @@ _SHIFT = np.uint64(29)
 
 
 def numbers_of(values: Values) -> Numbers:
-    """A number for each value, none of which is null."""
+    """The hash of each value; the values must not be null."""
     return column_numbers([values])[0]
 
 
 def second_numbers_of(values: Values) -> Numbers:
-    """Other numbers for texts: two texts that share one hardly share both."""
+    """A second, independent hash of strings: two strings that collide in one hardly collide in both."""
     return _queried([one_array(values)], "hash(reverse({}))")[0]
 
 
 def column_numbers(columns: Sequence[Values]) -> list[Numbers]:
-    """A number for each value of each column, which are of one length. Null has one as well."""
+    """The hash of each value of each column; the columns have equal length. Null has a hash as well."""
     return _queried([one_array(each) for each in columns], "hash({})")
 
 
 def tuple_numbers(columns: Sequence[Values]) -> tuple[Numbers, NDArray[np.bool_]]:
-    """A number for each tuple of values, and which rows have one: a tuple with a null has none."""
+    """The hashes of tuples without a null, and the mask of rows that have one."""
     plain = [comparable(each) for each in columns]
     valid = np.logical_and.reduce([is_there(each) for each in plain])
     found = functools.reduce(joined, column_numbers(plain))
@@ -72,13 +69,13 @@ def is_there(values: pa.Array[Any]) -> NDArray[np.bool_]:
 
 
 def joined(first: Numbers, second: Numbers) -> Numbers:
-    """One number for each pair of numbers."""
+    """Combine two columns of hashes into one."""
     with np.errstate(over="ignore"):
         return (first ^ (first >> _SHIFT)) * _FACTOR + second
 
 
 def _queried(columns: Sequence[pa.Array[Any]], expression: str) -> list[Numbers]:
-    """All columns in one query: what a query takes by itself is paid once."""
+    """Hash all columns in one query, so that the fixed cost of a query is paid once."""
     if not len(columns[0]):
         return [np.empty(0, np.uint64) for _ in columns]
     names = [f"c{number}" for number in range(len(columns))]
@@ -90,7 +87,7 @@ def _queried(columns: Sequence[pa.Array[Any]], expression: str) -> list[Numbers]
 
 @functools.cache
 def _engine() -> duckdb.DuckDBPyConnection:
-    """One per process, with one thread: Spark decides how much runs at once."""
+    """One instance per process, with one thread: Spark controls the parallelism."""
     import duckdb
 
     return duckdb.connect(config={"threads": 1})
@@ -101,7 +98,7 @@ _LEAST_BITS, _MOST_BITS = 10, 24
 
 @dataclass(frozen=True)
 class PrefixFilter:
-    """The few, sorted and each once, and a mark for all first bits that one of them has."""
+    """The distinct hashes, sorted, and a bitmap of their leading bits."""
 
     few: Numbers
     marks: NDArray[np.bool_]
@@ -109,7 +106,7 @@ class PrefixFilter:
 
 
 def sieve_of(numbers: Numbers) -> PrefixFilter:
-    """A sieve that lets these numbers through."""
+    """Build the filter that accepts exactly these hashes."""
     few = np.unique(numbers)
     bits = min(_MOST_BITS, max(_LEAST_BITS, (16 * len(few)).bit_length()))
     shift = np.uint64(64 - bits)
@@ -119,7 +116,7 @@ def sieve_of(numbers: Numbers) -> PrefixFilter:
 
 
 def among(sieve: PrefixFilter, numbers: Numbers) -> NDArray[np.bool_]:
-    """For each number, whether the sieve lets it through."""
+    """For each hash, whether the filter accepts it."""
     found: NDArray[np.bool_] = sieve.marks[(numbers >> sieve.shift).astype(np.intp)]
     if not found.any():
         return found
@@ -135,7 +132,7 @@ ALL_BITS = (1 << 64) - 1
 
 
 def all_differ(texts: Texts, *, bits: int = ALL_BITS) -> bool:
-    """Whether no text stands twice; none is null. `bits` of the numbers are used."""
+    """Whether no string occurs twice; none may be null. `bits` masks the hashes, for tests of collisions."""
     if len(texts) >= MANY:
         numbers = np.sort(_numbers(texts, bits))
         if (numbers[1:] != numbers[:-1]).all():
@@ -144,7 +141,7 @@ def all_differ(texts: Texts, *, bits: int = ALL_BITS) -> bool:
 
 
 def are_among(texts: Texts, others: Texts, *, bits: int = ALL_BITS) -> Texts | None:
-    """For each text, whether it is one of the others, of which none is null; None when numbers cannot tell."""
+    """For each string, whether it is in `others`, which has no null; None when a collision prevents an answer."""
     numbers: Any = pa.array(_numbers(texts, bits))
     other_numbers: Any = pa.array(_numbers(others, bits))
     if len(texts) < len(others):
@@ -152,12 +149,12 @@ def are_among(texts: Texts, others: Texts, *, bits: int = ALL_BITS) -> Texts | N
         others, other_numbers = others.filter(asked_for), other_numbers.filter(asked_for)
     places: Any = pc.index_in(numbers, value_set=other_numbers)
     same: Any = pc.equal(others.take(places), texts)
-    # Null: the number is not there, or there is no text. False: another text has the number.
+    # Null: the hash is not there, or the string is null. False: another string has the same hash.
     return pc.is_valid(same) if pc.all(same, min_count=0).as_py() else None
 
 
 def text_numbers(texts: Texts) -> NDArray[np.uint64]:
-    """A number for each text, the same in every process."""
+    """The hash of each string, the same in every process."""
     return _numbers(texts, ALL_BITS)
 
 
@@ -171,7 +168,7 @@ def _numbers(texts: Texts, bits: int) -> NDArray[np.uint64]:
 
 @functools.cache
 def _shared_engine() -> duckdb.DuckDBPyConnection:
-    """One per process; each question has a cursor of its own, since threads share a graph."""
+    """One instance per process; each query has its own cursor, since threads share a graph."""
     import duckdb
 
     return duckdb.connect()

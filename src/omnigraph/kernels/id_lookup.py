@@ -1,6 +1,6 @@
-"""Where ids are among the ids of a table.
+"""Finds the positions of ids in an array of distinct ids.
 
-Ids of a type with an integer key are numbers written out: as numbers they are found in a quarter of the time.
+Ids of a type with an integer key are decimal integers: comparing them as integers takes a quarter of the time.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     Places = NDArray[np.int32]
     Texts = pa.Array[Any] | pa.ChunkedArray[Any]
 
-# Below so many ids the check that they are numbers costs more than it saves.
+# With fewer ids, checking that they are integers costs more than it saves.
 _WORTH_A_LOOK = 10_000
-# So many times as many ids are gone through for few sooner than they are all put into a table to look in.
+# With this many times more ids in the table, scanning them for the few is cheaper than hashing them all.
 _FEW = 8
-# Numbers that lie so close together are found in a list that has a place for each.
+# Integers whose range is at most this many times their count are looked up in a direct-address table.
 _DENSE = 8
 
 
 def id_places(ids: Texts, among: pa.Array[Any]) -> Places:
-    """The place of each id among different ones, -1 where it is not there."""
+    """The position of each id in `among`, whose ids are distinct; -1 where it is absent."""
     if len(ids) * _FEW <= len(among):
         return _few_places(ids, among)
     if len(ids) >= _WORTH_A_LOOK and (numbers := _written_numbers(among)) is not None:
@@ -39,7 +39,7 @@ def id_places(ids: Texts, among: pa.Array[Any]) -> Places:
 
 
 def _few_places(ids: Texts, among: pa.Array[Any]) -> Places:
-    """By looking for each of the many among the few."""
+    """Look each of the many table ids up among the few."""
     if not len(ids):
         return np.zeros(0, np.int32)
     wanted = one_array(pc.unique(ids))
@@ -52,7 +52,7 @@ def _few_places(ids: Texts, among: pa.Array[Any]) -> Places:
 
 
 def _written_numbers(ids: pa.Array[Any]) -> pa.Array[Any] | None:
-    """The integers that these texts are, if each is written the one usual way."""
+    """The ids as integers, if each is in canonical decimal form; else None."""
     numbers = _as_numbers(ids)
     if numbers is None or not len(numbers) or numbers.null_count:
         return None
@@ -73,7 +73,7 @@ def _by_number(ids: Texts, among: pa.Array[Any], numbers: pa.Array[Any]) -> Plac
     places = _dense_places(asked.to_numpy(), numbers.to_numpy())
     if places is None:
         places = _index_in(asked, numbers)
-    # `07` is the number 7 but not the id `7`: of texts for the same number only the usual one is as short.
+    # `07` is the integer 7 but not the id `7`: of all texts of one integer, only the canonical one has its length.
     same = (places >= 0) & (_lengths(among)[places] == _lengths(ids))
     return places if same.all() else np.where(same, places, np.int32(-1))
 

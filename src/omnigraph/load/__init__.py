@@ -1,1 +1,1 @@
-"""Loads: files, records and Arrow tables become typed rows, and one commit."""
+"""Loads: turn files, records and Arrow tables into typed rows, written as one commit."""

@@ -1,6 +1,7 @@
-"""Files found by path, directory or pattern, on disks and in buckets: one finder for both engines.
+"""Finds and opens the files of a load on local disks and in object stores.
 
-Files to load, wherever they are: found by path, glob or directory, opened as bytes, unpacked by their suffix.
+A source is a path, directory or glob pattern; both engines use this finder. Compressed files are decompressed according
+to their suffix.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ if TYPE_CHECKING:
 
     from omnigraph.world import World
 
-# Hadoop's names for the same store.
+# Hadoop's URI schemes for S3.
 ALIASES = {"s3a": "s3", "s3n": "s3"}
 _WILD = re.compile(r"[*?\[]")
 
 
 def found_at(source: str, world: World, storage_options: Mapping[str, str] | None = None) -> list[tuple[str, int]]:
-    """The files that a path, `file://` URL, object URI, directory, prefix or pattern stands for, with their sizes.
+    """List the files of a path, `file://` URL, object URI, directory, prefix or pattern, with their sizes.
 
-    Local paths come out absolute. A directory or prefix stands for everything below it but names that begin with `.` or
-    `_`, as in Spark. In a pattern, `*` and `?` stay within one name and `**` crosses directories.
+    Local paths are returned absolute. A directory or prefix includes everything below it except names that begin with
+    `.` or `_`, as in Spark. In a pattern, `*` and `?` match within one name and `**` crosses directories.
     """
     options = storage_options or {}
     scheme, separator, rest = source.partition("://")
@@ -66,7 +67,7 @@ def _local(path: str) -> Iterator[tuple[str, int]]:
 
 
 def _glob(pattern: str) -> Iterator[Path]:
-    """Looks only into directories that the pattern can match."""
+    """Expand a pattern, visiting only directories that it can match."""
     root = Path(pattern).anchor
     return Path(root).glob(os.path.relpath(pattern, root))
 
@@ -87,7 +88,7 @@ def _objects(uri: str, options: Mapping[str, str], world: World) -> Iterator[tup
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What to list, and which of it is meant: what the pattern names, and everything below that."""
+    """A listing prefix, and a filter that accepts paths matching the pattern and everything below them."""
 
     below: str
     pattern: re.Pattern[str]
@@ -118,14 +119,14 @@ def _set(part: str) -> str:
 
 
 def bucket_of(uri: str) -> str:
-    """The bucket of an object, as a URI."""
+    """The URI of an object's bucket."""
     scheme, _, rest = uri.partition("://")
     return f"{scheme}://{rest.partition('/')[0]}"
 
 
 @contextmanager
 def store_errors(uri: str) -> Iterator[None]:
-    """The store's errors as ours. Their text is left out, because it can carry credentials."""
+    """Translate errors of the object store. Their text is dropped because it can contain credentials."""
     try:
         yield
     except FileNotFoundError:
@@ -141,7 +142,7 @@ PACKED: dict[str, Literal["gzip", "zstd", "bz2"]] = {".gz": "gzip", ".zst": "zst
 
 @dataclass(frozen=True)
 class InputFile:
-    """One file: its absolute path or URI, its size in bytes, and the path it was given by."""
+    """One file: its path or URI, its size in bytes, and the path that the user gave."""
 
     where: str
     size: int
@@ -149,12 +150,12 @@ class InputFile:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The name used in messages."""
         return self.given or self.where
 
     @property
     def suffix(self) -> str:
-        """The suffix that tells its format, without that of a packer."""
+        """The suffix that determines the format, ignoring a compression suffix."""
         path = PurePosixPath(self.where)
         return (PurePosixPath(path.stem) if path.suffix in PACKED else path).suffix.lower()
 
@@ -165,9 +166,9 @@ def is_remote(where: str) -> bool:
 
 
 def find_files(where: str, world: World) -> list[InputFile]:
-    """The files that a path, a pattern, a directory or the URI of one stands for, sorted. None at all is an error.
+    """The files of a path, pattern, directory or URI, sorted. Raises `InvalidInput` if there are none.
 
-    Files of a relative path are named relative to where we are, as the user would.
+    Files of a relative path are named relative to the working directory, as the user would write them.
     """
     given = where if "://" in where else str(Path(where).expanduser())
     found = found_at(given, world)
@@ -178,7 +179,7 @@ def find_files(where: str, world: World) -> list[InputFile]:
 
 
 def open_file(found: InputFile, world: World) -> BinaryIO:
-    """The bytes of a file, unpacked. Raises `InvalidInput` or a `StoreError` when they cannot be had."""
+    """Open a file for reading, decompressed. Raises `InvalidInput` or a `StoreError` if it cannot be opened."""
     stream: Any = _open_remote(found, world) if is_remote(found.where) else _open_local(found)
     packer = PACKED.get(PurePosixPath(found.where).suffix)
     opened: Any = stream if packer is None else pa.CompressedInputStream(stream, packer)
@@ -215,7 +216,7 @@ def _open_remote(found: InputFile, world: World) -> BinaryIO:
 
 
 class _RemoteFile(io.RawIOBase):
-    """An object of a bucket as the file that Python and Arrow expect."""
+    """Adapts an object reader to the file interface that Python and Arrow expect."""
 
     def __init__(self, reader: obstore.ReadableFile) -> None:
         self._reader = reader

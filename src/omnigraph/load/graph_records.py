@@ -1,13 +1,12 @@
-"""Graph records: `{"type": T, "data": {…}}` for a node, `{"edge": E, "from": id, "to": id, "data": {…}}` for an edge.
+"""Parses graph records and groups them by type into batches.
 
-Records are sorted by type as they come and leave as typed batches. The strict grammar refuses what it does not know,
-the permissive one ignores it.
+A node is `{"type": T, "data": {…}}`, an edge `{"edge": E, "from": id, "to": id, "data": {…}}`. The strict grammar
+refuses unknown members; the permissive one ignores them.
 
-One line of JSON as an object, strictly: no member twice at any depth, bounded structure, errors with their column.
-
-orjson reads the line and keeps the last of two equal members, as most parsers do. Repeats are found by counting: each
-member has a quote and a colon (`":`), and texts can only add to them. A line with as many as members were kept has no
-repeat; one with more, or with space before a colon, is read again by a slower parser that looks.
+A strict line is one JSON object of bounded structure without duplicate members at any depth. orjson keeps the last of
+two equal members, as most parsers do, so duplicates are detected by counting `":` in the line: every member has one,
+and string values can only add more. If the count equals the number of members kept, there is no duplicate; otherwise,
+or with white space before a colon, a slower parser that checks for duplicates reads the line again.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class BadRecord(ValueError):
 
 
 def strict_object(line: bytes) -> dict[str, Any]:
-    """The object that a line consists of. Raises `BadRecord`."""
+    """Parse a line that is one JSON object. Raises `BadRecord`."""
     if len(line) >= MOST_SLOTS:
         _check_structure(line)
     try:
@@ -103,7 +102,7 @@ _EDGE_MEMBERS = frozenset({"edge", "from", "to", "data"})
 
 @dataclass
 class _Group:
-    """Rows of one type that wait to become a batch."""
+    """Buffered rows of one type, not yet converted to a batch."""
 
     type: GraphType
     known: frozenset[str]
@@ -114,7 +113,7 @@ class _Group:
 
 
 class RecordSorter:
-    """Takes records one by one and gives typed batches back."""
+    """Groups records by type and converts each group to a typed batch."""
 
     def __init__(self, catalog: Catalog, *, source: str, unit: Unit, lenient: bool = False) -> None:
         self._catalog = catalog
@@ -126,7 +125,7 @@ class RecordSorter:
         self.waiting = 0
 
     def add(self, record: dict[str, Any], number: int) -> None:
-        """Sort one record in. Raises `BadRecord` when it does not follow the grammar."""
+        """Add a record to the group of its type. Raises `BadRecord` if it violates the grammar."""
         name = record.get("type")
         if type(name) is str and "edge" not in record:
             group, ends, allowed = self._nodes.get(name) or self._node_group(name), None, _NODE_MEMBERS
@@ -149,7 +148,7 @@ class RecordSorter:
         self.waiting += 1
 
     def batches(self) -> Iterator[Batch]:
-        """What was sorted since the last time, as one batch per type."""
+        """Drain the buffered records as one batch per type."""
         for group in (*self._nodes.values(), *self._edges.values()):
             if group.rows:
                 yield self._batch(group)
@@ -217,7 +216,7 @@ def _unknown_member(record: dict[str, Any], allowed: frozenset[str]) -> BadRecor
 
 
 def unknown_field(kind: GraphType, names: Iterable[str]) -> BadRecord:
-    """The error about a member of `data`, or a column, that the type has no property for."""
+    """The error for the first member of `data`, or column, that is not a property of the type."""
     name = next(each for each in names if each != "id" and each not in kind.properties)
     if name in RESERVED:
         return BadRecord("reserved_field", f"{shown(name)} is reserved", type_name=kind.name, property_name=name)
@@ -229,5 +228,5 @@ def unknown_field(kind: GraphType, names: Iterable[str]) -> BadRecord:
 
 
 def unknown_type(noun: str, name: str, known: Iterable[str]) -> str:
-    """What to say about a type that the schema does not have."""
+    """The error message for a type that the schema does not define."""
     return f"the schema has no {noun} type {shown(name)}{suggestion(name, known)}"

@@ -1,6 +1,7 @@
-"""Graph NDJSON: one record a line (strict), or any stream of JSON values (permissive, for what old releases wrote).
+"""Reads graph NDJSON, either one record per line (strict) or any stream of JSON values (permissive).
 
-Bytes as numbered lines, in blocks: memory follows the block and the longest line, never the file.
+The permissive grammar accepts what older releases wrote. Input is read as numbered lines in blocks, so memory is
+bounded by the block size and the longest line, not by the size of the file.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 class Readable(Protocol):
-    """What can be read fragment by fragment: an open file, a socket, a buffer."""
+    """A stream that can be read in chunks: an open file, a socket, a buffer."""
 
     def read(self, size: int, /) -> bytes | str:
         """The next chunk; empty at the end."""
@@ -39,17 +40,17 @@ class Readable(Protocol):
 def numbered_lines(
     stream: Readable, source: str, *, longest: int = LONGEST_LINE, first_line: int = 1
 ) -> Iterator[tuple[int, list[bytes]]]:
-    """Blocks of lines without their ends, each with the number of its first line.
+    """Yield blocks of lines without line ends, each with the number of its first line.
 
-    A UTF-8 byte order mark is skipped; UTF-16 and lines longer than `longest` bytes are refused. `first_line` is the
-    number of the stream's first line, when it is a part of a file.
+    A UTF-8 byte order mark is skipped; UTF-16 and lines longer than `longest` bytes are refused. `first_line` numbers
+    the stream's first line if the stream is part of a file.
     """
     number, rest = first_line, b""
     for chunk in _chunks(stream, source):
         lines = chunk.split(b"\n")
         lines[0] = rest + lines[0]
         rest = lines.pop()
-        # Only a line that was carried over can be longer than a block.
+        # Only the first line and the unfinished one can span blocks, so only these two can be too long.
         for candidate, at in ((lines[0] if lines else b"", number), (rest, number + len(lines))):
             if len(candidate) > longest:
                 raise refuse(
@@ -78,7 +79,7 @@ def _without_mark(data: bytes, source: str) -> bytes:
     return data.removeprefix(_BOM)
 
 
-# A batch also ends here, so that wide records do not pile up.
+# Bounds the memory of a batch of wide records.
 BATCH_BYTES = 16 << 20
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{\]}]')
 _PARTIAL = object()
@@ -86,9 +87,9 @@ _SPACE = " \t\r\n"
 
 
 def read_strict(stream: Readable, catalog: Catalog, *, source: str = "", first_line: int = 1) -> Iterator[Batch]:
-    """Typed batches of a strict stream. `first_line` is the number of its first line, when it is a part of a file.
+    """Read typed batches with the strict grammar. `first_line` numbers the first line if this is part of a file.
 
-    Blank lines are skipped and CRLF is tolerated. The first record that does not follow the grammar is an
+    Blank lines are skipped and CRLF is tolerated. The first record that violates the grammar raises an
     `InvalidRecord` that names its line.
     """
     sorter = RecordSorter(catalog, source=source, unit="line")
@@ -109,10 +110,10 @@ def read_strict(stream: Readable, catalog: Catalog, *, source: str = "", first_l
 
 
 def read_permissive(stream: Readable, catalog: Catalog, *, source: str = "", first_line: int = 1) -> Iterator[Batch]:
-    """Typed batches of a permissive stream: values may span lines or share one, and unknown members are ignored.
+    """Read typed batches with the permissive grammar: values may span or share lines, unknown members are ignored.
 
-    A scalar of a wrong JSON type counts as null. Errors name the line that the value ends on. `first_line` is the
-    number of its first line, when it is a part of a file: then no value may reach into it from before, nor out of it.
+    A scalar of the wrong JSON type is read as null. Errors name the line on which the value ends. If the stream is
+    part of a file, `first_line` numbers its first line, and no value may cross the part's boundaries.
     """
     sorter = RecordSorter(catalog, source=source, unit="line", lenient=True)
     for number, values in _values(stream, source, first_line):
@@ -127,17 +128,17 @@ def read_permissive(stream: Readable, catalog: Catalog, *, source: str = "", fir
 
 
 def has_one_value_a_line(data: bytes) -> bool:
-    """Whether each of these lines is a JSON value by itself, or blank: then they can be read apart from others."""
+    """Whether every line is blank or one complete JSON value, so that the file can be split at line ends."""
     return all(not line or line.isspace() or _whole(line) is not _PARTIAL for line in data.split(b"\n"))
 
 
 def bad_record(place: SourcePosition, bad: BadRecord) -> InvalidRecord:
-    """The error about a record, with its place."""
+    """The `InvalidRecord` for a bad record at a source position."""
     return refuse(place, bad.rule, str(bad), type_name=bad.type_name, property_name=bad.property_name)
 
 
 def _values(stream: Readable, source: str, first_line: int) -> Iterator[tuple[int, Iterable[object]]]:
-    """The values of the stream, a few at a time, with the number of the line that they end on."""
+    """Yield the JSON values of the stream in groups, each with the number of the line on which the group ends."""
     pending: list[bytes] = []
     depth = size = number = 0
     for start, lines in numbered_lines(stream, source, first_line=first_line):
@@ -160,7 +161,7 @@ def _values(stream: Readable, source: str, first_line: int) -> Iterator[tuple[in
 
 
 def _whole(line: bytes) -> object:
-    """The value when the line is exactly one."""
+    """The value of a line that is exactly one JSON value, else `_PARTIAL`."""
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -172,7 +173,7 @@ def _step(token: bytes) -> int:
 
 
 def _several(lines: list[bytes]) -> Iterator[object]:
-    """The values that some lines consist of."""
+    """Decode the sequence of JSON values in these lines."""
     text = b"\n".join(lines)
     try:
         decoded, position = text.decode(), 0

@@ -1,8 +1,7 @@
-"""A load as an operation of the commit protocol.
+"""A load on the embedded engine: reads the source, fills vectors, and prepares one operation for the commit protocol.
 
-A step of a load, after reading and before validation: vectors are made from the texts that `@embed` names.
-
-A load, prepared: all is read, typed and identified before anything is staged: a bad input changes nothing.
+The source is read, typed and given row ids completely before anything is staged, so bad input changes nothing. Vectors
+of `@embed` properties are computed between reading and validation.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def vectors_may_be_missing(catalog: Catalog) -> Catalog:
-    """The same types, for reading rows whose vectors are made later: a vector that `@embed` fills is not required."""
+    """The catalog for reading rows before embedding: vector properties that `@embed` fills become nullable."""
     nodes = {
         name: replace(node, properties={key: _relaxed(each) for key, each in node.properties.items()})
         for name, node in catalog.nodes.items()
@@ -42,12 +41,12 @@ def vectors_may_be_missing(catalog: Catalog) -> Catalog:
 
 
 def rows_with_vectors(batch: Batch, rows: pa.Table, catalog: Catalog, embeddings: Embeddings, world: World) -> pa.Table:
-    """The whole rows of a batch, as its table stores them, with the vectors that were missing."""
+    """The rows of a batch in the table's schema, with missing `@embed` vectors computed."""
     return _filled(InputRows(batch.type, rows), catalog, embeddings, world).table
 
 
 def with_vectors(loaded: LoadedRows, catalog: Catalog, embeddings: Embeddings, world: World) -> LoadedRows:
-    """The same rows, each with a vector where it had a text and none. A vector that was given stays."""
+    """Compute the vector of every row that has a source text and no vector. Given vectors are not replaced."""
     rows = {key: _filled(each, catalog, embeddings, world) for key, each in loaded.rows.items()}
     return replace(loaded, rows=rows)
 
@@ -99,14 +98,14 @@ class LoadSummary:
 
 @dataclass(frozen=True)
 class LoadedRows:
-    """A source that has been read: whole rows by table key, ready to be prepared for any view of the graph."""
+    """A source after reading: complete rows by table key, which can be prepared against any read view."""
 
     rows: Mapping[str, InputRows]
     summary: LoadSummary
 
 
 def read_load(catalog: Catalog, source: object, world: World, *, strict: bool = True) -> LoadedRows:
-    """Read a source once and for all. `source` is anything that `plan_load` understands, or such a plan."""
+    """Read a source completely. `source` is a `LoadPlan` or anything that `plan_load` accepts."""
     started = world.monotonic()
     plan = source if isinstance(source, LoadPlan) else plan_load(source, catalog, world)
     rows = gather_rows(_batches(plan, catalog, world, strict=strict), world, touched=plan.types, strict=strict)
@@ -123,11 +122,12 @@ def read_load(catalog: Catalog, source: object, world: World, *, strict: bool = 
 def prepare_load(
     catalog: Catalog, view: ReadView, source: object, mode: Mode, world: World, *, strict: bool = True
 ) -> tuple[dict[str, TableChanges], LoadSummary]:
-    """The changes that a load asks for, by table key, not yet validated against the schema's constraints.
+    """The changes of a load by table key, not yet validated against the schema's constraints.
 
-    append: every id must be new. merge: a row replaces the one of its id, whole. overwrite: the rows become the whole
-    content of each type that the source names or holds; other types keep theirs. Whoever may prepare twice, as the
-    commit protocol does, passes `LoadedRows`: a stream can be read once only, and new ids must stay the same.
+    append: every id must be new. merge: a row replaces the whole row with the same id. overwrite: the rows replace the
+    content of each type that the source names or contains; other types are unchanged. A caller that may prepare more
+    than once, as the commit protocol does, passes `LoadedRows`: a stream can be read only once, and minted ids must
+    not change between attempts.
     """
     loaded = source if isinstance(source, LoadedRows) else read_load(catalog, source, world, strict=strict)
     changes = {}
@@ -149,7 +149,7 @@ def _of_kind(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Load:
-    """A source that has been read, to be written in one of the modes."""
+    """The operation that writes a source, already read, in one of the load modes."""
 
     catalog: Catalog
     loaded: LoadedRows
@@ -158,11 +158,11 @@ class Load:
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether it may be computed again from a newer state; replacing what somebody has just written may not."""
+        """Whether it may be prepared again on a newer snapshot. Not for overwrite, which would drop other writes."""
         return self.mode != "overwrite"
 
     def prepare(self, view: ReadView) -> WriteSet:
-        """Validate the rows against a view, and say what to stage. A load without rows is a commit without changes."""
+        """Validate the rows against a read view and return what to stage. A load without rows is an empty commit."""
         changes, _ = prepare_load(self.catalog, view, self.loaded, self.mode, self.world)
         validate(self.catalog, view, changes)
         return WriteSet(writes_of(view, changes))

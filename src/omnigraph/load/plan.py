@@ -1,8 +1,8 @@
-"""What a load accepts, as a plan of inputs: paths, globs, directories, streams, text, records, or a mapping per type.
+"""Plans a load: turns what the caller passed into a list of inputs, and holds the policy for bad rows.
 
-Planning looks at names and sizes only; nothing is read. The plan's size decides the engine when nobody else does.
-
-What a load does with rows that cannot be loaded: fail at the first, or set some of them aside.
+A source is a path, glob, directory, stream, text, records, or a mapping from type names to any of these. Planning looks
+at names and sizes only and reads no data. Unless the caller chooses an engine, the total size of the plan decides. The
+error policy either fails the load at the first bad row or sets up to `limit` bad rows aside.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def quarantine(limit: int, path: str | os.PathLike[str] | None = None) -> ErrorP
     return ErrorPolicy(limit, None if path is None else os.fspath(path))
 
 
-# Above this, `engine="auto"` hands a load to Spark.
+# `engine="auto"` runs loads larger than this on Spark.
 LOCAL_BYTES = 64 << 20
 
 Form = Literal["graph file", "graph stream", "graph text", "graph records", "file", "lance", "table", "rows", "spark"]
@@ -56,7 +56,7 @@ Form = Literal["graph file", "graph stream", "graph text", "graph records", "fil
 
 @dataclass(frozen=True)
 class Input:
-    """One thing to read. `type` is set when it holds rows of that type only; `size` is None when nobody knows."""
+    """One input of a load. `type` is set if all rows are of that type; `size` in bytes is None if unknown."""
 
     form: Form
     data: Any
@@ -67,37 +67,37 @@ class Input:
 
 @dataclass(frozen=True)
 class LoadPlan:
-    """What a load will read, in order."""
+    """The inputs of a load, in reading order."""
 
     inputs: tuple[Input, ...]
 
     @property
     def size(self) -> int | None:
-        """Bytes to read, or None when an input does not tell."""
+        """Total bytes to read, or None if the size of any input is unknown."""
         sizes = [each.size for each in self.inputs]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
     @property
     def types(self) -> tuple[GraphType, ...]:
-        """The types that were named; each counts as touched even when it comes without rows."""
+        """The types that the caller named. An overwrite affects each of them even if it has no rows."""
         return tuple({each.type.table_key: each.type for each in self.inputs if each.type is not None}.values())
 
     @property
     def engine(self) -> Literal["local", "spark"]:
-        """Who should run it: Spark for its own DataFrames and for what is larger than `LOCAL_BYTES`."""
+        """The engine for `engine="auto"`: Spark for Spark DataFrames and for plans larger than `LOCAL_BYTES`."""
         big = (self.size or 0) > LOCAL_BYTES
         return "spark" if big or any(each.form == "spark" for each in self.inputs) else "local"
 
 
 def can_be_read_again(source: object) -> bool:
-    """Whether a load that failed may read its source from the beginning; False for what is used up by reading."""
+    """Whether a failed load can read its source again from the start; False for streams and iterators."""
     if isinstance(source, Mapping):
         return all(can_be_read_again(each) for each in source.values())
     return isinstance(source, str | bytes | os.PathLike | list | tuple | dict) or hasattr(type(source), "columns")
 
 
 def plan_load(source: object, catalog: Catalog, world: World) -> LoadPlan:
-    """Understand what was passed to a load. Raises `InvalidInput` when it is nothing that can be loaded."""
+    """Plan the inputs of a load. Raises `InvalidInput` if the source is of a kind that cannot be loaded."""
     if isinstance(source, Mapping):
         items = list(source.items())
         return LoadPlan(tuple(each for key, value in items for each in _typed(key, value, catalog, world)))
@@ -105,7 +105,7 @@ def plan_load(source: object, catalog: Catalog, world: World) -> LoadPlan:
 
 
 def named_type(name: object, catalog: Catalog) -> GraphType:
-    """The type that a key of a mapping means: `Person`, `knows`, or `node:Person` when the name alone is not enough."""
+    """Resolve a type name: `Person`, `knows`, or `node:Person` if a node type and an edge type share the name."""
     text = str(name)
     kind, colon, rest = text.partition(":")
     if colon and kind in ("node", "edge"):
@@ -197,7 +197,7 @@ def _known(found: InputFile) -> InputFile:
 
 
 def _type_of_file(where: str, catalog: Catalog) -> GraphType:
-    """A file without a mapping says its type by its name, and by a folder `nodes` or `edges` if it must."""
+    """Derive the type of an unmapped file from its name, qualified by a parent folder named `nodes` or `edges`."""
     path = PurePosixPath(where)
     name = path.name.partition(".")[0]
     prefix = {"nodes": "node:", "edges": "edge:"}.get(path.parent.name, "")

@@ -1,6 +1,7 @@
-"""Files with a table of one type: Parquet, CSV, JSON lines, ORC, Arrow and Lance, as streams of typed batches.
+"""Reads one input of a load plan as a stream of typed batches.
 
-An input of a plan as a stream of typed batches.
+Single-type files may be Parquet, CSV, TSV, JSON lines, ORC, Arrow or Lance; the suffix determines the format. Graph
+records, Arrow-compatible tables and Python records are read here as well.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 
 def read_file(found: InputFile, kind: GraphType, catalog: Catalog, world: World) -> Iterator[Batch]:
-    """The rows of one file, whose format its suffix tells."""
+    """Read the rows of one file. The suffix determines the format."""
     suffix = found.suffix
     with open_file(found, world) as stream:
         if suffix in JSON_SUFFIXES:
@@ -51,24 +52,24 @@ def read_file(found: InputFile, kind: GraphType, catalog: Catalog, world: World)
 
 
 def open_table(found: InputFile, kind: GraphType, stream: BinaryIO) -> tuple[pa.RecordBatchReader, Convert]:
-    """An open file as a stream of Arrow, and how its cells are read."""
+    """Open a table file as an Arrow stream. Also returns the conversion for its columns: text (CSV) or cast."""
     if found.suffix in _SEPARATORS:
         return _open_csv(stream, _SEPARATORS[found.suffix], kind), text_column
     return _open(found.suffix, found)(stream), cast_column
 
 
 def read_json_lines(stream: Readable, kind: GraphType, *, source: str, first_line: int = 1) -> Iterator[Batch]:
-    """Rows written one object a line. `first_line` is the number of the first, when it is a part of a file."""
+    """Read one JSON object per line. `first_line` numbers the first line if the stream is part of a file."""
     yield from read_rows(_objects(stream, source, first_line), kind, source=source, unit="line")
 
 
 def is_table_suffix(suffix: str) -> bool:
-    """Whether a file with this suffix holds a table of one type."""
+    """Whether this suffix denotes a single-type table file."""
     return suffix in _SEPARATORS or suffix in _BINARY
 
 
 def read_lance(where: str, kind: GraphType, catalog: Catalog, world: World) -> Iterator[Batch]:
-    """The rows of another Lance dataset; its blobs are copied."""
+    """Read the rows of another Lance dataset. Blob contents are copied."""
     options = dict(parse_location(where, world).storage_options or {}) if is_remote(where) else None
     with lance_errors(f"reading {where}"):
         dataset = lance.dataset(where, storage_options=options)
@@ -76,7 +77,7 @@ def read_lance(where: str, kind: GraphType, catalog: Catalog, world: World) -> I
 
 
 def lance_reader(dataset: Any) -> pa.RecordBatchReader:
-    """A Lance dataset as a stream, with the bytes of its blobs."""
+    """Scan a Lance dataset, with blobs as binary values."""
     reader: pa.RecordBatchReader = dataset.scanner(blob_handling="all_binary").to_reader()
     return reader
 
@@ -94,7 +95,7 @@ def _objects(stream: Readable, source: str, first_line: int) -> Iterator[tuple[i
 
 @contextmanager
 def readable(found: InputFile) -> Iterator[None]:
-    """Errors of the libraries that read a file, as ours."""
+    """Translate errors of Arrow and of the file system into `InvalidInput`."""
     try:
         yield
     except (pa.ArrowException, OSError, EOFError) as error:
@@ -109,7 +110,7 @@ def _open(suffix: str, found: InputFile) -> Callable[[BinaryIO], pa.RecordBatchR
 
 
 def _open_csv(stream: BinaryIO, separator: str, kind: GraphType) -> pa.RecordBatchReader:
-    """Every cell as text. An empty cell is null; a quoted empty one is an empty text."""
+    """Read every cell as a string. An empty cell is null; a quoted empty cell is the empty string."""
     from pyarrow import csv
 
     names = ["id", *kind.properties, *(name for spellings in ENDS.values() for name in spellings)]
@@ -157,7 +158,7 @@ _BINARY: dict[str, Callable[[BinaryIO], pa.RecordBatchReader]] = {
 
 
 def read_input(each: Input, catalog: Catalog, world: World, *, strict: bool = True) -> Iterator[Batch]:
-    """The rows of one input. Raises at the first that cannot be loaded."""
+    """Read the rows of one input. Raises at the first row that cannot be loaded."""
     match each.form:
         case "graph file":
             with open_file(each.data, world) as stream:
@@ -215,7 +216,7 @@ def _parsed_objects(records: Iterable[object], source: str) -> Iterator[dict[str
 
 
 def table_reader(table: Any, name: str) -> pa.RecordBatchReader:
-    """Arrow, pandas, polars, a Lance dataset: anything with columns, as a stream."""
+    """Open an Arrow table, a pandas or polars frame, or a Lance dataset as an Arrow stream."""
     try:
         return _stream(table)
     except (pa.ArrowException, TypeError) as error:
@@ -226,7 +227,7 @@ def _stream(table: Any) -> pa.RecordBatchReader:
     if isinstance(table, pa.RecordBatchReader):
         return table
     if hasattr(table, "iloc"):
-        # An index is about positions in a frame, not about the graph.
+        # The pandas index numbers rows of the frame and is not graph data.
         return pa.Table.from_pandas(table, preserve_index=False).to_reader()
     if hasattr(table, "take_blobs"):
         return lance_reader(table)

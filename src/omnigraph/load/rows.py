@@ -1,11 +1,8 @@
-"""Typed batches become one table of whole rows per type: every row with its id, no id twice, edges at their nodes.
+"""Gathers typed batches into one table of complete rows per type: every row has an id and no id occurs twice.
 
-Edges wait until all nodes are known, because the permissive grammar may rewrite the ids that they point at.
-
-Ids as old releases spelled them: accepted by the permissive grammar, and what edges point at follows.
-
-A node with a key has the id that the key makes. Old releases wrote other texts of the key there; such an id is noted
-with what it is now, and the ends of edges that name it are rewritten.
+In the permissive grammar, a keyed node may carry an id in the spelling of an older release. Its id is replaced by the
+one derived from the key, the old id is recorded, and edge endpoints that name the old id are rewritten. Edges are
+therefore processed after all nodes.
 """
 
 from __future__ import annotations
@@ -37,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LegacyId:
-    """An old id of a node, the one it has now, and where that stood."""
+    """The legacy id of a node, its current id, and its source position."""
 
     type_name: str
     old: str
@@ -46,7 +43,7 @@ class LegacyId:
 
 
 class LegacyIds:
-    """What has been noted so far, by node type."""
+    """The legacy ids recorded so far, by node type."""
 
     def __init__(self, known: Iterable[LegacyId] = ()) -> None:
         self.noted: list[LegacyId] = []
@@ -58,7 +55,7 @@ class LegacyIds:
         return bool(self._new)
 
     def node_ids(self, batch: Batch, world: World) -> Column:
-        """The ids of a batch of nodes; an id that spells one of the row's key values is noted as an old one."""
+        """The ids of a batch of nodes. A given id that spells a key value of its row is recorded as a legacy id."""
         derived = derived_ids(batch)
         if derived is None:
             return given_or_new_ids(batch, world)
@@ -69,7 +66,7 @@ class LegacyIds:
         return derived
 
     def note(self, spelling: LegacyId) -> None:
-        """Take one; the same text for two nodes is an error."""
+        """Record a legacy id. The same legacy id for two nodes is an error."""
         kind, old, new = spelling.type_name, spelling.old, spelling.new
         known = self._new.setdefault(kind, {}).setdefault(old, new)
         if known != new:
@@ -78,15 +75,15 @@ class LegacyIds:
         self.noted.append(spelling)
 
     def old_ids(self, node_type: str) -> Column:
-        """The old ids of a type."""
+        """The legacy ids of a node type."""
         return pa.array(list(self._new.get(node_type, {})), pa.string())
 
     def renames_ends_of(self, kind: EdgeType) -> bool:
-        """Whether edges of a type may point at an old id."""
+        """Whether endpoints of this edge type can refer to a legacy id."""
         return kind.source in self._new or kind.target in self._new
 
     def follow(self, batch: Batch) -> Batch:
-        """A batch of edges that points at the ids as they are now."""
+        """The edge batch with legacy endpoint ids replaced by current ones."""
         kind = batch.type
         assert isinstance(kind, EdgeType)
         return replace(batch, src=self._now(kind.source, batch.src), dst=self._now(kind.target, batch.dst))
@@ -107,20 +104,20 @@ class LegacyIds:
 
 
 def also_old(type_name: str, place: SourcePosition) -> InvalidRecord:
-    """The error about a node whose id is an old one of another: edges could mean either."""
+    """The error for a node whose id is the legacy id of another node: an edge could refer to either."""
     message = f"the id of this {type_name} is also an old spelling of another one's"
     return refuse(place, "id_ambiguous", message, type_name=type_name, property_name="id")
 
 
 def permissive_edge_ids(batch: Batch, world: World) -> Column:
-    """The ids of edges that follow: what their key makes, whatever was given, else the given ones, else new ones."""
+    """Edge ids after legacy endpoints are rewritten: derived from the key if there is one, else given or minted."""
     derived = derived_ids(batch)
     return given_or_new_ids(batch, world) if derived is None else derived
 
 
 @dataclass(frozen=True)
 class InputRows:
-    """All rows of one type that an input holds."""
+    """All rows of one type in the input."""
 
     type: GraphType
     table: pa.Table
@@ -128,7 +125,7 @@ class InputRows:
 
 @dataclass
 class _Gathered:
-    """Batches of one type with their ids, in the order of the input."""
+    """The batches of one type with their row ids, in input order."""
 
     type: GraphType
     batches: list[Batch] = field(default_factory=list)
@@ -139,7 +136,7 @@ class _Gathered:
         self.ids.append(ids)
 
     def place(self, index: int) -> SourcePosition:
-        """Where the row of this index came from."""
+        """The source position of a row by its index."""
         for batch in self.batches:
             if index < len(batch):
                 return batch.places[index]
@@ -150,9 +147,10 @@ class _Gathered:
 def gather_rows(
     batches: Iterable[Batch], world: World, *, touched: Iterable[GraphType] = (), strict: bool = True
 ) -> dict[str, InputRows]:
-    """All rows by table key. Types in `touched` are there even without rows.
+    """All rows by table key. Types in `touched` are included even without rows.
 
-    Strict: an explicit id must be what the key makes. Otherwise an old spelling of it is accepted, and edges follow.
+    Strict: a given id must equal the one derived from the key. Otherwise legacy spellings are accepted and edges are
+    rewritten accordingly.
     """
     gathered = {each.table_key: _Gathered(each) for each in touched}
     spellings = LegacyIds()
@@ -174,7 +172,7 @@ def gather_rows(
 
 
 def _refuse_old_ids(gathered: Mapping[str, _Gathered], spellings: LegacyIds) -> None:
-    """An old spelling that is also the id of another node would send edges to the wrong one."""
+    """Refuse a legacy id that is also the id of another node: edges could be attached to the wrong node."""
     for each in gathered.values():
         if isinstance(each.type, EdgeType) or not len(old := spellings.old_ids(each.type.name)):
             continue
@@ -189,12 +187,12 @@ def _table(gathered: _Gathered) -> pa.Table:
 
 
 def whole_rows(batch: Batch, ids: Column) -> pa.Table:
-    """The rows of a batch as its table stores them."""
+    """The rows of a batch in the schema of its table."""
     return pa.Table.from_arrays([ids, *_columns(batch)], schema=rows_schema(batch.type))
 
 
 def rows_schema(kind: GraphType) -> pa.Schema:
-    """The columns of a type's table."""
+    """The Arrow schema of a type's table."""
     return edge_arrow_schema(kind) if isinstance(kind, EdgeType) else node_arrow_schema(kind)
 
 
@@ -218,7 +216,7 @@ def _refuse_repeated_ids(gathered: _Gathered) -> None:
 def repeated_id(
     kind: GraphType, row_id: str, earlier: SourcePosition, place: SourcePosition
 ) -> UniqueViolation | InvalidRecord:
-    """The error about an id that stands at two places of an input."""
+    """The error for an id that occurs twice in the input."""
     if not kind.rules.key:
         message = f"the id {shown(row_id)} of this {kind.name} stands twice, first in {earlier}"
         return refuse(place, "duplicate_id", message, type_name=kind.name, property_name="id")

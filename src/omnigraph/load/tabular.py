@@ -1,6 +1,7 @@
-"""Rows of one type from columns or objects: Arrow of any origin, or records without an envelope.
+"""Converts Arrow streams, and objects whose members are columns, into typed batches of one type.
 
-Columns are named as the properties; nodes may have `id`, edges have `from` and `to` (or `src` and `dst`) besides.
+Columns have the names of the properties. Nodes may have `id`; edges may have `id` and must have `from` and `to` (or
+`src` and `dst`).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _ENDPOINT = PropertyType("String")
 
 @dataclass(frozen=True)
 class _Reading:
-    """One table on its way in: what it holds, what errors call it, and how its cells are read."""
+    """How one table is converted: its type, its name in error messages, and the conversion of its columns."""
 
     catalog: Catalog
     type: GraphType
@@ -54,7 +55,7 @@ class _Reading:
         return Batch(self.type, places, columns, ids, src, dst)
 
     def check_columns(self, schema: pa.Schema) -> None:
-        """Refuse columns that the type does not have, that it has twice, or that it needs and has not."""
+        """Refuse unknown, duplicate and missing required columns."""
         try:
             _check_columns(self.type, schema.names)
         except BadRecord as bad:
@@ -78,7 +79,7 @@ class _Reading:
         return self._converted(name, declared, given.column(name), places)
 
     def _endpoint(self, given: pa.RecordBatch, end: str, node_type: str, places: SourcePositions) -> Column:
-        """Ids as they are; numbers, dates and the like are read as values of the node's key."""
+        """The endpoint ids. Strings are ids; other types are converted from values of the node type's key column."""
         name = next(each for each in ENDS[end] if each in given.schema.names)
         column = given.column(name)
         node = self.catalog.nodes[node_type]
@@ -103,7 +104,7 @@ def read_arrow(
     convert: Convert = cast_column,
     first_row: int = 1,
 ) -> Iterator[Batch]:
-    """Typed batches of a stream of Arrow batches. Errors name the column and the row, counted from `first_row`."""
+    """Read typed batches from an Arrow stream. Errors name the column and the row, counted from `first_row`."""
     reading = _Reading(catalog, kind, source, convert)
     reading.check_columns(reader.schema)
     row = first_row
@@ -121,7 +122,7 @@ def read_rows(
     unit: Unit,
     lenient: bool = False,
 ) -> Iterator[Batch]:
-    """Typed batches of objects whose members are the columns, each with its line or record number."""
+    """Read typed batches from objects whose members are columns, each with its line or record number."""
     rows = iter(numbered)
     while batch := list(islice(rows, BATCH_ROWS)):
         yield _batch_of_objects(

@@ -1,1 +1,1 @@
-"""Indexes, compaction, garbage collection and repair."""
+"""Index builds, compaction, garbage collection and repair."""

@@ -1,9 +1,9 @@
-"""Cleanup: what no kept commit, branch or tag needs is deleted for good.
+"""Cleanup permanently deletes table versions and forks that no retained commit, branch or tag needs.
 
-Some tables at a time, under the claim that branches and tags are made under, so that those wait instead of being
-refused. It is not the claim that makes a deletion safe, since a process that sleeps can lose it: versions are condemned
-in the note of `manifest/reclaimed.py` before they are deleted. Only versions older than a table's published one are
-looked at: whatever a living writer does lies above.
+It works on a few tables at a time, under the lease that the creation of branches and tags takes too, so that those wait
+instead of being refused. The lease alone does not make a deletion safe, since a suspended process can lose it: versions
+are condemned in the record of `manifest/reclaimed.py` before they are deleted. Only versions older than a table's
+published one are considered: whatever a live writer does is above it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.objects.lease import Lease
 
 DEFAULT_GRACE = dt.timedelta(minutes=10)
-# How long tables are looked at before those that were are cleaned. Others wait half a minute for the claim.
+# How long tables are planned before those planned so far are cleaned. Others wait up to half a minute for the lease.
 CHOOSING_SECONDS = 5.0
 VERSIONS_AT_ONCE = 200
 
@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class CleanedTable:
-    """What went of one table, or would. `error` says why it could not."""
+    """What was deleted of one table, or would be. `error` says why it failed."""
 
     table_key: str
     versions_removed: int = 0
@@ -62,7 +62,7 @@ class CleanedTable:
     error: str | None = None
 
     def with_removed(self, removed: Removed) -> CleanedTable:
-        """The same after more was removed."""
+        """The same, with more removed."""
         versions, size = self.versions_removed + removed.versions, self.bytes_removed + removed.bytes
         return replace(self, versions_removed=versions, bytes_removed=size)
 
@@ -89,9 +89,9 @@ class CleanupReport:
 
 @dataclass
 class Cleanup:
-    """One cleanup of a graph. A version goes when it is beyond `keep` and beyond `older_than`, where both are given.
+    """One cleanup of a graph. A version is deleted when it is beyond `keep` and `older_than`, where both are given.
 
-    `grace`: what was readable as the newest state that recently stays, for readers that still hold it.
+    `grace`: versions that were current that recently stay, for readers that still hold them.
     """
 
     manifest: GraphManifest
@@ -102,7 +102,7 @@ class Cleanup:
     _done: dict[str, CleanedTable] = field(default_factory=dict)
 
     def run(self) -> CleanupReport:
-        """Clean every table; one that fails is told and does not keep the others from it."""
+        """Clean every table; a failure is reported for its table and does not stop the others."""
         self._check()
         todo = sorted(self._locations().items())
         if self.dry_run:
@@ -136,7 +136,10 @@ class Cleanup:
         return found
 
     def _look_at(self, tables: Sequence[tuple[str, str]]) -> None:
-        """Tell what would go. Nothing is written, not even to read the store's clock: this machine's has to do."""
+        """Report what would be deleted.
+
+        Nothing is written, not even to read the store's clock: this machine's clock is used instead.
+        """
         world = self.manifest.world
         note, _ = read_note(self.manifest.stores.objects)
         pins = Pins(self.manifest, self._retention())
@@ -146,7 +149,7 @@ class Cleanup:
             self._carry_out(plan, {each.line: each.chosen for each in plan.lines})
 
     def _clean_some(self, tables: Sequence[tuple[str, str]]) -> int:
-        """Clean the first tables, as many as can be looked at in a few seconds; how many they were."""
+        """Clean the first tables, as many as can be planned in a few seconds; return their number."""
         stores, world = self.manifest.stores, self.manifest.world
         with claim_branches(stores, "cleaning up", world) as claim:
             clock = self._store_clock()
@@ -162,7 +165,7 @@ class Cleanup:
         return len(plans)
 
     def _store_clock(self) -> StoreClock:
-        """The claim was written a moment ago, and shows the store's clock."""
+        """Read the store's clock from the lease object, which was written a moment ago."""
         objects, world = self.manifest.stores.objects, self.manifest.world
         try:
             written = objects.info(BRANCH_CLAIM).written_us
@@ -184,7 +187,7 @@ class Cleanup:
         return plans
 
     def _plan(self, chooser: Chooser, table_key: str, path: str) -> TablePlan:
-        # One that is looked at again, because the claim was lost, has already lost some versions perhaps.
+        # A table that is planned again, because the lease was lost, may have lost some versions already.
         self._done[table_key] = replace(self._done.get(table_key, CleanedTable(table_key)), error=None)
         try:
             return chooser.plan(table_key, path)
@@ -195,14 +198,14 @@ class Cleanup:
             return TablePlan(table_key, path)
 
     def _condemn(self, plans: Sequence[TablePlan], note: Condemning, pins: Pins, claim: Lease) -> Victims:
-        """Say in the note what goes, look once more whether anything has come to need it, and settle it."""
+        """Record the versions to delete, check once more that nothing needs them by now, and confirm the record."""
         chosen = {each.line: each.chosen for plan in plans for each in plan.lines if each.chosen}
         if not chosen:
             return {}
         try:
             note.propose(chosen)
             pinned = pins.read()
-            # A branch that is not whole yet is not among the pins; whoever makes it has the claim.
+            # A branch that is still being created is not among the pins; its creator holds the lease.
             if not claim.is_mine():
                 raise LeaseLost(
                     "cleaning up: another process has taken the claim over. Nothing was deleted; try again."
@@ -216,7 +219,7 @@ class Cleanup:
         return going
 
     def _carry_out(self, plan: TablePlan, victims: Victims) -> Victims:
-        """Clean one table; what went of each of its lines, as far as it came."""
+        """Clean one table; return what was deleted on each of its branches, up to a failure."""
         done: Victims = {}
         try:
             self._drop_orphans(plan)
@@ -231,7 +234,7 @@ class Cleanup:
         return done
 
     def _collect(self, table_key: str, plan: TableRefPlan, versions: list[int]) -> None:
-        """Delete the versions some at a time; without any, only files that no version needs."""
+        """Delete the versions a batch at a time; without any, only files that no version needs."""
         reach("cleanup.decided")
         if self.dry_run:
             self._removed(table_key, would_collect(plan.table, versions))
@@ -255,12 +258,15 @@ class Cleanup:
                 if not self.dry_run:
                     drop_fork(stores, plan.path, each)
             except (ObjectExists, NotFound):
-                continue  # another fork stands on it, or somebody else was quicker
+                continue  # another fork is based on it, or another process was quicker
             told = self._done[plan.table_key]
             self._done[plan.table_key] = replace(told, forks_removed=(*told.forks_removed, each))
 
     def _clean_manifest(self) -> None:
-        """The newest versions stay, for readers and publishers that are a little behind; rows tell all of history."""
+        """Delete old versions of `__manifest`.
+
+        The newest stay, for readers and publishers that are slightly behind; the rows hold the whole history.
+        """
         self._done[MANIFEST] = CleanedTable(MANIFEST)
         try:
             for branch in self.manifest.branches():
@@ -269,7 +275,10 @@ class Cleanup:
             self._failed(MANIFEST, error)
 
     def _clean_manifest_of(self, branch: str) -> None:
-        """A branch that is deleted meanwhile needs no cleaning; Lance fails while another one is being deleted."""
+        """Clean one branch of `__manifest`.
+
+        A branch that is deleted meanwhile needs no cleaning; Lance fails while another branch is being deleted.
+        """
         for attempt in reversed(range(ATTEMPTS)):
             try:
                 plan = manifest_plan(self.manifest, branch)
@@ -291,5 +300,5 @@ class Cleanup:
 
 
 def _is_living(line: TableRef, pins: Pins) -> bool:
-    """Whether the branch of a line is there, and no other of the name."""
+    """Whether the branch of `line` exists with the same incarnation, not another one of the same name."""
     return pins.branches.get(line.branch or MAIN, "") == line.incarnation

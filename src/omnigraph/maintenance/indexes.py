@@ -1,4 +1,4 @@
-"""Building the indexes that the schema declares. Reads do not need them; they are quicker with them."""
+"""Builds the indexes that the schema declares. Reads do not require them; they are faster with them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class IndexReport:
 
 
 class IndexBuild:
-    """Builds every declared index that is missing on a branch, as one commit. `build`: who builds; None: here."""
+    """Builds every missing declared index of a branch, in one commit. `build` builds them; None: in this process."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class IndexBuild:
         self._pending: list[PendingIndex] = []
 
     def run(self) -> IndexReport:
-        """Build what is missing. Tables without rows are left alone."""
+        """Build what is missing. Empty tables are skipped."""
         receipt = commit(
             self._manifest, Operation("EnsureIndices", self._prepare, branch=self._branch, actor=self._actor)
         )

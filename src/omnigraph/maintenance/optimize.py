@@ -1,7 +1,8 @@
-"""Optimize: fewer fragments, complete indexes, a small `__manifest`; the same rows, as one commit.
+"""Optimize compacts fragments, completes indexes and shrinks `__manifest`; the rows stay the same. It makes one commit.
 
 Everything is staged before any writer has to wait. A table that was written to meanwhile is staged again: a small one
-at once, while it is this operation's turn, a large one in another round. Nothing that a commit needs is removed.
+at once, while this operation has its turn in the queue, a large one in another round. Nothing that a commit needs is
+removed.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ INHERITED = "inherited"
 
 @dataclass(frozen=True)
 class OptimizedTable:
-    """What became of one table. `skipped` says why nothing was done to it; `error` why it could not be."""
+    """The outcome for one table. `skipped` says why nothing was done to it; `error` why it failed."""
 
     table_key: str
     fragments_removed: int = 0
@@ -73,13 +74,13 @@ class OptimizeReport:
 
 @dataclass
 class _Prepared:
-    """A table's staged upkeep."""
+    """The staged maintenance of a table."""
 
     entry: TableEntry
     report: OptimizedTable
     compaction: Staged | None = None
     coverage: Staged | None = None
-    # It deletes its old versions by itself, and must not. Any other write to it ends that, too.
+    # Lance's automatic cleanup is on, and must not be. Any other write to the table switches it off, too.
     armed: bool = False
 
     def write(self) -> TableWrite | None:
@@ -95,7 +96,7 @@ class _Prepared:
 
 @dataclass
 class Optimize:
-    """Optimizes the tables of a branch. `execute` carries out compaction tasks, `build` builds indexes; None: here."""
+    """Optimizes the tables of a branch. `execute` runs compaction tasks, `build` builds indexes; None: locally."""
 
     manifest: GraphManifest
     catalog: Catalog
@@ -107,7 +108,7 @@ class Optimize:
     _reports: dict[str, OptimizedTable] = field(default_factory=dict)
 
     def run(self) -> OptimizeReport:
-        """Do what is to gain, in one commit unless writers get in between."""
+        """Optimize what can be improved, in one commit unless other writers intervene."""
         newest: GraphCommit | None = None
         todo = [each.table_key for each in self._kinds()]
         for _ in range(ROUNDS):
@@ -120,7 +121,7 @@ class Optimize:
         return OptimizeReport(newest, tuple(self._reports[each] for each in sorted(self._reports)), compacted)
 
     def _round(self, todo: list[str]) -> GraphCommit | None:
-        """Stage everything first; what the protocol asks for again is answered from what was staged."""
+        """Stage everything first; when the protocol prepares again, it gets what was staged."""
         snapshot = self.manifest.snapshot(self.branch)
         kinds = [each for each in self._kinds() if each.table_key in todo]
         self._prepared = {each.table_key: self._prepare(snapshot[each.table_key], each) for each in kinds}
@@ -135,7 +136,7 @@ class Optimize:
         return receipt.commit if receipt else None
 
     def _still_good(self, view: ReadView) -> WriteSet | None:
-        """The staged writes; those of tables that have moved are staged again where that does not take long."""
+        """The staged writes; tables that have changed since are staged again if that is quick."""
         writes = []
         for kind in self._kinds():
             prepared = self._prepared.get(kind.table_key)
@@ -175,7 +176,7 @@ class Optimize:
                 return prepared
             self._stage(prepared, table, kind)
         except LeaseLost:
-            raise  # the whole operation is another's by now, not this table alone
+            raise  # another process has taken the whole operation over, not this table alone
         except OmniGraphError as error:
             prepared.compaction = prepared.coverage = None
             prepared.report = replace(report, error=str(error))
@@ -205,9 +206,9 @@ class Optimize:
         self.manifest.stores.objects.delete(file)
 
     def _why_ahead(self, entry: TableEntry) -> str | None:
-        """A table that is ahead of the graph is being written to, or was written to by another program.
+        """Why a table is ahead of the manifest: it is being written to, or another program wrote to it.
 
-        None when a writer that slept has left it so: the commit takes that back.
+        None when a suspended writer of this program left it so: the commit reverts that.
         """
         line = (entry.table_key, entry.branch)
         found = list_sidecars(self.manifest.stores.objects)
@@ -218,7 +219,7 @@ class Optimize:
         return None if are_ours(newest, after=entry.version) else DRIFT
 
     def _compact_manifest(self) -> bool:
-        """Losing to a publisher is fine: publishing keeps `__manifest` small by itself."""
+        """Compact `__manifest`. Losing to a publisher is fine: publishing keeps `__manifest` small by itself."""
         line = self.manifest.fresh_line(self.branch)
         try:
             compacted = compact(line, replace(self.manifest.upkeep, small_fragments=1))
@@ -236,7 +237,7 @@ def _untouched(entry: TableEntry) -> OptimizedTable:
 
 
 def _declared(table: Table, kind: NodeType | EdgeType) -> tuple[list[IndexSpec], tuple[PendingIndex, ...]]:
-    """The indexes that the table should have, and those that cannot be built yet. Without rows there are none."""
+    """The indexes that the table should have, and those that cannot be built yet. An empty table has neither."""
     specs: list[IndexSpec] = []
     pending: list[PendingIndex] = []
     for each in table_indexes(kind) if table.count_rows() else ():

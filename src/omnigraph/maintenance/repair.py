@@ -1,7 +1,7 @@
-"""Repair: tables that are ahead of the graph, because another program committed to them with bare Lance.
+"""Repair handles tables that are ahead of the graph because another program committed to them with Lance directly.
 
-What it did is told from the transactions. Where they only rearranged files, the newest version has the published rows;
-otherwise nothing has validated it, and taking it into the graph has to be forced.
+The Lance transactions show what that program did. If they only rearranged files, the newest version has the published
+rows; otherwise nothing has validated it, and adopting it into the graph must be forced.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Classification = Literal["no_drift", "verified_maintenance", "suspicious", "unve
 Action = Literal["no_op", "preview", "healed", "forced", "refused"]
 
 _HARMLESS = frozenset({"Rewrite", "ReserveFragments"})
-# Foreign commits may go on while they are looked at.
+# Foreign commits may continue while the tables are inspected.
 ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
 class RepairedTable:
-    """One table of one branch: where the graph has it, where it is, what was done in between, and what became of it."""
+    """One table of one branch: its published and newest versions, the operations in between, and the action taken."""
 
     table_key: str
     branch: str
@@ -64,7 +64,7 @@ class RepairReport:
 
 
 class Repair:
-    """Looks at every table of every branch; writes only when `confirm` is given."""
+    """Inspects every table of every branch; writes only when `confirm` is given."""
 
     def __init__(
         self, manifest: GraphManifest, *, confirm: bool = False, force: bool = False, actor: str | None = None
@@ -80,7 +80,7 @@ class Repair:
         self._found: dict[str, list[RepairedTable]] = {}
 
     def run(self) -> RepairReport:
-        """Look, and do what is asked."""
+        """Inspect the tables, and repair them if confirmed."""
         commits: list[GraphCommit] = []
         for branch in [each.name for each in self._manifest.branches()]:
             if not self._confirm:
@@ -92,7 +92,10 @@ class Repair:
         return RepairReport(self._confirm, self._force, version, tables, tuple(commits))
 
     def _adopt(self, branch: str) -> GraphCommit | None:
-        """Operations in the way are waited for or recovered first; then the tables are looked at again."""
+        """Adopt foreign versions; retried when another foreign commit intervenes.
+
+        The protocol waits for or recovers operations in the way, after which the tables are inspected again.
+        """
         operation = Operation("Optimize", lambda view: self._prepare(branch, view), branch=branch, actor=self._actor)
         for attempt in reversed(range(ATTEMPTS)):
             try:
@@ -138,16 +141,16 @@ class Repair:
         return "forced" if self._force and classification != "lost_versions" else "refused"
 
     def _is_being_written(self, entry: TableEntry) -> bool:
-        """Whether an operation of ours is on its way with the table: it will publish or take back what it did."""
+        """Whether an operation of this program is writing to the table: it will publish or revert what it did."""
         line = (entry.table_key, entry.branch)
         found = list_sidecars(self._manifest.stores.objects)
         return not self._confirm and any(line in each.sidecar.lines for each in found)
 
 
 def _in_effect(made: Sequence[Made], published: int) -> list[Made]:
-    """The changes that the newest version shows: what a restore took back is not among them.
+    """The changes that the newest version contains, without those that a restore reverted.
 
-    An operation of ours that met the foreign commits has left its own change and the restore that undid it.
+    An operation of this program that met the foreign commits has left its own change and the restore that undid it.
     """
     left: list[Made] = []
     for each in made:

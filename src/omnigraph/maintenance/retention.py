@@ -1,10 +1,9 @@
-"""Which versions of tables something may still want to read. A cleanup takes none of them.
+"""Determines which table versions may still be read, and which a cleanup may delete.
 
-Which versions of a table a cleanup may take: nothing needs them, and nobody has read them as the newest for a while.
-
-How long ago that was is told by the store's clock alone. A version was the newest until the next one was published:
-not before the file of that one was written, nor before the version of `__manifest` that shows it, where that is still
-there. The clocks of writers do not matter.
+A cleanup may delete a version that nothing needs and that nobody has read as the newest for a while. How long ago that
+was is measured by the store's clock alone. A version was the newest until the next one was published: not before the
+file of the next one was written, nor before the version of `__manifest` that shows it, where that still exists. The
+clocks of writers do not matter.
 """
 
 from __future__ import annotations
@@ -40,31 +39,31 @@ if TYPE_CHECKING:
     from omnigraph.storage.tables.table import Table
     from omnigraph.transaction.intents.sidecar import Sidecar
 
-# Versions by the table and the branch that they are on: its path, and the branch; None is its main line.
+# Versions by table path and Lance branch; None is the table's main branch.
 Versions = dict[tuple[str, str | None], set[int]]
 
 
 @dataclass(frozen=True)
 class Pinned:
-    """Versions that stay: those that somebody has (`held`), and those of commits that the caller wants to keep."""
+    """Versions that stay: those in use (`held`), and those of commits that the caller wants to keep."""
 
     held: Versions = field(default_factory=lambda: defaultdict(set))
     kept: Versions = field(default_factory=lambda: defaultdict(set))
 
     def of(self, path: str, branch: str | None) -> set[int]:
-        """All that stay of a table on a branch."""
+        """All versions that stay of a table on a branch."""
         return self.held[path, branch] | self.kept[path, branch]
 
 
 @dataclass(frozen=True)
 class CommitRetention:
-    """Which commits of each branch stay readable: the newest `keep`, and all since a moment, in microseconds."""
+    """Which commits of each branch stay readable: the newest `keep`, and all since a time, in microseconds."""
 
     keep: int | None = None
     since: int | None = None
 
     def kept(self, lineage: Lineage) -> list[GraphCommit]:
-        """The commits to keep, always with the newest."""
+        """The commits to keep, always including the newest."""
         commits = lineage.newest_first()
         newest = commits[: max(1, self.keep or 0)]
         return newest if self.since is None else [*newest, *(each for each in commits if each.created_at >= self.since)]
@@ -72,18 +71,18 @@ class CommitRetention:
 
 @dataclass
 class Pins:
-    """What heads, tags, the beginnings of branches, living operations and kept commits stand on."""
+    """The table versions that heads, tags, branch points, live operations and retained commits need."""
 
     manifest: GraphManifest
     retention: CommitRetention
-    # The branches that the last look has found, with their incarnations.
+    # The branches that the last `read` found, with their incarnations.
     branches: dict[str, str | None] = field(default_factory=dict)
     _tags: KnownTags = field(default_factory=dict)
 
     def read(self) -> Pinned:
-        """By table, as the store has it now.
+        """The pinned versions by table, as the store has them now.
 
-        Sidecars come first: one that is gone by then has been published, and the heads, which come last, show it.
+        Sidecars are read first: one that is gone by then was published, and the heads, which are read last, show it.
         """
         pinned = Pinned()
         for found in list_sidecars(self.manifest.stores.objects):
@@ -108,23 +107,23 @@ class Pins:
             try:
                 found[branch.name] = self.manifest.fresh_line(branch.name)
             except BranchNotFound:
-                continue  # it was deleted a moment ago
+                continue  # the branch was deleted a moment ago
         return found
 
 
 def _pin_operation(sidecar: Sidecar, pinned: Versions) -> None:
-    """Add what an operation that has not ended was computed from, and what it takes as it is."""
+    """Pin what an unfinished operation was computed from, and the versions that it adopts."""
     for pin in sidecar.tables:
         pinned[table_path(pin.table_key), pin.table_branch].add(pin.expected_version)
     for pointed in sidecar.pointed:
         pinned[table_path(pointed.table_key), pointed.table_branch].add(pointed.version)
     for added in sidecar.added:
-        # A line that comes into a branch begins at the version before its own, on the table's main line.
+        # A fork that is added to a branch starts at the version before its own, on the table's main branch.
         pinned[added.table_path, None].add(added.version - 1)
 
 
 def _pin_states(state: ManifestState, commits: Iterable[GraphCommit], pinned: Versions) -> None:
-    """Add the table versions that make up the state of each commit."""
+    """Pin the table versions that make up the snapshot of each commit."""
     moments = [state.visible_since(each) for each in commits]
     for key in state.versions:
         history = state.table_history(key)[::-1]
@@ -147,7 +146,7 @@ def _lineage(line: BranchManifest) -> Lineage:
 
 
 def _meeting_points(lineages: Mapping[str, Lineage]) -> set[str]:
-    """Where each branch began and where it last met main: a merge compares with these states."""
+    """The commits at which each branch was created and last merged with main: a merge compares with these snapshots."""
     found: set[str] = set()
     main = lineages[MAIN]
     for branch, lineage in lineages.items():
@@ -165,16 +164,16 @@ def _meeting_points(lineages: Mapping[str, Lineage]) -> set[str]:
     return found
 
 
-# Far longer than any operation takes to build an index over a preview of its table.
+# Far longer than any operation takes to build an index over a detached preview of its table.
 PREVIEW_SECONDS = 24 * 3_600.0
 
 
 @dataclass(frozen=True)
 class TableRefPlan:
-    """What goes of a table on one of its branches.
+    """What to delete of a table on one of its branches.
 
-    `chosen` are versions that nothing needed when it was looked, `condemned` those that an earlier cleanup has
-    condemned and that are still, or again, there. `previews` are files of versions in no history that were left behind.
+    `chosen` are versions that nothing needed at planning time, `condemned` those that an earlier cleanup condemned and
+    that still exist, or exist again. `previews` are files of detached versions that were left behind.
     """
 
     line: TableRef
@@ -186,7 +185,7 @@ class TableRefPlan:
 
 @dataclass(frozen=True)
 class TablePlan:
-    """What goes of a table. `forks` are its branches that no branch of the graph has."""
+    """What to delete of a table. `forks` are its branches that no branch of the graph uses."""
 
     table_key: str
     path: str
@@ -196,7 +195,7 @@ class TablePlan:
 
 @dataclass
 class Chooser:
-    """Chooses what goes. `branches` are those of the graph with their incarnations, main among them."""
+    """Chooses what to delete. `branches` are those of the graph with their incarnations, main among them."""
 
     manifest: GraphManifest
     branches: Mapping[str, str | None]
@@ -207,7 +206,7 @@ class Chooser:
     _publishes: dict[str, Mapping[int, ObjectInfo]] = field(default_factory=dict)
 
     def plan(self, table_key: str, path: str) -> TablePlan:
-        """Look at a table and choose."""
+        """Inspect a table and choose."""
         main = self.manifest.stores.tables.open_newest(path)
         references = branch_references(main)
         orphans = sorted(each for each in references.keys() - self.branches.keys() if not self.pinned.of(path, each))
@@ -244,7 +243,7 @@ class Chooser:
         return tuple(each.path for each in detached if self.clock.age(each) > PREVIEW_SECONDS)
 
     def _published(self, table_key: str, line: TableRef, files: Mapping[int, ObjectInfo]) -> dict[int, float]:
-        """The published versions that are there, and at least how many seconds ago each became visible."""
+        """The published versions that still exist, and at least how many seconds ago each became visible."""
         branch = line.branch or MAIN
         manifest = self.manifest.line(branch)
         with manifest.lock:
@@ -264,7 +263,7 @@ class Chooser:
 
 
 def manifest_plan(manifest: GraphManifest, branch: str) -> TableRefPlan:
-    """What goes of `__manifest` on a branch: all but the newest versions."""
+    """What to delete of `__manifest` on a branch: all but the newest versions."""
     line = TableRef(MANIFEST, physical_branch(branch))
     versions = sorted(version_files(_list(manifest.stores.objects, line)))
     table = manifest.stores.tables.open_newest(MANIFEST, line.branch)

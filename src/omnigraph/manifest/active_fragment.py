@@ -1,19 +1,16 @@
-"""The last fragment of a branch's manifest: its head row, together with the rows of the latest publishes.
+"""The active fragment of a branch's manifest: the head row and the newest publishes, replaced by each publish.
 
-Each publish replaces this fragment by one that has its own rows as well, and another head row: one file, and one commit
-that removes the old fragment. Two publishes of one branch remove the same fragment, so Lance lets one of them win.
+Each publish replaces this fragment by one that holds the old rows, the publish's own rows and a new head row: one data
+file, and one commit that removes the old fragment. Two publishes of one branch remove the same fragment, so Lance lets
+one of them win. That alone is not enough. Lance looks for conflicts only in versions that still exist, and accepts a
+commit that removes a fragment which is already gone: a publish that was suspended while others published and collected
+old versions would meet no conflict, and fork the history. So every publish declares that it removes the fragment `LOCK`
+as well. No fragment has that id and none ever will, but Lance compares the ids, and the newest publish is never
+collected (`version_gc.py`). tests/conformance/test_tail_publish.py pins this behaviour of Lance.
 
-That alone is not enough. Lance looks for conflicts only in versions that are still there, and does not mind when a
-fragment that is to be removed is gone already: a publish that slept while others published and collected would meet
-nobody, and fork the history. So every publish says that it removes the fragment `LOCK` as well. There is none of that
-number and never will be, but Lance compares the numbers, and the newest publish is never collected
-(`collection.py`). Tests of Lance itself: tests/conformance/test_tail_publish.py.
-
-The fragments of a manifest that this process has published itself, kept in memory until they are joined.
-
-Joining them needs nothing from the store: their rows are here, and the ids of the rows stand in the version file. A
-data file never changes and its name is used once, so a fragment made of that file, with nothing removed, has exactly
-these rows.
+`OwnFragments` caches the fragments that this process has published, until compaction joins them. Joining needs no read
+from the store: the rows are in memory and their row ids are in the version file. A data file never changes and its name
+is used once, so a fragment that consists of that file and has no deletion vector holds exactly these rows.
 """
 
 from __future__ import annotations
@@ -41,17 +38,20 @@ if TYPE_CHECKING:
     from omnigraph.manifest.version_refs import Names
     from omnigraph.storage.tables.table import Table
 
-# Fragments are numbered from 0 in the order they were written, in 32 bits.
+# Lance assigns fragment ids from 0 upwards, in 32 bits, so it never reaches this one.
 LOCK: Final = 4_000_000_000
-# A fragment with more rows than this is not written again with every publish: the head row leaves it first.
+# A larger fragment is not rewritten by every publish: the head row moves to a fragment of its own first.
 MOST_ROWS: Final = 1_024
-# For rows that keep their ids, Lance looks at every id between the lowest and the highest.
+# For rows that keep their row ids, Lance visits every id between the lowest and the highest.
 REACH: Final = 4_096
 
 
 @dataclass(frozen=True)
 class ActiveFragment:
-    """A fragment with the head row of a branch at `place`, and else whole publishes, each of which ends its rows."""
+    """A fragment with the head row of a branch at offset `place`; the other rows are whole publishes.
+
+    Each publish ends with its commit row.
+    """
 
     fragment: FragmentMetadata
     content: pa.Table
@@ -59,7 +59,7 @@ class ActiveFragment:
 
     @cached_property
     def rows(self) -> pa.Table:
-        """Everything but the head row."""
+        """All rows except the head row."""
         return pa.concat_tables([self.content[: self.place], self.content[self.place + 1 :]])
 
     @property
@@ -69,44 +69,45 @@ class ActiveFragment:
 
     @property
     def is_long(self) -> bool:
-        """Whether it is time that the head row leaves it, should nobody have laid its rows down."""
+        """Whether the head row should move to a fragment of its own, because no compaction has shortened this one."""
         return self.content.num_rows > MOST_ROWS
 
     @cached_property
     def publishes(self) -> int:
-        """How many publishes lie in it."""
+        """The number of publishes whose rows are in this fragment."""
         return self.rows.column("object_type").to_pylist().count("graph_commit")
 
     @cached_property
     def row_ids(self) -> pa.Array[Any]:
-        """The ids of all but the head row."""
+        """The row ids of all rows except the head row."""
         ids = kept_row_ids(self.fragment)
         return pa.concat_arrays([ids[: self.place], ids[self.place + 1 :]])
 
     @property
     def head_row_id(self) -> pa.Array[Any]:
-        """The id of the head row."""
+        """The row id of the head row."""
         return kept_row_ids(self.fragment).slice(self.place, 1)
 
 
 @dataclass(frozen=True)
 class WrittenFragment:
-    """A tail that was written and is not committed yet: it has no number before."""
+    """An active fragment that is written but not committed; Lance assigns its fragment id at the commit."""
 
     fragment: FragmentMetadata
     content: pa.Table
     place: int
 
     def under(self, fragment: FragmentMetadata) -> ActiveFragment:
-        """The same as the fragment that it has become."""
+        """The active fragment that this one became; `fragment` is its metadata after the commit."""
         return ActiveFragment(fragment, self.content, self.place)
 
 
 def tail_of(table: Table, number: int, rows: pa.Table, head: str) -> ActiveFragment | None:
-    """A fragment with the head row as `read_fragments` tells it, if a publish can replace it as a whole.
+    """The active fragment made of fragment `number`, or None if a publish cannot replace that fragment as a whole.
 
-    It cannot when it is large, when rows were removed from it, or when its rows are not whole publishes that know their
-    ages: then the order of rows would not tell them later (`row_ages.py`).
+    It cannot when the fragment is large, has a deletion vector, or holds rows other than whole publishes with known row
+    versions: the order of rows would not imply their versions later (`row_versions.py`). `rows` is from
+    `read_fragments`.
     """
     fragment = table.dataset.get_fragment(number).metadata
     if len(fragment.files) != 1 or fragment.deletion_file is not None or fragment.physical_rows > MOST_ROWS:
@@ -119,14 +120,14 @@ def tail_of(table: Table, number: int, rows: pa.Table, head: str) -> ActiveFragm
 
 
 def _knows_its_ages(rows: pa.Table) -> bool:
-    """Of rows that say they are from version 1 only the last change may be right, and a longer tail would lose that."""
+    """Where the creation version reads 1, only the last update may be right, and rewriting the row would lose it."""
     return 1 not in rows.column(CREATED_AT).to_pylist() and ends_its_publishes(list(tuples(rows.to_batches())))
 
 
 def stage_longer_tail(
     table: Table, old: ActiveFragment, rows: pa.Table, head: pa.Table
 ) -> tuple[Staged, WrittenFragment]:
-    """A publish: the rows of the old tail, the new ones, and the new head row, all in one fragment; not committed."""
+    """Stage a publish: the rows of the old active fragment, the new rows and the new head row in one fragment."""
     written = _write(table, old, rows, head)
     operation = LanceOperation.Update(
         removed_fragment_ids=[old.fragment.id, LOCK],
@@ -140,7 +141,7 @@ def stage_longer_tail(
 
 
 def stage_lone_head(table: Table, old: ActiveFragment) -> WrittenFragment:
-    """The head row of a tail, alone: what is left of it when its rows are laid down elsewhere; not committed."""
+    """Write the head row alone, uncommitted: what remains when compaction moves the other rows elsewhere."""
     content = old.head.combine_chunks()
     with lance_errors("writing the head row of __manifest"):
         (fragment,) = write_fragments(content, table.dataset)
@@ -149,7 +150,10 @@ def stage_lone_head(table: Table, old: ActiveFragment) -> WrittenFragment:
 
 
 def _write(table: Table, old: ActiveFragment, rows: pa.Table, head: pa.Table) -> WrittenFragment:
-    """Rows that keep their ids come first, for Lance gives the others new ones. The head row does, unless it is far."""
+    """Rows that keep their row ids come first, since Lance assigns new ids to the rest.
+
+    The head row keeps its id unless the id is far from the others.
+    """
     kept, place = old.row_ids, 0
     if _is_far(old):
         parts, place = [old.rows, head, rows], len(kept)
@@ -163,20 +167,23 @@ def _write(table: Table, old: ActiveFragment, rows: pa.Table, head: pa.Table) ->
 
 
 def _is_far(tail: ActiveFragment) -> bool:
-    """Whether the head row got its id so long ago that a new one is cheaper; not each time, for ids would have gaps."""
+    """Whether the head row's id is so old that a new one is cheaper; renewing it each time would leave id gaps."""
     ids = tail.row_ids
     return bool(len(ids)) and int(pc.max(ids).as_py()) - int(tail.head_row_id[0].as_py()) > REACH
 
 
 def kept_row_ids(fragment: FragmentMetadata) -> pa.Array[Any]:
-    """The ids of a fragment's rows, which the version file of a manifest always holds."""
+    """The row ids of a fragment of a manifest, whose version file always stores them."""
     ids = row_ids(fragment)
     assert ids is not None, "every release gives the rows of __manifest stable ids"
     return ids
 
 
 class OwnFragments:
-    """Rows by the data file that holds them; only whole publishes that landed as the version they say. Not locked."""
+    """Rows by the data file that holds them: only whole publishes that became the version they name.
+
+    Not thread-safe: callers must lock.
+    """
 
     def __init__(self) -> None:
         self._rows: dict[str, pa.Table] = {}
@@ -185,25 +192,24 @@ class OwnFragments:
         return bool(self._rows)
 
     def add(self, fragment: FragmentMetadata, rows: pa.Table) -> None:
-        """Remember what was written as this fragment."""
+        """Cache the rows that were written as this fragment."""
         self._rows[_file(fragment)] = rows
 
     def keep_only(self, names: Names) -> None:
-        """Forget fragments whose files the newest version does not name any more."""
+        """Evict fragments whose files the newest version does not reference any more."""
         self._rows = {file: rows for file, rows in self._rows.items() if f"data/{file}" in names}
 
     def among(self, fragments: Sequence[LanceFragment]) -> list[LanceFragment]:
-        """Those of the fragments whose rows are known, and still all there."""
+        """The fragments whose rows are cached and have not been deleted since."""
         return [each for each in fragments if self._of(each.metadata) is not None]
 
     def join(
         self, table: Table, fragments: Sequence[LanceFragment], tail: ActiveFragment, *, large: int
     ) -> FragmentMetadata | None:
-        """One fragment of the rows of several and of a tail, in the same order, under the same ids; None when it is
-        vain.
+        """Write one fragment of the rows of several fragments and the active one; None if there is nothing to join.
 
-        Its rows lose their versions, which their order tells as well (`row_ages.py`). A fragment of `large` or more
-        rows is joined no more, and need not be remembered.
+        Rows keep their order and row ids. They lose their row versions, which their order implies (`row_versions.py`).
+        A result of `large` or more rows will not be joined again and is not cached.
         """
         if len(fragments) < 2 and not tail.rows.num_rows:
             return None

@@ -1,4 +1,4 @@
-"""The manifest of one branch, kept warm: a handle, its folded rows, and where the head row lies."""
+"""`BranchManifest` caches the manifest of one branch: a table handle, the folded rows, and the head row's fragment."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Storage:
-    """The two halves of the store, below one root."""
+    """The tables and the control objects of one graph, below one root."""
 
     tables: TableStore
     objects: ObjectStore
 
     @property
     def uri(self) -> str:
-        """The root, for messages."""
+        """The root URI, for messages."""
         return self.tables.location.uri
 
 
 @dataclass(frozen=True)
 class StagedPublish:
-    """What a publish adds, and the tail that holds it."""
+    """The rows that a publish adds, its head row, and the active fragment that holds them."""
 
     rows: pa.Table
     head: pa.Table
@@ -68,7 +68,7 @@ class StagedPublish:
 
 
 class BranchManifest:
-    """One branch's manifest. `refresh` costs one probe, and reads only fragments it has not seen."""
+    """The cached manifest of one branch. `refresh` costs one probe, and reads only fragments that are new."""
 
     def __init__(self, stores: Storage, branch: str) -> None:
         self.stores = stores
@@ -81,22 +81,23 @@ class BranchManifest:
         self.stamp = check_stamp(self.table)
         self.state = ManifestState(stores.uri)
         self._seen: frozenset[int] = frozenset()
-        # The fragment with the head row as it was last read or written, by its file; None: no publish can replace it.
+        # The fragment with the head row as last read or written, by its data file; None: no publish can replace it as a
+        # whole.
         self._tail: tuple[str, ActiveFragment | None] | None = None
         self.own = OwnFragments()
-        # What a collection of old versions needs to know, and the version from which on one is due.
+        # State for garbage collection of old versions, and the version from which on the next collection is due.
         self.names = NamedFiles()
         self.referred = ReferredVersions(branch, self.incarnation)
         self.collect_from = 0
         self._load(self.table)
 
     def snapshot(self) -> Snapshot:
-        """The newest snapshot this line has read; it does not look for a newer one."""
+        """The newest snapshot that this object has read; it does not check for a newer one."""
         with self.lock:
             return self.state.current(self.branch)
 
     def refresh(self) -> ManifestState:
-        """Catch up with what others have published."""
+        """Catch up with what other processes have published."""
         with self.lock:
             self.require_same_incarnation()
             if self.table.latest_version() != self.table.version:
@@ -104,7 +105,7 @@ class BranchManifest:
             return self.state
 
     def adopt(self, table: Table) -> None:
-        """Move to a newer version of the manifest, folding in the rows that are new."""
+        """Switch to a newer version of the manifest and fold in the rows that are new."""
         with self.lock:
             if check_stamp(table) != self.stamp:
                 self._load(table)
@@ -113,7 +114,7 @@ class BranchManifest:
             self._move(table)
 
     def advance(self, table: Table, staged: StagedPublish) -> None:
-        """Move to the version that this process has just published, whose rows it need not read back."""
+        """Switch to the version that this process has just published, without reading its rows back."""
         with self.lock:
             for rows in (staged.rows, staged.head):
                 self.state.fold(just_written(rows, version=table.version), manifest_version=table.version)
@@ -121,14 +122,14 @@ class BranchManifest:
             self._settle(staged.tail)
 
     def rewritten(self, table: Table, tail: WrittenFragment) -> None:
-        """Move to the version that this process has just compacted: other fragments, the very same rows."""
+        """Switch to the version that this process has just compacted: other fragments, the same rows."""
         with self.lock:
             self.state.manifest_version = table.version
             self._move(table)
             self._settle(tail)
 
     def tail(self) -> ActiveFragment | None:
-        """The fragment with this branch's head row, if a publish can replace it; read only when others wrote it."""
+        """The active fragment, or None if no publish can replace it; read only when another process wrote it."""
         with self.lock:
             if self.branch not in self.state.heads:
                 return None
@@ -143,7 +144,7 @@ class BranchManifest:
             return None if self._tail is None else self._tail[1]
 
     def require_same_incarnation(self) -> None:
-        """Refuse to go on when the branch was deleted and made anew since this line read it."""
+        """Raise `BranchReplaced` if the branch was deleted and created again since this object read it."""
         if self.branch != MAIN and branch_incarnation(self.stores, self.branch) != self.incarnation:
             raise BranchReplaced(
                 self.branch, f"branch {self.branch!r} was deleted and made anew: open it again to use the new one."
@@ -161,7 +162,7 @@ class BranchManifest:
         self._tail = file, tail_of(table, number, rows, head_id(self.branch))
 
     def _settle(self, written: WrittenFragment) -> None:
-        """Note where a tail that this process wrote has come to lie."""
+        """Record the fragment id that an active fragment written by this process got at its commit."""
         file = _first_file(written.fragment)
         fragments = (each.metadata for each in reversed(self.table.dataset.get_fragments()))
         fragment = next(each for each in fragments if _first_file(each) == file)
@@ -206,13 +207,13 @@ def _first_file(fragment: FragmentMetadata) -> str:
 
 
 def unfinished_branch(stores: Storage) -> str | None:
-    """A branch that is being made and not whole yet: nobody may see it."""
+    """The name of a branch whose creation has not finished, if any: no reader may see it."""
     found = read_claim(stores.objects, BRANCH_CLAIM)
     return None if found is None else found[0].unfinished
 
 
 def branch_incarnation(stores: Storage, branch: str) -> str | None:
-    """What tells a branch from an earlier one of the same name; None for main, which is never deleted."""
+    """What distinguishes a branch from an earlier one of the same name; None for main, which is never deleted."""
     if branch == MAIN:
         return None
     try:
@@ -223,12 +224,12 @@ def branch_incarnation(stores: Storage, branch: str) -> str | None:
 
 
 def no_such_branch(branch: str) -> BranchNotFound:
-    """The error for a branch that is not there."""
+    """The error for a branch that does not exist."""
     return BranchNotFound(branch, f"there is no branch {branch!r}; `branches.list()` tells which there are.")
 
 
 def open_manifest(stores: Storage, branch: str) -> Table:
-    """The newest manifest of a branch; an error that says what is there instead."""
+    """Open the newest manifest of a branch; the error tells a missing branch, a missing graph and damage apart."""
     try:
         return stores.tables.open_newest(MANIFEST, physical_branch(branch))
     except NotFound as error:
@@ -244,7 +245,7 @@ def open_manifest(stores: Storage, branch: str) -> Table:
 
 
 def damaged(stores: Storage, error: Exception) -> ManifestCorrupt:
-    """The error for a manifest that is there and cannot be read."""
+    """The error for a manifest that exists and cannot be read."""
     return ManifestCorrupt(
         stores.uri, f"{stores.uri}: {MANIFEST} is there but cannot be read ({error}). Restore it from a copy."
     )

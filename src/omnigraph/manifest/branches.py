@@ -1,6 +1,6 @@
-"""Graph branches: native branches of `__manifest`, made and removed one at a time under a claim.
+"""Creates and deletes graph branches: native Lance branches of `__manifest`, one operation at a time under a lease.
 
-A branch costs nothing until it is written to: its tables are those of its parent until a first write forks them.
+A new branch copies nothing: it shares the tables of its parent until its first write to a table forks that table.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ T = TypeVar("T")
 
 SCHEMA_LOCK = "__schema_apply_lock__"
 LONGEST_NAME = 200
-# Beyond the time after which a silent owner loses its claim.
+# Added to the time after which the lease of a silent owner can be taken over.
 CLAIM_WAIT_SECONDS = 30.0
 ATTEMPTS = 5
 _SEGMENT = re.compile(r"[A-Za-z0-9._-]+")
@@ -83,7 +83,7 @@ class Branch:
 
 
 def check_branch_name(name: str) -> str:
-    """The name, if a branch can have it."""
+    """Return the name if it is valid for a branch, else raise `InvalidBranchName`."""
     if not name.strip() or name != name.strip():
         raise InvalidBranchName(name, "it is empty, or begins or ends with white space")
     if name in (MAIN, SCHEMA_LOCK):
@@ -99,7 +99,7 @@ def check_branch_name(name: str) -> str:
 
 
 def list_branches(stores: Storage) -> list[Branch]:
-    """All branches that people made, after main."""
+    """All branches that users created, after main."""
     hidden = {SCHEMA_LOCK, unfinished_branch(stores)}
     found = [Branch(MAIN, None, None, None)]
     main = _main(stores)
@@ -114,9 +114,9 @@ def list_branches(stores: Storage) -> list[Branch]:
 def make_branch(
     stores: Storage, name: str, *, source: BranchManifest, commit: GraphCommit | None, recent: int, world: World
 ) -> None:
-    """Make a branch from the newest state of `source`, or from one of its commits.
+    """Create a branch from the newest state of `source`, or from one of its commits.
 
-    The newest `recent` versions of the manifest are safe from being collected while this runs.
+    The newest `recent` versions of the manifest are not collected while this runs.
     """
     check_branch_name(name)
     with claim_branches(stores, f"creating branch {name!r}", world) as claim:
@@ -146,14 +146,15 @@ def make_branch(
                 take_back=lambda: _take_back(stores, name, claim),
             )
             if claim.claim.unfinished is not None:
-                # From here on it is a branch; whoever takes the claim over before that removes it.
+                # From here on the branch is visible; a process that takes the lease over before this point deletes the
+                # branch.
                 claim.mark_unfinished(None)
 
 
 def remove_branch(stores: Storage, name: str, *, world: World, force: bool = False) -> None:
-    """Delete a branch and its own table forks. Refused while anything stands on it.
+    """Delete a branch and its own table forks. Refused while another branch or a tag depends on it.
 
-    Also refused, unless `force`, while a merge of two others would have to go back to its commits.
+    Also refused, unless `force`, while its commits are the merge base of two other branches.
     """
     if name == MAIN:
         raise BranchInUse(MAIN, "main cannot be deleted.")
@@ -180,7 +181,7 @@ def remove_branch(stores: Storage, name: str, *, world: World, force: bool = Fal
 
 
 def _drop_forks(stores: Storage, paths: Sequence[str], branch: str) -> None:
-    """What a deleted branch had of tables. The branch is gone already: what is left over, a cleanup removes."""
+    """Delete the table forks of a deleted branch. Failures are logged: a later cleanup removes the leftovers."""
     try:
         for path in paths:
             drop_fork(stores, path, branch)
@@ -189,22 +190,21 @@ def _drop_forks(stores: Storage, paths: Sequence[str], branch: str) -> None:
 
 
 def drop_fork(stores: Storage, path: str, branch: str) -> None:
-    """Remove a table's fork that no manifest refers to, whether its reference file is there or only its files."""
+    """Delete a table fork that no manifest refers to, whether or not its reference file still exists."""
     stores.tables.forget(path, branch)
     main = stores.tables.open_newest(path)
     if branch in branch_references(main):
-        # Somebody else may be removing it, too.
+        # Another process may be deleting it concurrently.
         with suppress(NotFound):
             delete_branch(main, branch)
-    # Lance removes no tree without a reference, and refuses to drop one without a whole version in it.
+    # Lance deletes no branch directory without a reference file, and refuses to drop one without a complete version.
     stores.objects.delete_prefix(branch_tree(path, branch))
 
 
 def fork_table(stores: Storage, path: str, branch: str, *, parent: Table) -> Table:
-    """Give a branch its own line of a table, from the state it has inherited.
+    """Fork a table for a branch, from the state that the branch inherited.
 
-    A fork of the same name that is there already belongs to nobody that the manifest knows: the caller has made sure,
-    and it is removed first.
+    An existing fork of the same name is deleted first: the caller has made sure that no manifest refers to it.
     """
     main = stores.tables.open_newest(path)
     if branch in branch_references(main) or stores.objects.exists(branch_tree(path, branch)):
@@ -219,7 +219,10 @@ def _main(stores: Storage) -> Table:
 
 
 def claim_branches(stores: Storage, purpose: str, world: World) -> Lease:
-    """One branch or tag is made or removed at a time; what a dead process left half-made is removed first."""
+    """Acquire the lease under which one branch or tag is created or deleted at a time.
+
+    A branch that a dead owner left half-created is deleted first.
+    """
     seconds = lease_seconds(world)
     wait = patience(seconds) + CLAIM_WAIT_SECONDS
     lease = acquire(stores.objects, BRANCH_CLAIM, purpose=purpose, seconds=seconds, wait=wait, world=world)
@@ -236,9 +239,9 @@ def claim_branches(stores: Storage, purpose: str, world: World) -> Lease:
 
 
 def again_when_lost(work: Callable[[], T]) -> T:
-    """Do something under the claim, and once more when this process slept so long in the middle that it lost it.
+    """Run work that needs the lease, and retry it when this process was suspended so long that it lost the lease.
 
-    What is done without the claim is undone by whoever has it, or was the last step.
+    A step taken without the lease is either undone by the lease's next owner, or was the last step.
     """
     for _ in range(ATTEMPTS - 1):
         try:
@@ -249,10 +252,10 @@ def again_when_lost(work: Callable[[], T]) -> T:
 
 
 def with_known_outcome(what: str, work: Callable[[], T], is_done: Callable[[], bool]) -> T:
-    """Make or remove a branch or a tag; what a failure of the store means for it is looked up where that can be.
+    """Create or delete a branch or a tag; after a store failure, look up whether it took effect.
 
-    `CommitNotDone` when it was surely not done; `CommitOutcomeUnknown` when that cannot be looked up, or when it is
-    done and others may have done it.
+    `CommitNotDone` when it surely did not; `CommitOutcomeUnknown` when that cannot be looked up, or when it took effect
+    but another process may have done it.
     """
     try:
         return again_when_lost(work)
@@ -264,9 +267,9 @@ def with_known_outcome(what: str, work: Callable[[], T], is_done: Callable[[], b
 
 
 def settled(what: str, work: Callable[[], None], is_done: Callable[[], bool]) -> None:
-    """Take a step whose answer may be lost, and look whether it was taken when the store fails; under the claim.
+    """Take a step under the lease; after a store failure, look up whether the step took effect.
 
-    `CommitNotDone` when it was not, `CommitOutcomeUnknown` when that cannot be looked up either.
+    `CommitNotDone` when it did not, `CommitOutcomeUnknown` when that cannot be looked up either.
     """
     try:
         work()
@@ -277,7 +280,7 @@ def settled(what: str, work: Callable[[], None], is_done: Callable[[], bool]) ->
 
 
 def _require_done(what: str, is_done: Callable[[], bool], error: OmniGraphError) -> None:
-    """Look whether something is done although the store failed."""
+    """Look up whether a step took effect although the store reported a failure."""
     try:
         done = is_done()
     except OmniGraphError as second:
@@ -295,7 +298,7 @@ def _about_to_change(claim: Lease) -> None:
 
 
 def _tables_of(stores: Storage, name: str) -> list[TableEntry]:
-    """The newest tables of a branch; none when it is not there."""
+    """The newest tables of a branch; none when the branch does not exist."""
     try:
         return list(_state_of(stores, name).current(name))
     except NotFound:
@@ -303,7 +306,7 @@ def _tables_of(stores: Storage, name: str) -> list[TableEntry]:
 
 
 def _take_back(stores: Storage, name: str, claim: Lease) -> None:
-    """Remove a branch that was made a moment ago, and that nobody has been told of."""
+    """Delete a branch that was just created and not yet reported to the caller."""
     drop_fork(stores, MANIFEST, name)
     if claim.claim.unfinished is not None:
         with suppress(LeaseLost):
@@ -324,17 +327,17 @@ def _require_no_tag(stores: Storage, name: str) -> None:
 
 
 def _reclaim_orphan(stores: Storage, name: str) -> None:
-    """Files of a branch whose maker died before it became one: Lance can neither create nor delete over them."""
+    """Delete the files of a branch whose creator died before writing its reference: Lance can do nothing with them."""
     if stores.objects.exists(branch_tree(MANIFEST, name)):
         stores.objects.delete_prefix(branch_tree(MANIFEST, name))
         stores.tables.forget(MANIFEST, name)
 
 
 def _handle_of(stores: Storage, source: BranchManifest, commit: GraphCommit | None, recent: int) -> Table | None:
-    """A handle on the manifest at a commit, or at the newest state.
+    """Open the manifest at a commit, or at the newest state.
 
-    None when that version has been collected or may be while the branch is made (its version file can outlive its
-    data, where an earlier branch was made from it), and when it is of an older format: a migration carried the commit
+    None when that version has been collected or may be while the branch is created (its version file can outlive its
+    data, where an earlier branch was created from it), and when it has an older format: a migration carried the commit
     over, and its history is not in that version's rows.
     """
     if commit is None:
@@ -350,7 +353,7 @@ def _handle_of(stores: Storage, source: BranchManifest, commit: GraphCommit | No
 
 
 def _made_from(stores: Storage, start: Table, name: str, claim: Lease) -> bool:
-    """Make the branch, unless the version of the handle has been collected since it was opened."""
+    """Create the branch; false when the version of the handle has been collected since it was opened."""
     try:
         _create(stores, start, name, claim)
     except NotFound:
@@ -359,7 +362,7 @@ def _made_from(stores: Storage, start: Table, name: str, claim: Lease) -> bool:
 
 
 def _create(stores: Storage, start: Table, name: str, claim: Lease) -> None:
-    """Nobody else makes a branch under the claim: one that is there afterwards is this one."""
+    """Create the branch. Under the lease nobody else creates one: if it exists afterwards, this call created it."""
     settled(
         claim.claim.purpose,
         lambda: create_branch(start, name),
@@ -368,7 +371,7 @@ def _create(stores: Storage, start: Table, name: str, claim: Lease) -> None:
 
 
 def _forget_later_rows(stores: Storage, name: str, source: BranchManifest, commit: GraphCommit | None) -> None:
-    """Take a fresh branch back to a commit by removing the rows that came after it."""
+    """Reset a fresh branch to a commit by deleting the rows that came after it."""
     if commit is None:
         return
     later = source.state.object_ids_after(commit)
@@ -411,7 +414,7 @@ def _require_unneeded(name: str, states: Mapping[str, ManifestState]) -> None:
 
 
 def _state_of(stores: Storage, branch: str) -> ManifestState:
-    """What a branch's manifest says, whether or not its history can be read."""
+    """Fold a branch's manifest rows without its legacy history, which may be unreadable."""
     table = stores.tables.open_newest(MANIFEST, physical_branch(branch))
     check_stamp(table)
     state = ManifestState(stores.uri)

@@ -1,6 +1,7 @@
-"""The commit graph of a branch, projected from its manifest rows.
+"""The commit graph of a branch, projected from its manifest rows: ancestors and merge bases.
 
-Lineage as internal schemas v1 to v3 kept it: two datasets beside the manifest, only the first of them branched.
+Internal schemas v1 to v3 stored lineage in two datasets beside the manifest, only the first of which was branched;
+`read_legacy_commits` reads them.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def read_legacy_commits(tables: TableStore, branch: str) -> list[GraphCommit]:
-    """The commits of a branch, by id.
+    """The commits of a branch in the legacy datasets, sorted by id.
 
-    A dataset that is not there means no commits, or no actors. Any other trouble is raised: a migration that took a
-    passing failure for absence would orphan the history for good.
+    A missing dataset means no commits, or no actors. Any other failure is raised: a migration that mistook a transient
+    failure for absence would orphan the history for good.
     """
     try:
         main = tables.open_newest(LEGACY_COMMITS)
@@ -86,7 +87,7 @@ def _text(value: object) -> str | None:
 
 @dataclass(frozen=True)
 class Lineage:
-    """The commits that one branch can see, by id."""
+    """The commits that are visible from one branch, by id."""
 
     branch: str
     commits: Mapping[str, GraphCommit]
@@ -114,12 +115,12 @@ class Lineage:
             commit = self.commits.get(commit.parent) if commit.parent else None
 
     def parents(self, commit_id: str) -> list[str]:
-        """The parents of a commit, the first parent first; none for a commit this branch cannot see."""
+        """The parents of a commit, first parent first; none for a commit that is not visible from this branch."""
         commit = self.commits.get(commit_id)
         return [each for each in (commit.parent, commit.merged_parent) if each] if commit else []
 
     def ancestors(self, commit_id: str) -> set[str]:
-        """A commit and all that came before it, over both parents, as far as this branch can see."""
+        """A commit and its ancestors over both parents, as far as they are visible from this branch."""
         found = {commit_id}
         queue = [commit_id]
         while queue:
@@ -132,9 +133,10 @@ class Lineage:
 
 @dataclass(frozen=True)
 class MergeBases:
-    """The last commits that two lines have in common (`tips`), and one that all of those come from.
+    """The last common ancestors of two heads (`tips`), and a common ancestor of all tips (`root`).
 
-    Usually there is one tip, and it is its own root. Merges that crossed leave several tips, none older than another.
+    Usually there is one tip, which is the root as well. Criss-cross merges leave several tips, none an ancestor of
+    another.
     """
 
     tips: tuple[GraphCommit, ...]
@@ -144,7 +146,7 @@ class MergeBases:
 def merge_bases(source: Lineage, target: Lineage, elsewhere: Mapping[str, GraphCommit] | None = None) -> MergeBases:
     """The last common ancestors of two heads, the newest first.
 
-    `elsewhere` are commits of other branches, which merges may have made ancestors of both.
+    `elsewhere` are commits of other branches, which merges may have made ancestors of both heads.
     """
     if source.head is None or target.head is None:
         return MergeBases((), None)
@@ -158,14 +160,14 @@ def merge_bases(source: Lineage, target: Lineage, elsewhere: Mapping[str, GraphC
 
 
 def _last(lineage: Lineage, shared: set[str]) -> list[GraphCommit]:
-    """Of commits with all their ancestors, those that are no ancestor of another, the newest first."""
+    """Of a set of commits closed under ancestry, those that are not an ancestor of another, the newest first."""
     older = {parent for each in shared for parent in lineage.parents(each)}
     last = [lineage.commits[each] for each in shared - older]
     return sorted(last, key=lambda each: (each.created_at, each.id), reverse=True)
 
 
 def unknown_ancestors(source: Lineage, target: Lineage) -> set[str]:
-    """Ancestors of either head that neither branch can see: they were made on branches that were merged."""
+    """Ancestors of either head that are visible from neither branch: they were made on other branches and merged."""
     if source.head is None or target.head is None:
         return set()
     everything = Lineage(target.branch, {**source.commits, **target.commits})
@@ -175,10 +177,10 @@ def unknown_ancestors(source: Lineage, target: Lineage) -> set[str]:
 
 
 def who_needs(gone: Lineage, others: Sequence[Lineage]) -> tuple[str, str] | None:
-    """Two branches whose last common commits are on a third, which is to be deleted; None when there are no such two.
+    """Two branches whose merge base depends on commits of `gone`, which is to be deleted; None if there are none.
 
     Both have merged it, and not each other since. Without its commits, what both took from it would count as changed by
-    both, and what one of them has removed since could come back.
+    both, and what one of them has deleted since could reappear.
     """
     everything = {name: each for line in (gone, *others) for name, each in line.commits.items()}
     own = {name for name, each in gone.commits.items() if each.branch == gone.branch}
@@ -193,5 +195,5 @@ def who_needs(gone: Lineage, others: Sequence[Lineage]) -> tuple[str, str] | Non
 
 
 def rank(commit: GraphCommit) -> tuple[int, int, str]:
-    """The order of commits on one branch."""
+    """The sort key of commits on one branch, ascending from oldest to newest."""
     return commit.manifest_version, commit.created_at, commit.id

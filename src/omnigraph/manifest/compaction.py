@@ -1,8 +1,8 @@
-"""Keeping `__manifest` small while it is published to, so that the cost of a publish does not grow with history.
+"""Compacts `__manifest` and collects its old versions, so that the cost of a publish does not grow with history.
 
-Each publish makes the tail longer (`tail.py`). After some of them their rows are laid down as a fragment that is not
-written again, and joined with the one before; after many of those the versions that nothing needs are collected. Both
-run after a publish has succeeded, never instead of one.
+Each publish makes the active fragment longer (`active_fragment.py`). After some publishes their rows are moved to a
+fragment that publishes do not rewrite, joined with the small fragments before it; after many publishes the versions
+that nothing needs are collected. Both run after a publish has succeeded, never instead of one.
 """
 
 from __future__ import annotations
@@ -36,18 +36,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ManifestPolicy:
-    """When to tidy. `small_fragments` unmerged publishes are allowed; `versions` are listed before old ones go.
+    """When to compact (`small_fragments` uncompacted publishes and fragments) and to collect (`versions` files).
 
-    A tail of `tail_rows` is laid down earlier: every publish writes it again.
-
-    `keep_versions` of the newest stay in any case, for readers and writers that are a little behind. What the two times
-    are for is told in `manifest/version_gc.py`.
+    An active fragment of `tail_rows` rows is compacted earlier, since every publish rewrites it. The newest
+    `keep_versions` are always kept, for readers and writers that lag behind. `manifest/version_gc.py` explains the two
+    durations.
     """
 
     small_fragments: int = 32
     rows_per_fragment: int = 2_000
     tail_rows: int = 256
-    # A mutation lists the version files twice: 20 ms for 1,000 of them on S3, 4 ms for 100 (docs/benchmarks.md).
+    # A mutation lists the version files twice: 20 ms for 1,000 files on S3, 4 ms for 100 (docs/benchmarks.md).
     versions: int = 80
     keep_versions: int = 32
     settled_seconds: float = 10.0
@@ -55,7 +54,7 @@ class ManifestPolicy:
 
     @property
     def retention(self) -> VersionRetention:
-        """What a collection keeps."""
+        """What garbage collection keeps."""
         return VersionRetention(self.keep_versions, self.settled_seconds, self.orphan_seconds)
 
 
@@ -63,7 +62,7 @@ DEFAULT_UPKEEP = ManifestPolicy()
 
 
 def tidy(line: BranchManifest, policy: ManifestPolicy, world: World = REAL) -> None:
-    """Compact and collect when it is time. Losing to another process is fine: it is then its turn to tidy."""
+    """Compact and collect when due. Losing the race to another process is fine: that process then does the work."""
     try:
         if compact(line, policy):
             collect(line, policy, world)
@@ -74,7 +73,7 @@ def tidy(line: BranchManifest, policy: ManifestPolicy, world: World = REAL) -> N
 
 
 def compact(line: BranchManifest, policy: ManifestPolicy) -> bool:
-    """Rewrite publishes and small fragments into larger ones if there are enough of them; whether it did."""
+    """Rewrite publishes and small fragments into larger ones if there are enough of them; return whether it did."""
     with line.lock:
         fragments = line.table.dataset.get_fragments()
         small = [each for each in fragments if each.metadata.num_rows < policy.rows_per_fragment]
@@ -98,7 +97,7 @@ def _is_due(tail: ActiveFragment, small: list[LanceFragment], policy: ManifestPo
 
 
 def collect(line: BranchManifest, policy: ManifestPolicy, world: World = REAL) -> int:
-    """Delete versions of the manifest that are old enough, and the files that only they need; how many."""
+    """Delete manifest versions that are old enough and the files that only they need; return the number of versions."""
     with line.lock:
         version = line.table.version
         if version < line.collect_from or version <= policy.versions:
@@ -112,22 +111,22 @@ def collect(line: BranchManifest, policy: ManifestPolicy, world: World = REAL) -
 
 def _collect(line: BranchManifest, listed: VersionListing, policy: ManifestPolicy, world: World) -> int:
     if line.stores.tables.location.scheme == "s3+ddb":
-        # The table beside the bucket lists versions, too: only Lance knows how to take them from both.
+        # The DynamoDB table records versions as well as the bucket; only Lance can delete them from both.
         return collect_old_versions(line.table, keep=policy.keep_versions)
     try:
         return collect_versions(line, listed, policy.retention, world)
     except NotFound:
-        return 0  # another process collects at this moment
+        return 0  # another process is collecting concurrently
 
 
 def _stage(
     line: BranchManifest, tail: ActiveFragment, others: list[LanceFragment], policy: ManifestPolicy
 ) -> tuple[Staged, WrittenFragment] | None:
-    """Whole publishes lose their row versions; rows of another origin keep theirs, and are merged apart from them.
+    """Stage a compaction: whole publishes lose their row versions; other rows keep theirs and are merged apart.
 
-    Fragments that this process has published are joined from memory; others are read when they are some. The tail is
-    replaced in any case, as a publish does, so that of the two one loses: a publish that slid over a compaction would
-    carry a wrong version number in its commit row.
+    Fragments published by this process are joined from memory; other fragments are read once there are enough of them.
+    The active fragment is always replaced, so that a compaction conflicts with any publish: a publish that Lance
+    rebased over a compaction would carry a wrong version number in its commit row.
     """
     some = max(1, policy.small_fragments // 4)
     own = line.own.among(others)
@@ -146,7 +145,7 @@ def _stage(
 
 
 def _learned(line: BranchManifest, others: list[LanceFragment], own: list[LanceFragment]) -> list[LanceFragment]:
-    """The fragments whose rows are known after reading those of other processes, as far as they are whole publishes."""
+    """The fragments whose rows are cached, after reading the whole publishes of other processes."""
     known = {each.fragment_id for each in own}
     foreign = {each.fragment_id: each.metadata for each in others if each.fragment_id not in known}
     for number, rows in whole_publishes(line.table, foreign.values()).items():
@@ -155,7 +154,7 @@ def _learned(line: BranchManifest, others: list[LanceFragment], own: list[LanceF
 
 
 def _rewrite(line: BranchManifest, chosen: set[int], policy: ManifestPolicy) -> list[LanceOperation.RewriteGroup]:
-    """Rows of another origin: a migration, another program."""
+    """Compact rows of other origin, such as a migration or another program, with Lance's own compaction."""
     dataset = line.table.dataset
     excluded = [each for each in line.table.fragment_ids() if each not in chosen]
     options = {"target_rows_per_fragment": policy.rows_per_fragment, "excluded_fragment_ids": excluded}

@@ -1,6 +1,6 @@
-"""Making a new graph. A graph is there when its manifest is, and the manifest appears in one atomic step.
+"""Creates a new graph. The graph exists once its manifest does, and the manifest appears in one atomic step.
 
-Whatever an initialiser that died has left behind, without a manifest it is no graph: the next one clears it away.
+Whatever an initialiser that died has left behind is not a graph without a manifest: the next initialiser deletes it.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ if TYPE_CHECKING:
 
 _TABLE_NAME = re.compile(r"[0-9a-f]{16}")
 CLAIM_SECONDS = 300.0
-# Written by every release up to 0.8 into a new manifest's configuration.
+# Every release up to 0.8 writes this into the configuration of a new manifest.
 CONFIGURATION = {"table_version_management": "true"}
 
 
 @dataclass(frozen=True)
 class NewGraph:
-    """What a new graph consists of: the schema files by name, and the Arrow schema of each table by its key."""
+    """The content of a new graph: the schema files by name, and the Arrow schema of each table by table key."""
 
     files: Mapping[str, bytes]
     tables: Mapping[str, pa.Schema]
 
 
 def initialize(stores: Storage, blueprint: NewGraph, world: World) -> None:
-    """Make the graph, or raise and leave no graph. Of several processes at once, one succeeds."""
+    """Create the graph, or raise and leave no graph. Of several concurrent initialisers, one succeeds."""
     _refuse_existing(stores)
     _refuse_foreign_content_beforehand(stores)
     ensure_safe(stores.tables.location, world)
@@ -84,7 +84,10 @@ def initialize(stores: Storage, blueprint: NewGraph, world: World) -> None:
 
 
 def _refuse_foreign_content_beforehand(stores: Storage) -> None:
-    """Without the claim, what is there may be another initialiser's work: seen first, and its owner looked for then."""
+    """Refuse foreign files before taking the lease, unless another initialiser may be writing them.
+
+    The files are looked at first and the lease after them, so that a live initialiser is not missed.
+    """
     try:
         _refuse_foreign_content(stores)
     except IncompleteGraph:
@@ -95,7 +98,7 @@ def _refuse_foreign_content_beforehand(stores: Storage) -> None:
 
 
 def _take_possession(stores: Storage, lease: Lease) -> None:
-    """Under the claim, see that the place is free. What is there and is not a dead initialiser's is left alone."""
+    """Under the lease, verify that the location is free. Only the leftovers of a dead initialiser are deleted."""
     try:
         _refuse_existing(stores)
         if lease.inherited is not None:
@@ -111,9 +114,9 @@ def _take_possession(stores: Storage, lease: Lease) -> None:
 
 
 def _withdraw(stores: Storage, blueprint: NewGraph, lease: Lease) -> None:
-    """With a manifest there is a graph; without one there must be nothing, unless the place is somebody else's by now.
+    """Undo a failed initialisation: without a manifest nothing may remain, unless another process owns it by now.
 
-    If that cannot be looked up or done, the claim is left for whoever comes next to clear up.
+    If that cannot be checked or done, the lease is abandoned and the next initialiser cleans up.
     """
     try:
         if not _has_manifest(stores):
@@ -135,7 +138,7 @@ def _build(stores: Storage, blueprint: NewGraph, lease: Lease, world: World) -> 
 
 
 def require_whole_graph(stores: Storage) -> None:
-    """Tell a graph from nothing, and from a graph that was never finished."""
+    """Raise `NotAGraph` or `IncompleteGraph` unless there is a manifest."""
     if _has_manifest(stores):
         return
     remains = [name for name in (INIT_CLAIM, *SCHEMA_FILES) if stores.objects.exists(name)]
@@ -170,7 +173,7 @@ def _claim(stores: Storage, world: World) -> Lease:
 
 
 def _refuse_foreign_content(stores: Storage) -> None:
-    """Files that look like a graph's, where no initialiser has died: they belong to somebody."""
+    """Refuse a location that holds files like a graph's where no initialiser has died: they belong to somebody."""
     found = [name for name in (*SCHEMA_FILES, NODES, EDGES) if stores.objects.exists(name)]
     if found:
         raise IncompleteGraph(
@@ -181,7 +184,7 @@ def _refuse_foreign_content(stores: Storage) -> None:
 
 
 def _clear_remains(stores: Storage) -> None:
-    """Remove what an initialiser that died has left: the schema files, and tables under names that only we give."""
+    """Delete what a dead initialiser has left: the schema files, and tables under names that only this program uses."""
     if _has_manifest(stores):
         return
     for name in SCHEMA_FILES:
@@ -214,10 +217,10 @@ def _create_manifest(stores: Storage, blueprint: NewGraph, world: World) -> None
         file = stores.tables.location.object_path(lance_manifest_file(path, None, 1))
         rows += [Registration(table_key, path), TableVersion(table_key, 1, None, 0, file)]
     rows.append(commit)
-    # The stamp is a part of the first commit: a manifest without one would be taken for a v1 graph.
+    # The format version is part of the first commit: a manifest without one would be taken for a v1 graph.
     stamped = SCHEMA.with_metadata({STAMP_KEY: str(CURRENT)})
     try:
-        # The head row lies apart from the beginning: see the publisher.
+        # The head row has its own fragment from the beginning: see `active_fragment.py`.
         batches = [encode(each).cast(stamped) for each in (rows, [GraphHead(MAIN, commit.id)])]
         table = _create(stores, MANIFEST, stamped, batches)
     except ObjectExists as error:

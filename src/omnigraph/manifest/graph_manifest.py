@@ -1,6 +1,6 @@
-"""The manifest of a whole graph: its branches, their history, and the door to publish through.
+"""`GraphManifest` is the manifest of a whole graph: branches, tags, history, time travel, and the way to publish.
 
-Past states of a branch: as of a moment, a manifest version, a commit or a tag.
+The `snapshot_*` functions resolve past states of a branch: as of a moment, a manifest version, a commit or a tag.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 
 
 def open_stores(location: Location, world: World = REAL) -> Storage:
-    """Both halves of the store below one root. Nothing is asked of it yet."""
+    """The tables and control objects below one root. Makes no request."""
     return Storage(TableStore(location), open_control_store(location, world))
 
 
 def create_manifest(
     location: Location, blueprint: NewGraph, world: World = REAL, *, fold: CompactionPolicy | None = DEFAULT_FOLD
 ) -> GraphManifest:
-    """Make a new graph and open it."""
+    """Create a new graph and open it."""
     initialize(open_stores(location, world), blueprint, world)
     return GraphManifest(location, world=world, fold=fold)
 
@@ -72,7 +72,7 @@ class GraphManifest:
         self.read_only = read_only
         self.world = world
         self.upkeep = upkeep
-        # When writers join the small fragments of tables; None: never.
+        # When writers compact the small fragments of tables; None: never.
         self.fold = fold
         self._lines: dict[str, BranchManifest] = {}
         self._lock = threading.Lock()
@@ -85,14 +85,14 @@ class GraphManifest:
             bring_up_to_date(main)
 
     def line(self, branch: str = MAIN) -> BranchManifest:
-        """The warm manifest of a branch, opened at its first use."""
+        """The cached manifest of a branch, opened at its first use."""
         with self._lock:
             if branch not in self._lines:
                 self._lines[branch] = BranchManifest(self.stores, branch)
             return self._lines[branch]
 
     def fresh_line(self, branch: str = MAIN) -> BranchManifest:
-        """The manifest of a branch, caught up with the store; one that was deleted and made anew is opened anew."""
+        """The manifest of a branch, refreshed from the store; reopened if the branch was deleted and created again."""
         line = self.line(branch)
         try:
             line.refresh()
@@ -102,7 +102,7 @@ class GraphManifest:
         return line
 
     def forget(self, branch: str) -> None:
-        """Drop what is kept of a branch, and the handles of its tables: another of the name has other files."""
+        """Evict a branch and the handles of its tables: a later branch of the same name has other files."""
         with self._lock:
             line = self._lines.pop(branch, None)
         paths = [] if line is None else list(line.state.locations.values())
@@ -114,7 +114,7 @@ class GraphManifest:
         return self.fresh_line(branch).snapshot()
 
     def lineage(self, branch: str = MAIN) -> Lineage:
-        """The commits that a branch can see."""
+        """The commits that are visible from a branch."""
         line = self.fresh_line(branch)
         with line.lock:
             return Lineage(branch, dict(line.state.commits))
@@ -130,11 +130,11 @@ class GraphManifest:
         return self.find(commit_id)[1]
 
     def find(self, commit_id: str) -> tuple[BranchManifest, GraphCommit]:
-        """A commit, and a branch that can see it."""
+        """A commit, and the manifest of a branch from which it is visible."""
         main = self.line(MAIN)
         known = main.state.commits.get(commit_id)
         if known is not None:
-            # A commit never changes and main is never deleted: there is nothing to look for.
+            # A commit never changes and main is never deleted: no refresh is needed.
             return main, known
         for branch in self.branches():
             line = self.fresh_line(branch.name)
@@ -144,9 +144,9 @@ class GraphManifest:
         raise NotFound(f"the graph has no commit {commit_id!r}")
 
     def merge_bases(self, source: str, target: str) -> MergeBases:
-        """The commits that two branches last had in common.
+        """The last common ancestors of two branches.
 
-        They may have been made on a third branch that both have merged: then that branch's history is needed too.
+        They may have been made on a third branch that both have merged: then that branch's history is read as well.
         """
         ours, theirs = self.lineage(target), self.lineage(source)
         elsewhere: dict[str, GraphCommit] = {}
@@ -157,12 +157,12 @@ class GraphManifest:
         return merge_bases(theirs, ours, elsewhere)
 
     def merge_base(self, source: str, target: str) -> GraphCommit | None:
-        """The newest commit that two branches have in common."""
+        """The newest of the last common ancestors of two branches."""
         tips = self.merge_bases(source, target).tips
         return tips[0] if tips else None
 
     def has_in_history(self, branch: str, commit_id: str) -> bool:
-        """Whether a branch contains a commit, its own or one that a merge has brought."""
+        """Whether a branch contains a commit, its own or one that came with a merge."""
         lineage = self.lineage(branch)
         if lineage.head is None:
             return False
@@ -174,7 +174,7 @@ class GraphManifest:
         return commit_id in Lineage(branch, commits).ancestors(lineage.head.id)
 
     def publish(self, request: PublishRequest, *, branch: str = MAIN) -> Published:
-        """Make changes visible on a branch, all at once or not at all."""
+        """Make changes visible on a branch, all of them or none."""
         self._require_writable()
         try:
             return publish(self.line(branch), request, self.world, self.upkeep)
@@ -187,16 +187,16 @@ class GraphManifest:
         return list_branches(self.stores)
 
     def create_branch(self, name: str, *, source: str = MAIN, commit_id: str | None = None) -> None:
-        """Make a branch from the newest state of another, or from a commit."""
+        """Create a branch from the newest state of another, or from a commit."""
         self._require_writable()
         if commit_id is None:
             line, commit = self.fresh_line(source), None
         else:
             line, commit = self.find(commit_id)
-        # A branch of a branch that was never migrated would look for its history under its own name.
+        # A branch of an unmigrated branch would look for its history in the legacy datasets under its own name.
         with line.lock:
             bring_up_to_date(line)
-        # Versions this recent stay for as long as making the branch takes; older ones may go while it is made.
+        # Versions this recent are kept for as long as creating the branch takes; older ones may be collected meanwhile.
         recent = self.upkeep.keep_versions // 2
         with_known_outcome(
             f"creating branch {name!r}",
@@ -206,9 +206,9 @@ class GraphManifest:
         self.forget(name)
 
     def delete_branch(self, name: str, *, force: bool = False) -> None:
-        """Remove a branch. Refused for main, and while anything stands on it.
+        """Delete a branch. Refused for main, and while another branch or a tag depends on it.
 
-        Without `force` also while a merge of two other branches would have to go back to its commits.
+        Also refused, unless `force`, while its commits are the merge base of two other branches.
         """
         self._require_writable()
         with_known_outcome(
@@ -222,7 +222,7 @@ class GraphManifest:
         return any(each.name == name for each in self.branches())
 
     def create_tag(self, name: str, commit_id: str, *, actor: str | None = None, message: str | None = None) -> Tag:
-        """Give a commit a name that keeps it. Refused for one whose tables a cleanup has taken already."""
+        """Tag a commit, which keeps it. Refused for a commit whose tables a cleanup has condemned already."""
         self._require_writable()
         check_tag_name(name)
         return with_known_outcome(
@@ -258,7 +258,7 @@ class GraphManifest:
         return tag
 
     def delete_tag(self, name: str) -> None:
-        """Remove a tag."""
+        """Delete a tag."""
         self._require_writable()
         with_known_outcome(
             f"deleting tag {name!r}", lambda: self._delete_tag(name), lambda: find_tag(self.stores, name) is None
@@ -282,7 +282,7 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 
 
 def snapshot_at(manifest: GraphManifest, branch: str, moment: dt.datetime) -> Snapshot:
-    """The state of a branch at a moment: that of its last commit until then."""
+    """The state of a branch at a moment: that of its last commit at or before the moment."""
     if moment.tzinfo is None:
         raise InvalidInput(f"{moment.isoformat()} has no time zone: say which, such as datetime.UTC.")
     limit = (moment - _EPOCH) // _MICROSECOND

@@ -1,6 +1,7 @@
-"""Where things lie below a graph's root.
+"""The layout of a graph: the names of files and directories below its root, and the internal schema version.
 
-The internal schema version: which shape of `__manifest` this is, and which this release can open.
+The internal schema version is a stamp in the schema metadata of `__manifest`. It names the shape of the manifest and
+decides whether this release can open the graph.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _U64 = (1 << 64) - 1
 
 
 def table_path(table_key: str) -> str:
-    """The directory of a type's table: `node:Person` lies at `nodes/<hash of "Person">`."""
+    """The directory of a type's table: `node:Person` is stored at `nodes/<hash of "Person">`."""
     kind, _, name = table_key.partition(":")
     if kind not in ("node", "edge") or not name:
         raise InvalidInput(f"{table_key!r} is not a table key; expected node:<Type> or edge:<Type>")
@@ -44,32 +45,32 @@ def table_path(table_key: str) -> str:
 
 
 def branch_tree(path: str, branch: str | None) -> str:
-    """The directory that holds a table's branch."""
+    """The directory that holds a branch of a table."""
     return path if branch is None else f"{path}/tree/{branch}"
 
 
 def lance_manifest_file(path: str, branch: str | None, version: int) -> str:
-    """The file that describes one version of a table. Lance counts down, so that the newest sorts first."""
+    """The Lance manifest file of one table version. Lance counts down, so that the newest sorts first."""
     return f"{branch_tree(path, branch)}/_versions/{_U64 - version:020d}.manifest"
 
 
 def detached_manifest_file(path: str, branch: str | None, version: int) -> str:
-    """The file of a version that is in no history."""
+    """The Lance manifest file of a detached version, which is in no history."""
     return f"{branch_tree(path, branch)}/_versions/d{version}.manifest"
 
 
 def branch_reference_file(path: str, branch: str) -> str:
-    """The file that makes a directory a branch."""
+    """The reference file that makes a directory a branch."""
     return f"{path}/_refs/branches/{branch.replace('/', '%2F')}.json"
 
 
 def physical_branch(branch: str) -> str | None:
-    """The name Lance knows a graph branch by: main has none."""
+    """Lance's name of a graph branch: None for main."""
     return None if branch == MAIN else branch
 
 
 def fnv1a64(text: str) -> int:
-    """FNV-1a over the UTF-8 bytes, 64 bits."""
+    """The 64-bit FNV-1a hash of the UTF-8 bytes."""
     value = _FNV_OFFSET
     for byte in text.encode():
         value = ((value ^ byte) * _FNV_PRIME) & _U64
@@ -78,13 +79,13 @@ def fnv1a64(text: str) -> int:
 
 STAMP_KEY = "omnigraph:internal_schema_version"
 CURRENT = 4
-# The oldest stamp that is still migrated. Raising it means deleting the steps below it: migrations/__init__.py checks.
+# The oldest stamp that is still migrated. Raising it means deleting the steps below it: `upgrade.py` checks that.
 MINIMUM = 1
 NEWER_COLUMN = "stable_table_id"
 
 
 def read_stamp(table: Table) -> int:
-    """The stamp of a manifest; a manifest without one is version 1. Costs nothing: it came with the open."""
+    """The stamp of a manifest; 1 if it has none. No request: the schema metadata came with the open."""
     value = table.dataset.schema_metadata.get(STAMP_KEY) if table.dataset.schema_metadata else None
     if value is None:
         return 1
@@ -94,7 +95,7 @@ def read_stamp(table: Table) -> int:
 
 
 def check_stamp(table: Table) -> int:
-    """The stamp, if this release can open it at all."""
+    """The stamp; raises if this release cannot open the manifest."""
     stamp = read_stamp(table)
     if stamp < CURRENT and NEWER_COLUMN in table.schema.names:
         raise ManifestCorrupt(

@@ -1,9 +1,8 @@
-"""The one door through which anything becomes visible: a single write to `__manifest`.
+"""Publishes commits: the only code that makes anything visible, by a single write to `__manifest`.
 
-A publish adds its rows and replaces the head row of its branch. Both lie in the last fragment of the manifest, which
-each publish replaces as a whole (`tail.py`): any two publishes of one branch conflict, so Lance lets one of them win.
-
-How long a commit was under way, by two clocks.
+A publish adds its rows and replaces the head row of its branch. Both are in the active fragment of the manifest, which
+each publish replaces as a whole (`active_fragment.py`): any two publishes of one branch conflict, so Lance lets one of
+them win. A publish that took long enough for its version to be collected (`Stopwatch`) verifies that it is visible.
 """
 
 from __future__ import annotations
@@ -54,9 +53,9 @@ if TYPE_CHECKING:
 
 
 class Stopwatch:
-    """Tells whether a commit took so long that the version it became may have been collected under it.
+    """Tells whether a commit took so long that the version it became may already have been collected.
 
-    Both clocks are asked: one stands still while a machine sleeps, the other can be set back.
+    It reads both clocks: the steady one may stand still while the machine sleeps, the wall clock can be set back.
     """
 
     def __init__(self, world: World, limit_seconds: float) -> None:
@@ -65,11 +64,11 @@ class Stopwatch:
         self.start()
 
     def start(self) -> None:
-        """Begin anew."""
+        """Restart the measurement."""
         self._started = self._world.monotonic(), self._world.now_us()
 
     def is_late(self) -> bool:
-        """Whether the limit has gone by since the start."""
+        """Whether the limit has passed since the start."""
         steady, wall = self._started
         taken = max(self._world.monotonic() - steady, (self._world.now_us() - wall) / 1_000_000)
         return taken >= self._limit
@@ -79,7 +78,7 @@ RETRY_BUDGET: Final = 5
 
 
 class AnyHead:
-    """The caller does not mind which commit is the head."""
+    """The type of `ANY_HEAD`: the publish accepts any commit as the branch's head."""
 
 
 ANY_HEAD: Final = AnyHead()
@@ -87,7 +86,7 @@ ANY_HEAD: Final = AnyHead()
 
 @dataclass(frozen=True)
 class NewVersion:
-    """A table's new state. `path` is given for a table that the graph does not know yet."""
+    """A new version of a table. `path` is given for a table that the graph has not registered yet."""
 
     table_key: str
     version: int
@@ -100,10 +99,10 @@ class NewVersion:
 class PublishRequest:
     """Everything that one publish makes visible at once.
 
-    `expected_versions`: each table's newest version must be exactly this; what is not named is not checked.
-    `expected_head`: the branch's newest commit must be exactly this (None: the branch has no commit).
-    `commit_id` and `created_at` are minted once by the caller, and survive retries. `excluded_by`: commits in whose
-    history this one must not come, such as the one that has undone its operation.
+    `expected_versions`: each table's newest version must equal this; tables that are not named are not checked.
+    `expected_head`: the branch's newest commit must equal this (None: the branch has no commit). `commit_id` and
+    `created_at` are minted once by the caller, and survive retries. `excluded_by`: the publish is refused when one of
+    these commits is in the branch's history, such as the commit that undid the same operation.
     """
 
     commit_id: str
@@ -121,7 +120,7 @@ class PublishRequest:
 
 @dataclass(frozen=True)
 class Published:
-    """What became visible."""
+    """The commit that became visible, the snapshot it made, and the number of attempts."""
 
     commit: GraphCommit
     snapshot: Snapshot
@@ -131,10 +130,10 @@ class Published:
 def publish(
     line: BranchManifest, request: PublishRequest, world: World, policy: ManifestPolicy = DEFAULT_UPKEEP
 ) -> Published:
-    """Make the request visible on the line's branch, or raise and change nothing.
+    """Make the request visible on the branch, or raise and change nothing.
 
-    Each attempt checks the request against what is there and takes the head it finds as the parent. After a lost race
-    it reads again; a table or head that is no longer as expected is then the caller's conflict.
+    Each attempt checks the request against the newest state and takes its head as the parent. After a lost race it
+    reads again; a table or head that is no longer as expected is then reported to the caller as a conflict.
     """
     with line.lock:
         bring_up_to_date(line)
@@ -146,7 +145,7 @@ def publish(
             try:
                 commit = _attempt(line, request, Stopwatch(world, policy.settled_seconds / 2))
             except (CommitConflict, CommitOutcomeUnknown, NotFound, StoreError) as error:
-                # NotFound: this handle's version was collected meanwhile, so it is far behind.
+                # NotFound: this handle's version has been collected, so the handle is far behind.
                 world.sleep(_pause(attempt, world))
                 _look_again(line, request, error)
                 continue
@@ -159,7 +158,7 @@ def publish(
 
 
 def _look_again(line: BranchManifest, request: PublishRequest, error: OmniGraphError) -> None:
-    """Read what is there now. An answer that was lost is settled so: the commit id is among the rows if it landed."""
+    """Refresh. This settles a lost acknowledgement: if the publish landed, its commit id is among the rows."""
     in_doubt = isinstance(error, CommitOutcomeUnknown | StoreError)
     try:
         line.refresh()
@@ -176,7 +175,7 @@ def _look_again(line: BranchManifest, request: PublishRequest, error: OmniGraphE
 
 
 def _check(line: BranchManifest, request: PublishRequest) -> None:
-    """Compare with the warm rows first; only when they disagree look whether they are stale."""
+    """Check against the cached rows; refresh only when they disagree, since they may be stale."""
     mismatch = _mismatch(line, request)
     if mismatch is None:
         return
@@ -200,7 +199,7 @@ def _mismatch(line: BranchManifest, request: PublishRequest) -> OmniGraphError |
 
 
 def _gone(line: BranchManifest, request: PublishRequest) -> OmniGraphError | None:
-    """What is not there cannot be dropped, and what was dropped comes back only with a later version."""
+    """A table that does not exist cannot be dropped, and a dropped table can return only with a later version."""
     for table_key in request.drops:
         if line.state.current_version(table_key) is None:
             return NotFound(f"branch {line.branch!r} has no table {table_key!r} to drop.")
@@ -215,7 +214,7 @@ def _gone(line: BranchManifest, request: PublishRequest) -> OmniGraphError | Non
 
 
 def _occupied(line: BranchManifest, request: PublishRequest) -> ExpectedVersionMismatch | None:
-    """A version that is published already can only change hands: same rows, another branch of the table."""
+    """A version that is already published can only change owner: the same rows, on another branch of the table."""
     for new in request.versions:
         known = line.state.versions.get(new.table_key, {}).get(new.version)
         if known is None:
@@ -275,7 +274,7 @@ def _path_of_new_table(line: BranchManifest, new: NewVersion) -> str:
 
 
 def _set_head_apart(line: BranchManifest) -> None:
-    """Write the head row anew, alone: another program or a migration put it among rows that must not be replaced."""
+    """Rewrite the head row into its own fragment: a migration or another program put it among rows that must stay."""
     line.require_same_incarnation()
     newest = line.state.head
     if newest is not None:
@@ -283,7 +282,7 @@ def _set_head_apart(line: BranchManifest) -> None:
 
 
 def _write(line: BranchManifest, rows: list[Row], commit: GraphCommit, watch: Stopwatch) -> None:
-    """One commit: under the key filter when there is no head row yet, or when a row changes hands; else staged."""
+    """Write in one commit: a keyed upsert without a replaceable head row or when a row changes owner, else staged."""
     line.require_same_incarnation()
     watch.start()
     head = GraphHead(line.branch, commit.id, commit.parent)
@@ -304,7 +303,7 @@ def _write(line: BranchManifest, rows: list[Row], commit: GraphCommit, watch: St
 
 
 def _require_visible(line: BranchManifest, commit: GraphCommit) -> None:
-    """Raise when a commit that landed is not in the newest version: others have collected the one it became."""
+    """Raise when a commit that landed is not in the newest version: the version it became has been collected."""
     line.refresh()
     if commit.id not in line.state.commits:
         raise Contention(f"publishing on branch {line.branch!r}", attempts=1)
@@ -317,5 +316,5 @@ def _replaces_rows(line: BranchManifest, rows: list[Row]) -> bool:
 
 
 def _pause(attempt: int, world: World) -> float:
-    """Up to a few milliseconds, growing with each lost race, so that the winners get through."""
+    """A random pause of a few milliseconds that doubles with each lost race, so that the winners get through."""
     return float(world.random_bits(16) / 65_536 * 0.004 * 2**attempt)

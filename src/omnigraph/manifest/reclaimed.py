@@ -1,19 +1,19 @@
-"""Which table versions cleanups have taken or are about to take: `__reclaimed.json`, written before any deletion.
+"""Records in `__reclaimed.json` which table versions cleanups have deleted or are about to delete, before any deletion.
 
-A deletion cannot be made conditional, and a process may sleep between deciding and deleting for as long as it likes. So
-a version counts as gone for everybody from the moment at which this note condemns it, not from the deletion on:
+A deletion cannot be made conditional, and a process may be suspended between deciding and deleting for any length of
+time. So a version counts as gone from the moment at which this record condemns it, not from the deletion on:
 
-- A cleanup proposes its victims in the note, then reads afresh what is needed (sidecars, tags, heads), and confirms in
-  the note those that nothing needs. Only confirmed versions are deleted.
-- Whoever comes to need an old version says so first (a tag, a branch, a sidecar) and reads the note then. When the
-  version is condemned, proposed or confirmed, that is taken back, and the caller told by `VersionReclaimed`.
+- A cleanup proposes its victims in the record, then reads afresh what is needed (sidecars, tags, heads), and confirms
+  in the record those that nothing needs. Only confirmed versions are deleted.
+- Whoever comes to need an old version first writes that down (a tag, a branch, a sidecar) and then reads the record. If
+  the version is condemned, whether proposed or confirmed, the writer takes that back and raises `VersionReclaimed`.
 
-Both write first and read then, so that at least one of them sees the other, whichever sleeps and for how long. The
-newest state of a branch is needed all the time, and nobody has to ask for it.
+Both sides write first and read afterwards, so at least one of them sees the other, whichever is suspended and for how
+long. The newest state of a branch is always needed, so nobody has to announce it.
 
-A proposal is worth nothing until it is confirmed. Whoever edits the note drops those of others, and their owners learn
-it from the compare-and-swap of the confirmation. What is confirmed stays condemned for ever. When a cleanup dies, the
-next one deletes what it had confirmed.
+A proposal has no effect until it is confirmed. Whoever edits the record drops the proposals of others, whose owners
+learn of it when the compare-and-swap of their confirmation fails. A confirmed version stays condemned for ever. When a
+cleanup dies, the next one deletes what it had confirmed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ ATTEMPTS = 20
 
 @dataclass(frozen=True)
 class TableRef:
-    """A table on one of its branches. `incarnation` tells the branch from an earlier one of the name; None for main."""
+    """A table on one of its branches. `incarnation` distinguishes branches of the same name; None for main."""
 
     path: str
     branch: str | None = None
@@ -67,7 +67,7 @@ Victims = dict[TableRef, VersionRanges]
 
 @dataclass(frozen=True)
 class Run:
-    """What one cleanup that has not ended is after. Until it is confirmed, nothing of it is deleted."""
+    """The versions that an unfinished cleanup is after. Nothing is deleted until the run is confirmed."""
 
     lines: Mapping[TableRef, VersionRanges]
     confirmed: bool = False
@@ -75,22 +75,22 @@ class Run:
 
 @dataclass(frozen=True)
 class ReclaimedVersions:
-    """What the note says: what is gone, and what cleanups on their way, living or dead, have condemned."""
+    """The content of the record: deleted versions, and versions condemned by unfinished cleanups, alive or dead."""
 
     gone: Mapping[TableRef, VersionRanges] = field(default_factory=dict)
     running: Mapping[str, Run] = field(default_factory=dict)
 
     def final(self, line: TableRef) -> VersionRanges:
-        """The versions of a line that are gone, or that nobody can save any more."""
+        """The versions of a table branch that are deleted, or irrevocably condemned."""
         confirmed = (each.lines for each in self.running.values() if each.confirmed)
         return _union((self.gone, *confirmed), line)
 
     def lines(self) -> set[TableRef]:
-        """Every line that it says something of."""
+        """Every table branch that the record mentions."""
         return {each for part in self._parts() for each in part}
 
     def condemned(self, path: str, branch: str | None, version: int) -> list[TableRef]:
-        """The lines of a table, of branches of one name, on which a version counts as gone."""
+        """The table branches of this path and branch name, of any incarnation, on which the version counts as gone."""
         lines = [each for each in self.lines() if (each.path, each.branch) == (path, branch)]
         return [each for each in lines if version in _union(self._parts(), each)]
 
@@ -98,13 +98,13 @@ class ReclaimedVersions:
         return [self.gone, *(each.lines for each in self.running.values())]
 
     def encode(self) -> bytes:
-        """The bytes of the object."""
+        """Serialize the record."""
         runs = {key: {"confirmed": run.confirmed, "lines": _fields(run.lines)} for key, run in self.running.items()}
         return json.dumps({"version": FORMAT, "gone": _fields(self.gone), "running": runs}, indent=2).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> ReclaimedVersions:
-        """From the bytes of the object; `StoreError` when they say something else."""
+        """Parse the record; `StoreError` when it is malformed or of another format version."""
         try:
             fields = json.loads(data)
             if fields["version"] != FORMAT:
@@ -121,7 +121,7 @@ class ReclaimedVersions:
 
 
 def read_note(objects: ObjectStore) -> tuple[ReclaimedVersions, ObjectVersion | None]:
-    """The note as it stands; an empty one where no cleanup has left any yet."""
+    """Read the record and its tag; an empty record if no cleanup has written one yet."""
     try:
         data, tag = objects.read_versioned(RECLAIMED)
     except ObjectNotFound:
@@ -130,7 +130,7 @@ def read_note(objects: ObjectStore) -> tuple[ReclaimedVersions, ObjectVersion | 
 
 
 def require_kept(stores: Storage, entries: Collection[TableEntry]) -> None:
-    """Raise `VersionReclaimed` when one of these states is condemned. Say first that they are needed, then ask here."""
+    """Raise `VersionReclaimed` if one of these states is condemned. Callers announce the need first, then call this."""
     if not entries:
         return
     note, _ = read_note(stores.objects)
@@ -140,7 +140,7 @@ def require_kept(stores: Storage, entries: Collection[TableEntry]) -> None:
 
 
 def superseded(newest: ManifestState, state: Snapshot) -> list[TableEntry]:
-    """The tables of a state that are not the newest of its branch any more: what a cleanup may be after."""
+    """The tables of a snapshot that are no longer the newest of their branch: those that a cleanup may condemn."""
     return [each for each in state if newest.current_entry(each.table_key) != each]
 
 
@@ -152,10 +152,11 @@ def require_still_kept(
     now: Callable[[], Collection[TableEntry]],
     take_back: Callable[[], None],
 ) -> None:
-    """A tag or branch has just been made: leave it, or take it back and raise, because a cleanup is after its tables.
+    """Verify a tag or branch just created; take it back and raise if a cleanup has condemned its tables.
 
-    While its maker has the claim nobody cleans up: the newest tables are safe, and only the `old` ones are looked for.
-    When the claim was lost, another may have made something of the same name: `now` tells what is there.
+    While its creator holds the lease no cleanup runs: the newest tables are safe, and only the `old` ones are checked.
+    If the lease was lost, another process may have created something of the same name: `now` returns the tables of what
+    exists.
     """
     try:
         claim.require()
@@ -187,7 +188,7 @@ def _is_condemned(stores: Storage, note: ReclaimedVersions, entry: TableEntry) -
 
 @dataclass
 class Condemning:
-    """The note in the hands of one cleanup, which goes on under the name `run`."""
+    """The record as edited by one cleanup, which is identified by `run`."""
 
     objects: ObjectStore
     run: str
@@ -195,16 +196,16 @@ class Condemning:
     _tag: ObjectVersion | None = None
 
     def read(self) -> ReclaimedVersions:
-        """Look at the note afresh."""
+        """Read the record afresh."""
         self.note, self._tag = read_note(self.objects)
         return self.note
 
     def propose(self, victims: Victims) -> None:
-        """Condemn these versions, as long as nothing turns out to need them."""
+        """Condemn these versions, unless something turns out to need them."""
         self._edit(lambda note: replace(note, running={**note.running, self.run: Run(victims)}))
 
     def confirm(self, victims: Victims) -> None:
-        """Condemn these of the proposed versions for ever; the others are free again."""
+        """Condemn these of the proposed versions for ever, and release the other proposed ones."""
         proposed, mine = self.note.running[self.run], Run(_nonempty(victims), confirmed=True)
 
         def confirmed(note: ReclaimedVersions) -> ReclaimedVersions:
@@ -215,7 +216,7 @@ class Condemning:
         self._edit(confirmed)
 
     def withdraw(self) -> None:
-        """Everything that was proposed is free again; what is confirmed is not."""
+        """Release everything that was proposed; confirmed versions stay condemned."""
 
         def withdrawn(note: ReclaimedVersions) -> ReclaimedVersions:
             mine = note.running.get(self.run)
@@ -226,7 +227,7 @@ class Condemning:
         self._edit(withdrawn)
 
     def finish(self, done: Victims, obsolete: Collection[TableRef] = ()) -> None:
-        """These versions are deleted, and what else was confirmed of the same lines; `obsolete` lines are forgotten."""
+        """Record these and other confirmed versions of the same table branches as deleted; drop `obsolete` ones."""
 
         def finished(note: ReclaimedVersions) -> ReclaimedVersions:
             gone = {**note.gone, **{line: note.final(line) | each for line, each in done.items()}}
@@ -266,7 +267,7 @@ def _union(parts: Iterable[Mapping[TableRef, VersionRanges]], line: TableRef) ->
 
 
 def _tidied(note: ReclaimedVersions, run: str) -> ReclaimedVersions:
-    """Without proposals of others, and without what is empty."""
+    """The record without proposals of other cleanups, and without empty entries."""
     running = {
         key: replace(each, lines=_nonempty(each.lines))
         for key, each in note.running.items()

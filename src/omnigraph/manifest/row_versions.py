@@ -1,12 +1,12 @@
-"""At which manifest version each row appeared, also for rows whose fragment no longer says so.
+"""Determines the manifest version that created each row, including rows whose fragment no longer stores it.
 
-Lance can say it per row, at eleven bytes a publish in every version file, for ever. But each publish writes its rows in
-one fragment that ends with its commit row, and the commit row says which version it became. So a fragment made of whole
-publishes needs no row versions: a row appeared with the next commit row after it. Compaction strips them where that is
-so (`manifest/compaction.py`), and here they are told from the order instead.
+Lance can store it per row, at eleven bytes a publish in every version file, for ever. But each publish writes its rows
+in one fragment, ending with its commit row, and the commit row holds the version that the publish became. So a fragment
+made of whole publishes needs no row versions: a row was created by the next commit row after it. Compaction strips the
+row versions of such fragments (`manifest/compaction.py`), and this module derives them from the order of rows.
 
-Lance up to 6.0.1, with which releases up to 0.6.2 wrote, says 1 for the creation of every row that a keyed write
-inserted; only its last change is right there. Rows of those releases are inserted once and not changed.
+Lance up to 6.0.1, with which releases up to 0.6.2 wrote, reports 1 as the creation version of every row that a keyed
+write inserted; only the last-update version is right there. Those releases insert rows once and never update them.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ AgedRow = tuple[Any, ...]
 
 
 def read_rows(table: Table, fragments: Iterable[int] | None = None) -> Iterator[AgedRow]:
-    """The rows of a manifest, or of some of its fragments, in the order they were written, with their true ages."""
+    """The rows of a manifest, or of some of its fragments, in write order, with their true creation versions."""
     for number, fragment in read_fragments(table, fragments):
         yield from aged_rows(table, number, fragment)
 
 
 def read_fragments(table: Table, fragments: Iterable[int] | None = None) -> Iterator[tuple[int, pa.Table]]:
-    """Fragments of a manifest by their numbers: their rows with all columns, ages and addresses; one scan."""
+    """Scan fragments of a manifest: per fragment id, its rows with all columns, row versions and row addresses."""
     chosen = list(table.fragment_ids() if fragments is None else fragments)
     batches = table.scan(_EVERYTHING, fragments=chosen) if chosen else ()
     parts = (part for batch in batches for part in _by_fragment(batch))
@@ -70,7 +70,7 @@ def _by_fragment(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
 
 
 def aged_rows(table: Table, number: int, fragment: pa.Table) -> list[AgedRow]:
-    """The rows of a fragment with their true ages."""
+    """The rows of a fragment with their true creation versions."""
     rows = list(tuples(fragment.to_batches()))
     return rows if _is_dated(table, number) else _dated_by_order(rows)
 
@@ -80,7 +80,7 @@ def _is_dated(table: Table, number: int) -> bool:
 
 
 def whole_publishes(table: Table, fragments: Iterable[FragmentMetadata]) -> dict[int, pa.Table]:
-    """The rows of those fragments that can lose their row versions without anything being forgotten; one scan."""
+    """The rows of those fragments whose row versions can be dropped because their order implies them; one scan."""
     known = {each.id: each for each in fragments}
     return {
         number: fragment.select(SCHEMA.names).cast(SCHEMA)
@@ -90,14 +90,14 @@ def whole_publishes(table: Table, fragments: Iterable[FragmentMetadata]) -> dict
 
 
 def ends_its_publishes(rows: list[AgedRow]) -> bool:
-    """Whether every row's age is that of the next commit row after it."""
+    """Whether every row's creation version is that of the next commit row at or after it."""
     if rows[-1][_TYPE] != "graph_commit":
         return False
     return all(row[_CREATED] == dated[_CREATED] for row, dated in zip(rows, _dated_by_order(rows), strict=True))
 
 
 def tuples(batches: Iterable[pa.RecordBatch]) -> Iterator[AgedRow]:
-    """Batches as tuples in the order of `COLUMNS`, the true creation version in its place."""
+    """Batches as tuples in the order of `COLUMNS`, with the true creation version."""
     for batch in batches:
         columns = {name: batch.column(name).to_pylist() for name in _SCANNED}
         pairs = zip(columns[CREATED_AT], columns[UPDATED_AT], strict=True)
@@ -106,7 +106,7 @@ def tuples(batches: Iterable[pa.RecordBatch]) -> Iterator[AgedRow]:
 
 
 def just_written(rows: pa.Table, *, version: int) -> Iterator[AgedRow]:
-    """Rows that this process has published itself, as if they had been read back; where they lie is not told."""
+    """Rows that this process has just published, as they would be read back, but without row addresses."""
     ages = pa.array([version] * rows.num_rows, pa.uint64())
     addresses = pa.nulls(rows.num_rows, pa.uint64())
     told = rows.append_column(CREATED_AT, ages).append_column(UPDATED_AT, ages)

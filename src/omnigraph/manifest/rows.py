@@ -1,4 +1,4 @@
-"""The rows of `__manifest`: what each object type looks like in Arrow, and as a value.
+"""The rows of `__manifest`: a value class for each object type, and its encoding in Arrow.
 
 Internal schema v4. Column types are strict: other readers accept Utf8 and UInt64 only.
 """
@@ -39,20 +39,20 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Registration:
-    """A table exists, at this place below the root."""
+    """Registers a table at a location below the root."""
 
     table_key: str
     location: str
 
     @property
     def object_id(self) -> str:
-        """Its key in the manifest."""
+        """The primary key of the row."""
         return self.table_key
 
 
 @dataclass(frozen=True)
 class TableVersion:
-    """A version of a table that the graph has published. `branch` is the table's own branch; None is its main line."""
+    """A published version of a table. `branch` is the table's own branch; None is its main branch."""
 
     table_key: str
     version: int
@@ -62,26 +62,26 @@ class TableVersion:
 
     @property
     def object_id(self) -> str:
-        """Its key in the manifest."""
+        """The primary key of the row."""
         return f"{self.table_key}${self.version:020d}"
 
 
 @dataclass(frozen=True)
 class Tombstone:
-    """The table is gone as of this version."""
+    """Marks a table as dropped as of this version."""
 
     table_key: str
     version: int
 
     @property
     def object_id(self) -> str:
-        """Its key in the manifest."""
+        """The primary key of the row."""
         return f"{self.table_key}$tombstone${self.version:020d}"
 
 
 @dataclass(frozen=True)
 class SchemaChange:
-    """A commit changed the schema: the hashes of the one before and of the one after."""
+    """The hashes of the schemas before and after a commit that changed the schema."""
 
     before: str
     after: str
@@ -111,7 +111,7 @@ class GraphCommit:
 
 @dataclass(frozen=True)
 class GraphHead:
-    """The newest commit of a branch. Every publish replaces this row, so two publishers always meet in it."""
+    """The newest commit of a branch. Every publish replaces this row, so any two publishes conflict on it."""
 
     branch: str
     commit_id: str
@@ -119,7 +119,7 @@ class GraphHead:
 
     @property
     def object_id(self) -> str:
-        """Its key in the manifest."""
+        """The primary key of the row."""
         return head_id(self.branch)
 
 
@@ -127,12 +127,12 @@ Row = Registration | TableVersion | Tombstone | GraphCommit | GraphHead
 
 
 def head_id(branch: str) -> str:
-    """The key of a branch's head row."""
+    """The primary key of a branch's head row."""
     return f"graph_head:{branch}"
 
 
 def encode(rows: Iterable[Row]) -> pa.Table:
-    """The rows as Arrow, in the order given."""
+    """The rows as an Arrow table, in the order given."""
     return pa.Table.from_pylist([_columns(row) for row in rows], schema=SCHEMA)
 
 
@@ -169,7 +169,7 @@ def _columns(row: Row) -> dict[str, object]:
 
 
 def decode_commit(object_id: str, metadata: str, version: int, branch: str | None) -> GraphCommit:
-    """A `graph_commit` row as a value."""
+    """Decode a `graph_commit` row."""
     fields = json.loads(metadata)
     return GraphCommit(
         id=object_id,
@@ -185,7 +185,7 @@ def decode_commit(object_id: str, metadata: str, version: int, branch: str | Non
 
 
 def decode_head(object_id: str, metadata: str) -> GraphHead:
-    """A `graph_head` row as a value."""
+    """Decode a `graph_head` row."""
     fields = json.loads(metadata)
     return GraphHead(object_id.partition(":")[2], str(fields["head_commit_id"]), fields.get("parent_commit_id"))
 

@@ -1,8 +1,9 @@
-"""The schema files of a graph on the store: the live ones, those of a change on its way, and every schema by its hash.
+"""The schema files of a graph: the live files, the staged files of an unfinished change, and every schema by hash.
 
-A change first writes the new files beside the live ones (`.staging`) and the text under its hash, then publishes a
-commit that names the hash, and moves the files into place last. A reader that follows commits finds each schema by the
-hash, whole, whatever has become of the live files; they are for opening a graph, and for other releases.
+A schema change first writes the new files beside the live ones (`.staging`) and the schema text under its hash, then
+publishes a commit that names the hash, and moves the files into place last. A reader that follows commits finds each
+schema by its hash, complete, whatever the state of the live files; those are for opening a graph, and for other
+releases.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.objects.model import ObjectVersion
     from omnigraph.storage.objects.store import ObjectStore
 
-    # By name: what a file says, and its tag.
+    # By name: the content of a file, and its object version.
     LiveFiles = dict[str, tuple[bytes, ObjectVersion | None]]
 
 HISTORY = "_schema_history"
@@ -26,31 +27,30 @@ STAGING = ".staging"
 
 
 def keep_text(objects: ObjectStore, schema_hash: str, source: bytes) -> None:
-    """Keep the text of a schema under its hash, for as long as the graph lives."""
+    """Store the text of a schema under its hash, for the lifetime of the graph."""
     objects.write(_kept(schema_hash), source)
 
 
 def kept_text(objects: ObjectStore, schema_hash: str) -> bytes:
-    """The text of a schema that a commit names, or `ObjectNotFound`."""
+    """The text of the schema that a commit names by hash; raises `ObjectNotFound`."""
     return objects.read(_kept(schema_hash))
 
 
 def stage_files(objects: ObjectStore, files: Mapping[str, bytes]) -> None:
-    """Write the files of a change beside the live ones; the state file last, so that it means that all are there."""
+    """Write the files of a change beside the live ones; the state file last: its presence implies the others."""
     for name in SCHEMA_FILES:
         objects.write(f"{name}{STAGING}", files[name])
 
 
 def live_files(objects: ObjectStore) -> LiveFiles:
-    """The live files as they are now; one that is not there has no tag."""
+    """The live files as they are now; a missing one has no object version."""
     return {name: _live(objects, name) for name in SCHEMA_FILES}
 
 
 def promote(objects: ObjectStore, files: Mapping[str, bytes], *, over: LiveFiles) -> None:
-    """Make these the live files, in the order of the releases: source, IR, state. Cut short, it is done again.
+    """Replace the live files, in the order that releases use: source, IR, state. Idempotent after an interruption.
 
-    `ObjectChanged` when a live file is neither as in `over` nor as it is to be: somebody else has changed the schema
-    since.
+    Raises `ObjectChanged` when a live file is neither as in `over` nor as intended: somebody else changed the schema.
     """
     for name in SCHEMA_FILES:
         data, tag = over[name]
@@ -73,15 +73,15 @@ def _replace(objects: ObjectStore, name: str, data: bytes, tag: ObjectVersion | 
         else:
             objects.replace(name, data, tag)
     except (ObjectChanged, ObjectExists):
-        # Whoever finishes the same change writes the same.
+        # Another process that finishes the same change writes the same bytes.
         if objects.read(name) != data:
             raise
 
 
 def staged_files(objects: ObjectStore) -> dict[str, bytes] | None:
-    """The files of a change on its way; None when there is none, or not all of it.
+    """The files of an unfinished change; None when there is none, or when it is not completely staged.
 
-    One that was interrupted while moving has some of its files in place already.
+    A change that was interrupted during promotion has some of its files in place already.
     """
     if not objects.exists(f"{SCHEMA_STATE}{STAGING}"):
         return None
@@ -93,7 +93,7 @@ def staged_files(objects: ObjectStore) -> dict[str, bytes] | None:
 
 
 def discard_staged(objects: ObjectStore) -> None:
-    """Remove the files of a change that is not to be; the state file first: without it the others mean nothing."""
+    """Delete the files of an abandoned change; the state file first: without it the others are ignored."""
     for name in reversed(SCHEMA_FILES):
         objects.delete(f"{name}{STAGING}")
 

@@ -1,4 +1,4 @@
-"""One immutable view of the graph: which version of each table makes it up."""
+"""`Snapshot`: one immutable state of the graph, as the version of each table that makes it up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableEntry:
-    """A table as the graph sees it."""
+    """One table of a snapshot: its location, version, branch and row count."""
 
     table_key: str
     path: str
@@ -24,7 +24,7 @@ class TableEntry:
 
     @property
     def pin(self) -> Pin:
-        """What to open to read it."""
+        """The pin under which to open the table."""
         return Pin(self.path, self.version, self.branch)
 
 

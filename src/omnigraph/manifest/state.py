@@ -1,7 +1,7 @@
-"""The folded rows of one branch's manifest, kept up to date by folding in only what is new.
+"""`ManifestState`: the folded rows of one branch's manifest, updated incrementally by folding in new rows.
 
-Rows are never removed from a manifest except head rows, and each row knows the manifest version it appeared at. So the
-newest rows alone tell every earlier state of the graph: time travel opens no old manifest version.
+Rows other than head rows are never removed from a manifest, and each row has the manifest version that created it. So
+the newest version contains every earlier state of the graph: time travel opens no old manifest version.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Published:
 
 @dataclass
 class ManifestState:
-    """What the manifest of one branch says. Mutable: `fold` adds rows; the owner guards it with a lock."""
+    """The state that the rows of one branch's manifest add up to. Mutable: `fold` adds rows; the owner must lock."""
 
     uri: str
     manifest_version: int = 0
@@ -43,7 +43,7 @@ class ManifestState:
     tombstones: dict[str, dict[int, _Published]] = field(default_factory=dict)
     commits: dict[str, GraphCommit] = field(default_factory=dict)
     heads: dict[str, GraphHead] = field(default_factory=dict)
-    # The fragment each head row was last seen in; a compaction by somebody else may have moved it since.
+    # The fragment in which each head row was last seen; a compaction by another process may have moved it since.
     head_fragments: dict[str, int] = field(default_factory=dict)
     # The first commit made under each idempotency key.
     by_key: dict[str, GraphCommit] = field(default_factory=dict)
@@ -51,12 +51,12 @@ class ManifestState:
     head: GraphCommit | None = None
     # The commits that changed the schema, the oldest first.
     schema_commits: list[GraphCommit] = field(default_factory=list)
-    # The manifest version that each commit's row was created at, and how many rows that version created.
+    # The manifest version that created each commit's row, and how many commit rows that version created.
     _created: dict[str, int] = field(default_factory=dict)
     _created_together: dict[int, int] = field(default_factory=dict)
 
     def fold(self, rows: Iterable[AgedRow], *, manifest_version: int) -> None:
-        """Add rows; one that is known already is replaced."""
+        """Add rows; a row that is known already is replaced."""
         for row in rows:
             self._add(*row)
         self.manifest_version = manifest_version
@@ -68,7 +68,7 @@ class ManifestState:
 
     @property
     def schema(self) -> str | None:
-        """The hash of the newest schema; None when no commit has changed it."""
+        """The hash of the newest schema; None when no commit has changed the schema."""
         newest = self.schema_commits[-1].schema if self.schema_commits else None
         return newest.after if newest is not None else None
 
@@ -84,7 +84,7 @@ class ManifestState:
         return Snapshot(branch, version, commit.id, tables, self._schema_at(version))
 
     def _schema_at(self, version: int) -> str | None:
-        """The schema as of a manifest version: what the last change made of it, or what the first one found."""
+        """The schema as of a manifest version: the last change's result, or what the first change replaced."""
         changes = [each for each in self.schema_commits if self.visible_since(each) <= version]
         if changes and changes[-1].schema is not None:
             return changes[-1].schema.after
@@ -92,7 +92,7 @@ class ManifestState:
         return first.before if first is not None else None
 
     def object_ids_after(self, commit: GraphCommit) -> list[str]:
-        """The rows that a commit's own snapshot does not have: versions, tombstones and commits that came later."""
+        """The keys of rows that are not in a commit's snapshot: later versions, tombstones and commits."""
         limit = self.visible_since(commit)
         versions = (
             TableVersion(key, each.version, None, 0, "").object_id
@@ -110,7 +110,7 @@ class ManifestState:
         return [*versions, *tombstones, *commits]
 
     def commit_at(self, version: int) -> GraphCommit | None:
-        """The newest commit that a manifest version shows."""
+        """The newest commit that is visible at a manifest version."""
         shown = (each for each in self.commits.values() if self.visible_since(each) <= version)
         return max(shown, key=_rank, default=None)
 
@@ -126,17 +126,17 @@ class ManifestState:
         ]
 
     def current_version(self, table_key: str) -> int | None:
-        """The newest published version of a table that is not gone."""
+        """The newest published version of a table; None when it does not exist or was dropped."""
         newest = self.newest.get(table_key)
         return None if newest is None or self._gone(table_key) else newest.version
 
     def current_entry(self, table_key: str) -> TableEntry | None:
-        """The newest published state of a table that is not gone."""
+        """The newest published state of a table; None when it does not exist or was dropped."""
         newest = self.newest.get(table_key)
         return None if newest is None or self._gone(table_key) else self._entry(table_key, newest)
 
     def next_tombstone(self, table_key: str) -> int:
-        """The version a tombstone takes: one after the last that was published."""
+        """The version of a new tombstone: one above the last published version."""
         return max(self.versions.get(table_key, {0: None})) + 1
 
     def _add(
@@ -174,10 +174,10 @@ class ManifestState:
                 if address is not None:
                     self.head_fragments[head.branch] = address >> 32
             case _:
-                pass  # a later release's rows; the format asks readers to pass over them
+                pass  # rows of a later release; the format requires readers to skip them
 
     def add_commit(self, commit: GraphCommit, *, created: int) -> None:
-        """Add a commit whose row appeared at the manifest version `created`."""
+        """Add a commit whose row was created by the manifest version `created`."""
         if commit.id not in self.commits:
             self._created[commit.id] = created
             self._created_together[created] = self._created_together.get(created, 0) + 1
@@ -190,11 +190,11 @@ class ManifestState:
             self.head = commit
 
     def visible_since(self, commit: GraphCommit) -> int:
-        """The manifest version at which a commit's rows appeared.
+        """The manifest version at which a commit became visible.
 
-        A commit says which version it expected to become. It is off when Lance slid the publish over a metadata commit;
-        then the row's own creation version is right. Commits that a migration carried over share one creation version
-        and are right themselves.
+        A commit row holds the version that the publish expected to become. It is too low when Lance rebased the publish
+        over a metadata commit; then the row's own creation version is right. Commits that a migration carried over
+        share one creation version, and their own version is right.
         """
         created = self._created.get(commit.id, 0)
         alone = self._created_together.get(created) == 1

@@ -1,7 +1,7 @@
-"""Names that people give to commits. What a tagged commit needs is not cleaned up, and its branch is not deleted.
+"""Tags: names that users give to commits. A cleanup keeps what a tagged commit needs, and its branch cannot be deleted.
 
-A tag is one control object below `__tags/`. Releases of other programs pass over it, and it needs no old version of
-`__manifest`: the newest rows tell the state of every commit.
+A tag is one control object below `__tags/`. Other programs ignore it, and it needs no old version of `__manifest`: the
+newest rows contain the state of every commit.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Tag:
     message: str | None = None
 
 
-# Tags by where they lie and by the tag of the object there, which tells whether it is still the same.
+# Tags by the path and ETag of their objects; an unchanged ETag means an unchanged tag.
 KnownTags = dict[tuple[str, str | None], Tag]
 
 
 def check_tag_name(name: str) -> str:
-    """The name, if a tag can have it. One that looks like a commit id would be taken for one."""
+    """Return the name if it is valid for a tag. The form of a commit id is refused, as it would be ambiguous."""
     if not _NAME.fullmatch(name) or any(part in (".", "..") for part in name.split("/")) or len(name) > LONGEST_NAME:
         raise InvalidInput(
             f"{name!r} cannot name a tag: use letters, digits, '.', '_' and '-' in parts joined by '/', at most "
@@ -52,7 +52,7 @@ def check_tag_name(name: str) -> str:
 
 
 def list_tags(stores: Storage, known: KnownTags | None = None) -> list[Tag]:
-    """Every tag, by name. What is `known` under its object's tag is not read again; what was read is known then."""
+    """Every tag, sorted by name. Tags in `known` with an unchanged ETag are not read again; `known` is updated."""
     known = {} if known is None else known
     found = []
     for each in stores.objects.list(PREFIX):
@@ -66,7 +66,7 @@ def list_tags(stores: Storage, known: KnownTags | None = None) -> list[Tag]:
 
 
 def read_tag(stores: Storage, name: str) -> Tag:
-    """One tag, or `NotFound`."""
+    """One tag; raises `NotFound`."""
     found = find_tag(stores, name)
     if found is None:
         raise NotFound(f"there is no tag {name!r}; `tags.list()` tells which there are.")
@@ -74,12 +74,12 @@ def read_tag(stores: Storage, name: str) -> Tag:
 
 
 def find_tag(stores: Storage, name: str) -> Tag | None:
-    """One tag, if it is there."""
+    """One tag, or None if it does not exist."""
     return _read(stores, _path(name)) if _NAME.fullmatch(name) else None
 
 
 def write_tag(stores: Storage, tag: Tag) -> None:
-    """Make a tag; `TagExists` when the name is taken. Of several at once, one succeeds."""
+    """Create a tag; `TagExists` when the name is taken. Of several concurrent creators, one succeeds."""
     fields = {
         "version": 1,
         "name": tag.name,
@@ -96,18 +96,18 @@ def write_tag(stores: Storage, tag: Tag) -> None:
 
 
 def remove_tag(stores: Storage, name: str) -> None:
-    """Remove a tag; the commit stays until a cleanup finds that nothing keeps it."""
+    """Delete a tag; the commit stays until a cleanup finds that nothing needs it."""
     read_tag(stores, name)
     take_back_tag(stores, name)
 
 
 def take_back_tag(stores: Storage, name: str) -> None:
-    """Remove a tag that was made a moment ago, and that nobody has been told of."""
+    """Delete a tag that was just created and not yet reported to the caller."""
     stores.objects.delete(_path(name))
 
 
 def tagged_commits(manifest: GraphManifest, known: KnownTags | None = None) -> dict[str, tuple[str, ...]]:
-    """The ids of commits that have tags, with the tags' names. A cleanup keeps every table version of their states."""
+    """The ids of tagged commits, with their tags' names. A cleanup keeps every table version of their snapshots."""
     found: dict[str, tuple[str, ...]] = {}
     for tag in list_tags(manifest.stores, known):
         found[tag.commit_id] = (*found.get(tag.commit_id, ()), tag.name)
@@ -119,7 +119,7 @@ def _path(name: str) -> str:
 
 
 def _read(stores: Storage, path: str) -> Tag | None:
-    """None when it was removed a moment ago."""
+    """None when the tag has been deleted since it was listed."""
     try:
         data = stores.objects.read(path)
     except ObjectNotFound:
@@ -135,5 +135,5 @@ def _read(stores: Storage, path: str) -> Tag | None:
             fields.get("message"),
         )
     except (ValueError, KeyError, TypeError) as error:
-        # Passing over it would let a cleanup take what somebody wanted to keep.
+        # Ignoring it would let a cleanup delete what somebody wanted to keep.
         raise InvalidInput(f"{path} is not a tag ({error!r}): look at it, and remove it if nobody needs it.") from error

@@ -1,8 +1,8 @@
 """Upgrades a manifest from each internal schema version to the next, in place, branch by branch, keeping history.
 
 A step does its work first and writes the new format version last. A step that is killed in between is run again by the
-next writer and ends the same; several at once converge. A new version is one more module beside this one, one more
-entry in `STEPS`, and `CURRENT` raised.
+next writer with the same result; concurrent migrators converge. A new version is one more module beside this one, one
+more entry in `STEPS`, and `CURRENT` raised.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ATTEMPTS = 5
 
 
 def check_steps(steps: dict[int, Callable[[BranchManifest], None]]) -> None:
-    """Fail when a raised floor left a dead step behind, or a raised version has none."""
+    """Fail when raising `MINIMUM` left a dead step behind, or when raising `CURRENT` added no step."""
     expected, found = set(range(MINIMUM, CURRENT)), set(steps)
     if found != expected:
         raise AssertionError(f"migration steps start at {sorted(found)}, but versions {sorted(expected)} need one")
@@ -39,11 +39,11 @@ check_steps(STEPS)
 
 
 def bring_up_to_date(line: BranchManifest) -> None:
-    """Migrate one branch's manifest to the current version; nothing to do for one that is there already."""
+    """Migrate one branch's manifest to the current version; does nothing if it is current."""
     if line.stamp < CURRENT:
         line.refresh()
     while line.stamp < CURRENT:
-        # Fixed before the step runs: a step that finds another migrator further on must not stamp past its own work.
+        # Fixed before the step runs: a step that finds another migrator ahead must not stamp beyond its own work.
         start = line.stamp
         _retrying(line, STEPS[start])
         reach("migration.before_stamp")
@@ -59,14 +59,14 @@ def _stamper(target: int) -> Callable[[BranchManifest], None]:
 
 
 def _retrying(line: BranchManifest, step: Callable[[BranchManifest], None]) -> None:
-    """Run a step again after losing to another migrator: it then finds the work done, or does what is left."""
+    """Rerun a step that lost to another migrator: it then finds the work done, or does the rest."""
     for left in reversed(range(ATTEMPTS)):
         before = line.stamp
         try:
             step(line)
             return
         except (CommitConflict, CommitRejected, NotFound) as error:
-            # NotFound: others have migrated, published and collected since this line was read, or files are lost.
+            # NotFound: others have migrated, published and collected versions since the last read, or files are lost.
             if isinstance(error, NotFound) and not left:
                 raise
             line.adopt(line.stores.tables.open_newest(MANIFEST, physical_branch(line.branch)))

@@ -1,4 +1,7 @@
-"""v1 to v2: `object_id` becomes the primary key, so that racing inserts of one row conflict instead of both landing."""
+"""Upgrade from v1 to v2: makes `object_id` the primary key, so that concurrent inserts of one row conflict.
+
+Without the key, both inserts would land.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ _MARK = next(iter(PRIMARY_KEY)).encode()
 
 
 def apply(line: BranchManifest) -> None:
-    """Annotate the column, unless it is annotated already: Lance forbids doing it twice."""
+    """Annotate the column as the primary key, unless it is annotated already: Lance forbids doing it twice."""
     keys = [field.name for field in line.table.schema if (field.metadata or {}).get(_MARK) == b"true"]
     if keys == [KEY]:
         return

@@ -1,4 +1,4 @@
-"""v2 to v3: the staging branches of an abandoned write path, `__run__…`, are swept off `__manifest`."""
+"""Upgrade from v2 to v3: deletes the staging branches `__run__…` of an abandoned write path from `__manifest`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ PREFIX = "__run__"
 
 
 def is_staging(branch: str) -> bool:
-    """Whether a branch of a manifest up to v2 is a staging area and none that people made."""
+    """Whether a branch of a manifest up to v2 is a staging area, not a branch that a user created."""
     return branch.lstrip("/").startswith(PREFIX)
 
 
 def apply(line: BranchManifest) -> None:
-    """Delete them all, children before parents; one that another migrator has deleted meanwhile is fine."""
+    """Delete all staging branches, children before parents, tolerating concurrent migrators."""
     main = line.stores.tables.open_newest(MANIFEST)
     branches = branch_references(main)
     doomed = [name for name in branches if is_staging(name)]
@@ -32,5 +32,5 @@ def apply(line: BranchManifest) -> None:
         except NotFound:
             continue
         except ObjectExists:
-            # A branch that people made stands on this one: it keeps the files alive and is nobody's staging area.
+            # A user's branch was created from this one: it needs the files, so the staging branch stays.
             continue

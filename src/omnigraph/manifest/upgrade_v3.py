@@ -1,6 +1,6 @@
-"""v3 to v4: the lineage moves from two datasets beside the manifest into its rows.
+"""Upgrade from v3 to v4: copies the lineage from two datasets beside the manifest into its rows.
 
-Per branch, at its first write. The old datasets stay where they are; nothing reads them once the stamp says 4.
+It runs per branch, at the first write. The old datasets stay in place; nothing reads them once the stamp is 4.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def apply(line: BranchManifest) -> None:
-    """Write one row per commit and one head row, in one commit, unless some migrator has done so before."""
+    """Write one row per commit and one head row, in one commit, unless another migrator has done so already."""
     if any(row[1] == "graph_commit" for row in read_rows(line.table)):
         return
     reach("migration.legacy_open")

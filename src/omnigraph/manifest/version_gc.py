@@ -1,27 +1,28 @@
-"""Collecting old versions of `__manifest`: a handful of listings, and deletions by the thousand.
+"""Garbage collection of old `__manifest` versions, with a handful of listings and bulk deletions.
 
-Nobody reads an old version for its rows: the newest tell every earlier state. Versions stay for readers and writers
-that are a little behind, and for branches, which share the files of the version they were made from. What goes, and
-why it is not missed (tests/manifest/test_collection.py):
+Nobody reads an old version for its rows: the newest version contains every earlier state. Old versions are kept for
+readers and writers that lag behind, and for branches, which share the files of the version they were created from. What
+is deleted, and why it is safe (tests/manifest/test_collection.py):
 
-- A version goes when it is not among the newest, no branch or tag stands on it, and it is older than the newest by
-  `settled_seconds`. The last is for a commit under way: Lance looks which version is the newest and then creates the
-  next one if it is not there. Were that one made and collected between, the commit would land below the newest,
-  acknowledged and lost. A publish that took half of that time therefore looks whether it is there (`publisher.py`).
-- At least `FEWEST` stay, whatever is asked for, so that one of them is a publish: a publish that slept meets the newest
-  in its lock (`tail.py`), and a compaction, which follows a publish, has none.
-- A file goes when no version that stays names it, which is looked up and not guessed, and when either a version that
-  went named it, or it is older than the newest version by `orphan_seconds`. The second are leftovers of publishes that
-  lost or died. A publish that is under way and can still land was staged after the newest version: all of them, and
-  compactions, replace the one tail, so whoever staged earlier has lost. The seconds are for programs that leave the
-  tail alone.
-- A branch that is being made might stand on a version whose reference is not written yet. While somebody has the
-  branch claim nothing is collected; whoever takes it later begins with the newest version, and stays among the recent
-  ones.
-- A branch whose version file is gone might need any file: then only versions go.
-- Versions go first, then files: a crash between leaves files that nobody names, for the next collection to find.
-- Times are compared with times of the same store, never with this machine's clock. Names that Lance does not give are
-  passed over, and so is what lies below other directories: branches have their own.
+- A version is deleted when it is not among the newest, no branch or tag refers to it, and it is older than the newest
+  by `settled_seconds`. The last condition protects a commit in flight: Lance determines the newest version and then
+  creates the next one if it does not exist. If that next version were created by others and collected in between, the
+  commit would land below the newest, acknowledged and lost. A publish that took half of that time therefore verifies
+  that it is visible (`publisher.py`).
+- At least `FEWEST` versions stay, whatever the policy, so that one of them is a publish: a publish that was suspended
+  conflicts with the newest publish on its `LOCK` (`active_fragment.py`), which a compaction, run after a publish, does
+  not have.
+- A file is deleted when no remaining version references it, which is looked up and not guessed, and when either a
+  deleted version referenced it, or it is older than the newest version by `orphan_seconds`. The latter are leftovers of
+  publishes that lost or died. A publish in flight that can still land was staged after the newest version: all
+  publishes and compactions replace the one active fragment, so any that was staged earlier has lost. `orphan_seconds`
+  is for programs that do not touch the active fragment.
+- A branch that is being created might depend on a version before its reference is written. While somebody holds the
+  branch lease nothing is collected; a later holder starts from the newest version, and stays among the recent ones.
+- A branch whose version file is gone might need any file: then only versions are deleted.
+- Versions are deleted before files: a crash in between leaves unreferenced files, for the next collection to find.
+- Timestamps are compared with timestamps of the same store, never with this machine's clock. File names that Lance does
+  not produce are ignored, and so are other directories: branches have their own.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ _FILE = re.compile(r"data/[^/]+\.lance|_deletions/\d+-\d+-\d+\.(arrow|bin)")
 
 @dataclass(frozen=True)
 class VersionRetention:
-    """What stays in any case: so many of the newest versions, and what is younger than the newest by less than this."""
+    """What is always kept: the newest `versions`, and what is within these times of the newest version."""
 
     versions: int
     settled_seconds: float
@@ -67,7 +68,7 @@ class VersionRetention:
 
 @dataclass(frozen=True)
 class VersionListing:
-    """The version files of a line, by version."""
+    """The version files of a branch of the manifest, by version."""
 
     files: Mapping[int, ObjectInfo]
 
@@ -77,17 +78,17 @@ class VersionListing:
         return max(self.files)
 
     def older(self, seconds: float) -> int:
-        """The moment so long before the newest version was written, by the clock of the store."""
+        """The store's time in microseconds, that many seconds before the newest version was written."""
         return self.files[self.newest].modified_us - int(seconds * 1_000_000)
 
 
 def list_versions(line: BranchManifest) -> VersionListing:
-    """The versions that are there; one listing."""
+    """The versions that exist; one listing."""
     return VersionListing(version_files(line.stores.objects.list(f"{_home(line)}/_versions")))
 
 
 def version_files(listed: Iterable[ObjectInfo]) -> dict[int, ObjectInfo]:
-    """The versions among the files of a table's directory of versions; those that are in no history are not."""
+    """The version files in a listing of a `_versions` directory; detached versions are left out."""
     found = {}
     for each in listed:
         name = _VERSION.fullmatch(each.path.rpartition("/")[2])
@@ -97,9 +98,9 @@ def version_files(listed: Iterable[ObjectInfo]) -> dict[int, ObjectInfo]:
 
 
 def collect_versions(line: BranchManifest, listed: VersionListing, retention: VersionRetention, world: World) -> int:
-    """Delete the versions that nothing needs, and the files that nothing needs then; how many versions went.
+    """Delete unneeded versions, then the files that nothing needs any more; return the number of versions deleted.
 
-    The caller holds the line's lock. `NotFound` when another process collects at the same moment.
+    The caller holds the branch manifest's lock. `NotFound` when another process collects concurrently.
     """
     claim = read_claim(line.stores.objects, BRANCH_CLAIM)
     if claim is not None and not _is_over(line, claim[0], listed, world):
@@ -124,13 +125,13 @@ def collect_versions(line: BranchManifest, listed: VersionListing, retention: Ve
 
 
 def _is_over(line: BranchManifest, claim: LeaseRecord, listed: VersionListing, world: World) -> bool:
-    """Whether a claim is nobody's any more. The newest version was written just now, and shows the store's clock."""
+    """Whether a lease has lapsed. The newest version was written just now, and serves as the store's clock."""
     if claim.is_free(world):
         return True
     try:
         written = line.stores.objects.info(BRANCH_CLAIM).written_us
     except ObjectNotFound:
-        return False  # it was given back a moment ago, and another may be there
+        return False  # it was just released, and another process may hold it
     return listed.files[listed.newest].written_us - written > patience(claim.seconds) * 1_000_000
 
 
@@ -141,7 +142,7 @@ def _going(listed: VersionListing, retention: VersionRetention, referred: frozen
 
 
 def _names_of(line: BranchManifest, versions: Iterable[int]) -> dict[int, Names]:
-    """What each version names; those that this process has neither made nor read are read now."""
+    """The files that each version references; versions that this process has neither made nor read are read now."""
     unknown = [each for each in versions if line.names.of(each) is None]
     for version, names in zip(unknown, _read(line, unknown), strict=True):
         line.names.add(version, names)
@@ -161,7 +162,7 @@ def _read_one(line: BranchManifest, version: int) -> Names:
 
 
 def _files(line: BranchManifest) -> dict[str, ObjectInfo]:
-    """The files of a line but for its versions, by their names below its directory."""
+    """The files of a branch of the manifest except its version files, by path below its directory."""
     home = _home(line)
     parts = [line.stores.objects.list(f"{home}/{part}") for part in ("data", "_deletions", "_transactions")]
     return {each.path.removeprefix(f"{home}/"): each for part in parts for each in part}
@@ -170,7 +171,7 @@ def _files(line: BranchManifest) -> dict[str, ObjectInfo]:
 def _old_transactions(
     files: Mapping[str, ObjectInfo], listed: VersionListing, staying: Iterable[int], retention: VersionRetention
 ) -> list[str]:
-    """The notes of the commits that made versions which are gone. A note's number is that of the version before."""
+    """The transaction files of deleted versions. The number in a file name is that of the version read."""
     kept = set(staying)
     oldest = min(each for each in kept if each > listed.newest - retention.versions)
     settled = listed.files[oldest].modified_us - int(retention.settled_seconds * 1_000_000)
@@ -188,5 +189,5 @@ def _home(line: BranchManifest) -> str:
 
 
 def _number(name: str) -> int:
-    """Lance counts down in names of twenty digits; before that it wrote the number itself."""
+    """Lance counts down in names of twenty digits; the older naming scheme has the number itself."""
     return _U64 - int(name) if len(name) == 20 else int(name)

@@ -1,4 +1,4 @@
-"""Sets of version numbers as runs of consecutive ones, such as `1-57,60`: small where nearly everything is in them."""
+"""`VersionRanges`: sets of version numbers as ranges, such as `1-57,60`, which are small when the set is dense."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RUN = re.compile(r"([0-9]+)(?:-([0-9]+))?")
 
 @dataclass(frozen=True)
 class VersionRanges:
-    """An immutable set of version numbers. `runs` are first and last numbers, ascending, with a gap between any two."""
+    """An immutable set of version numbers. `runs` are inclusive ranges, ascending, with a gap between any two."""
 
     runs: tuple[tuple[int, int], ...] = ()
 
@@ -26,7 +26,7 @@ class VersionRanges:
 
     @classmethod
     def parse(cls, text: str) -> VersionRanges:
-        """From its text; `ValueError` when it is none."""
+        """Parse the text form; raises `ValueError`."""
         runs = []
         for part in text.split(",") if text else ():
             found = _RUN.fullmatch(part)
@@ -68,7 +68,7 @@ NONE = VersionRanges()
 
 
 def _joined(runs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """The same numbers, in runs that neither overlap nor touch."""
+    """The same numbers, in ranges that neither overlap nor touch."""
     found: list[tuple[int, int]] = []
     for first, last in sorted(runs):
         if found and first <= found[-1][1] + 1:

@@ -1,10 +1,9 @@
-"""Which files each version of a manifest names, noted as this process makes or reads the versions.
+"""What keeps versions of a manifest alive: the files that each version references, and the branches and tags on it.
 
-A collection of old versions has to know what the versions that stay need. Reading their version files would cost
-requests for each; a process that publishes has had all of it in its hands. Only files below the line's own directory
-are noted: what a branch has inherited lies with its parent, which keeps it.
-
-The branches and tags that a table has, by the reference files that make them.
+Garbage collection has to know what the remaining versions need. Reading their version files would cost requests for
+each, but a process that publishes has seen all of it: `NamedFiles` records the files as this process makes or reads the
+versions. Only files below the branch's own directory are recorded: what a branch inherited is in its parent's
+directory, which keeps it. `ReferredVersions` reads branches and tags from their reference files.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ if TYPE_CHECKING:
     from omnigraph.storage.objects.store import ObjectInfo, ObjectStore
     from omnigraph.storage.tables.table import Table
 
-# More than a graph ever lists; where old versions are never collected, notes must not grow for ever.
+# More than a graph ever lists. Where old versions are never collected, the records must not grow without bound.
 MOST_NOTES = 2_000
 
 Names = frozenset[str]
 
 
 def names_in(table: Table) -> Names:
-    """The files that a version names, below the directory of its line."""
+    """The files that a version references, below the directory of its branch."""
     return frozenset(name for each in table.dataset.get_fragments() for name in _files(each))
 
 
 class NamedFiles:
-    """The notes of one line, by version. The line's lock guards them."""
+    """The files that versions of one branch manifest reference. Guarded by the branch manifest's lock."""
 
     def __init__(self) -> None:
         self._by_version: OrderedDict[int, Names] = OrderedDict()
@@ -46,11 +45,11 @@ class NamedFiles:
         self._seen: tuple[int, list[LanceFragment]] | None = None
 
     def see(self, version: int, fragments: list[LanceFragment]) -> None:
-        """Note what a version names, if it is ever asked for: readers see many, and collect none."""
+        """Record a version lazily: readers see many versions, and collect none."""
         self._seen = version, fragments
 
     def note(self, version: int, fragments: list[LanceFragment]) -> None:
-        """Note what a publish of this process names: it changes no fragment, so only new numbers are looked at."""
+        """Record a version published by this process: existing fragments are unchanged, so only new ones are read."""
         self._look()
         self._note(version, fragments, self._fragments if self._newest == version - 1 else {})
 
@@ -68,18 +67,18 @@ class NamedFiles:
         self.add(version, frozenset(name for files in self._fragments.values() for name in files))
 
     def add(self, version: int, names: Names) -> None:
-        """Note what was read of a version."""
+        """Record the files of a version that was read."""
         self._by_version[version] = names
         while len(self._by_version) > MOST_NOTES:
             self._by_version.popitem(last=False)
 
     def of(self, version: int) -> Names | None:
-        """What a version names, if this process knows it."""
+        """The files that a version references; None if this process has not seen the version."""
         self._look()
         return self._by_version.get(version)
 
     def take_all_but(self, staying: Collection[int]) -> set[str]:
-        """Forget the versions that are no more; the files that they named, as far as it is known."""
+        """Drop the versions that no longer exist; return the files that they referenced, as far as recorded."""
         self._look()
         gone = [each for each in self._by_version if each not in staying]
         return {name for each in gone for name in self._by_version.pop(each)}
@@ -99,7 +98,7 @@ ATTEMPTS = 20
 
 
 def branch_references(main: Table) -> References:
-    """Every branch by name. Lance lists the files, then reads each, and fails when one is deleted between."""
+    """Every branch by name. Lance lists the files, then reads each, and fails if one is deleted in between: retry."""
     for _ in range(ATTEMPTS - 1):
         try:
             return _list(main)
@@ -114,9 +113,9 @@ def _list(main: Table) -> References:
 
 
 class ReferredVersions:
-    """The versions of one line of `__manifest` that branches, or tags made with Lance, stand on.
+    """The versions of one branch of `__manifest` that branches, or tags made with Lance, were created from.
 
-    A reference file is read once: while its tag is the same, so is what it says.
+    A reference file is read once: while its ETag is unchanged, so is its content.
     """
 
     def __init__(self, branch: str, incarnation: str | None) -> None:
@@ -125,7 +124,7 @@ class ReferredVersions:
         self._known: dict[tuple[str, str | None], frozenset[int]] = {}
 
     def read(self, objects: ObjectStore) -> frozenset[int]:
-        """What is referred to now."""
+        """The versions that are referred to now."""
         found = [each for each in objects.list(f"{MANIFEST}/_refs") if each.path.endswith(".json")]
         self._known = {(each.path, each.e_tag): self._versions(objects, each) for each in found}
         return frozenset().union(*self._known.values())
@@ -149,7 +148,7 @@ class ReferredVersions:
         return frozenset({int(says["version"])} if says.get("branch") == self._branch else ())
 
     def _of_branch(self, says: dict[str, Any]) -> frozenset[int]:
-        """The way from main to a branch is in its identifier: also what it has through a parent that is gone."""
+        """A branch's identifier lists its ancestry from main, including what it inherits through a deleted parent."""
         way = says["identifier"]["version_mapping"]
         mine = [] if self._incarnation is None else json.loads(self._incarnation)["version_mapping"]
         depth = len(mine)

@@ -1,6 +1,6 @@
-"""A checked mutation as an operation of the commit protocol.
+"""Runs a call of `Graph.mutate`: checks the text against the schema of its branch and commits it through the protocol.
 
-A call of `Graph.mutate`: the text checked against the schema of its branch, then handed to the commit protocol.
+`MutationOperation` is the checked mutation as an operation of the commit protocol.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class MutationOperation:
-    """Prepares a mutation from a view; `affected` tells what the last preparation would change."""
+    """Prepares a mutation from a read view; `affected` counts what the last preparation would change."""
 
     catalog: Catalog
     checked: CheckedMutation
@@ -52,11 +52,11 @@ class MutationOperation:
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether it may be computed again whatever was first: inserts and upserts may, updates and deletes not."""
+        """Whether it may be prepared again after other commits: inserts and upserts may, updates and deletes not."""
         return all(isinstance(each, Insert | Upsert) for each in self.checked.statements)
 
     def prepare(self, view: ReadView) -> WriteSet | None:
-        """Carry out the statements on pending writes, validate the whole once, and say what to stage."""
+        """Run the statements on a write buffer, validate the result once, and return the writes to stage."""
         self.affected = Affected()
         pending = WriteBuffer(view, self.catalog)
         executor = Executor(self.catalog, pending, self.request, self.world, self.affected)
@@ -71,7 +71,7 @@ class MutationOperation:
 
 
 def _placed(view: ReadView, change: TableChanges) -> TableChanges:
-    """The change with the places of the rows that it replaces or removes, which the view may know."""
+    """The change with the row locations of rows that it replaces or deletes, which the read view may have cached."""
     if change.overwrite or (change.only_new and not change.deletes):
         return change
     puts = [] if change.puts is None else change.puts.column(ID).chunks
@@ -80,7 +80,7 @@ def _placed(view: ReadView, change: TableChanges) -> TableChanges:
 
 
 def _remembered(view: ReadView, change: TableChanges, write: TableWrite) -> TableWrite:
-    """The write, whose rows are remembered once they are staged: the next mutation need not read them."""
+    """The write, whose rows are cached once they are staged: the next mutation need not read them."""
     rows = change.puts
     if rows is None:
         return write
@@ -105,7 +105,7 @@ class Mutated:
 
 @dataclass(frozen=True)
 class MutationRequest:
-    """What is asked for."""
+    """The arguments of one mutation call."""
 
     source: str
     name: str | None
@@ -117,7 +117,7 @@ class MutationRequest:
 
 
 def run_mutation(manifest: GraphManifest, schemas: Schemas, queries: QueryCache, request: MutationRequest) -> Mutated:
-    """Carry it out under the schema of its branch; again, should that change meanwhile."""
+    """Run the mutation under the schema of its branch; retry if that schema changes meanwhile."""
 
     def attempt(schema: str | None) -> Mutated:
         mutation = _mutation(queries, schemas.of(schema).catalog, request, manifest.world)

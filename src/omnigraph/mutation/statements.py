@@ -1,4 +1,4 @@
-"""Carrying out the statements of a mutation on pending writes."""
+"""Executes the statements of a mutation against a write buffer."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Affected:
 
 @dataclass(frozen=True)
 class Executor:
-    """Carries out statements one after another; each sees the pending writes of those before it."""
+    """Executes statements one after another; each sees the buffered writes of those before it."""
 
     catalog: Catalog
     pending: WriteBuffer
@@ -52,7 +52,7 @@ class Executor:
     affected: Affected
 
     def run(self, statement: Statement) -> None:
-        """Carry out one statement."""
+        """Execute one statement."""
         match statement:
             case Insert():
                 self._insert(statement)
@@ -64,14 +64,14 @@ class Executor:
                 self._delete(statement)
 
     def _insert(self, statement: Insert) -> None:
-        """A whole row; what is not given is its default or null. With a key it replaces the row of the same key."""
+        """Put a whole row; values not given are the default or null. With a key it replaces the row of the same key."""
         kind = self._type(statement.table)
         row = self._new_row(kind, self._given(statement.values), statement)
         self.pending.put(kind.table_key, row, only_new=not kind.rules.key)
         self.affected.add(statement.table.kind, 1)
 
     def _upsert(self, statement: Upsert) -> None:
-        """New values for the row of this key, or a new row; what is not given stays as it is."""
+        """Put new values into the row of this key, or a new row; values not given stay as they are."""
         kind = self._type(statement.table)
         given = self._given(statement.values)
         fresh = self._new_row(kind, given, statement)
@@ -111,7 +111,7 @@ class Executor:
             self.affected.edges += self.pending.delete(kind.table_key, ids)
 
     def _whole(self, kind: NodeType | EdgeType, rows: pa.Table, replaced: Collection[str]) -> pa.Table:
-        """Rows with the blobs that they were read without; those that are about to be replaced are not fetched."""
+        """Rows with the blobs that they were read without; blobs that are about to be replaced are not fetched."""
         for at, field in enumerate(_schema(kind)):
             if field.name not in rows.column_names:
                 blobs = pa.nulls(rows.num_rows, field.type)
@@ -158,7 +158,7 @@ class Executor:
     def _new_columns(
         self, kind: NodeType | EdgeType, rows: pa.Table, values: Sequence[Assignment]
     ) -> dict[str, pa.Array[Any] | pa.ChunkedArray[Any]]:
-        """Constants once for all rows; expressions over the rows' own values through DuckDB."""
+        """Constants are evaluated once for all rows; expressions over the rows' own values run in DuckDB."""
         moving = {each.property: (each.value, each.type) for each in values if not is_constant(each.value)}
         made = computed(rows, moving, self.request) if moving else None
         columns: dict[str, pa.Array[Any] | pa.ChunkedArray[Any]] = {}
@@ -173,7 +173,7 @@ class Executor:
 
 
 def _fit(values: pa.ChunkedArray[Any], target: pa.DataType, *, of: str) -> pa.Array[Any]:
-    """Computed values in the column's own type; one that does not fit is refused, never cut."""
+    """Computed values in the column's own type; one that does not fit is refused, never truncated."""
     try:
         return from_duckdb(values, target)
     except pa.ArrowInvalid as error:
@@ -193,7 +193,7 @@ def _schema(kind: NodeType | EdgeType) -> pa.Schema:
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:
-    """While rows are pending a required column may be null: validation names the row, Arrow would not."""
+    """While rows are buffered, a required column may be null: validation names the row, Arrow would not."""
     return pa.schema([each.with_nullable(nullable=True) for each in schema])
 
 

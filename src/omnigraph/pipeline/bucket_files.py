@@ -1,4 +1,4 @@
-"""Files in buckets as a Spark frame, read by our own tasks: Spark from PyPI has no client for object stores."""
+"""Reads files in object stores as a Spark frame, in our own tasks: Spark from PyPI has no client for object stores."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ Opened = tuple[pa.Schema, Iterator[pa.RecordBatch]]
 
 
 def read_bucket_files(session: SparkSession, paths: Sequence[str], source: PipelineSource, world: World) -> DataFrame:
-    """One task per file, which reads with the settings of this process. The first file's columns are those of all;
-    `sep` and `header` are the options of CSV.
+    """Read one file per task with the storage options of this process. The schema of the first file applies to all;
+    CSV supports the options `sep` and `header`.
     """
     _refuse_options(source)
     files = find_files(paths, world=world)
@@ -60,7 +60,7 @@ def _rows(file: SourceFile, *, reading: _BucketRead, shape: pa.Schema) -> Iterat
 
 @dataclass(frozen=True)
 class _BucketRead:
-    """How files are read: their format, its options, and the settings of the store."""
+    """How files are read: format, reader options and storage options."""
 
     form: str
     options: dict[str, str]
@@ -68,7 +68,7 @@ class _BucketRead:
 
     @contextmanager
     def opened(self, file: SourceFile) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
-        """The columns and rows of a file."""
+        """Open a file: its Arrow schema and batches."""
         try:
             yield _OPENERS[self.form](pa.PythonFile(_Seekable(file, self.storage), mode="r"), self.options)
         except (pa.ArrowException, OSError) as error:
@@ -76,7 +76,7 @@ class _BucketRead:
 
 
 class _Seekable(io.RawIOBase):
-    """An object as a file, each read a range of it."""
+    """An object as a seekable file in which every read is a range request."""
 
     def __init__(self, file: SourceFile, options: dict[str, str]) -> None:
         self._file, self._options, self._at = file, options, 0

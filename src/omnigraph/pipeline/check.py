@@ -1,4 +1,4 @@
-"""A pipeline file against a schema: types and properties that are there, ends that can be looked up."""
+"""Checks a pipeline file against a schema: types and properties must exist, and endpoint lookups must be unique."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def check_against(pipeline: PipelineFile, catalog: Catalog, findings: PipelineFindings) -> None:
-    """Note everything that the schema does not know or allow."""
+    """Add a finding for everything that the schema does not define or allow."""
     for mapping in pipeline.mappings:
         kind = type_of(mapping, catalog)
         if kind is None:
@@ -31,7 +31,7 @@ def check_against(pipeline: PipelineFile, catalog: Catalog, findings: PipelineFi
 
 
 def type_of(mapping: TypeMapping, catalog: Catalog) -> NodeType | EdgeType | None:
-    """The type that a mapping is for."""
+    """The type that a mapping writes, or None if the schema lacks it."""
     name = mapping.type.value
     return catalog.nodes.get(name) if mapping.kind == "node" else catalog.edge(name)
 

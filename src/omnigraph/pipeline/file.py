@@ -1,4 +1,4 @@
-"""What a pipeline file says, as data. Every text remembers where it stands, so that later findings can point at it."""
+"""The parsed form of a pipeline file. Every text carries its source span, so that later findings can point at it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FORMATS: tuple[Format, ...] = (*FILES, "jdbc", "table")
 
 @dataclass(frozen=True)
 class YamlText:
-    """A text of the file."""
+    """A scalar of the file with its source span."""
 
     value: str
     span: Span = NOWHERE
@@ -30,7 +30,7 @@ class YamlText:
 
 @dataclass(frozen=True)
 class PipelineSource:
-    """Something to read. `paths` for files, `table` for a table of the session, `options` for the reader."""
+    """A source: `paths` of files or `table` of the session, `options` for Spark's reader."""
 
     name: YamlText
     format: Format
@@ -43,7 +43,7 @@ class PipelineSource:
 
 @dataclass(frozen=True)
 class Transform:
-    """A Spark SQL query over sources and earlier transforms, known by a name from then on."""
+    """A named Spark SQL query over sources and earlier transforms."""
 
     name: YamlText
     sql: YamlText
@@ -51,7 +51,7 @@ class Transform:
 
 @dataclass(frozen=True)
 class End:
-    """How an edge finds a node: by an expression that is its id, or by values of unique properties."""
+    """An edge endpoint: an expression that yields the node id, or a lookup by values of unique properties."""
 
     expression: YamlText | None = None
     lookup: tuple[tuple[YamlText, YamlText], ...] = ()
@@ -59,7 +59,7 @@ class End:
 
 @dataclass(frozen=True)
 class TypeMapping:
-    """Rows of one source as nodes or edges of one type. `columns` None means those named as properties."""
+    """Maps rows of one source to one type. With `columns` None, columns named like properties are used."""
 
     kind: Literal["node", "edge"]
     type: YamlText
@@ -72,19 +72,19 @@ class TypeMapping:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the source's rows are taken as they are."""
+        """Whether the source's rows are loaded without transformation."""
         ends = [each for each in (self.from_, self.to) if each is not None]
         return self.columns is None and self.id is None and self.where is None and not ends
 
     @property
     def table_key(self) -> str:
-        """The name of the table that it writes to, in the type's own spelling."""
+        """The table key as spelled in the file."""
         return f"{self.kind}:{self.type}"
 
 
 @dataclass(frozen=True)
 class Publish:
-    """What happens after the load: a merge into another branch."""
+    """The merge into another branch after the load."""
 
     into: YamlText
     delete_branch: bool = False
@@ -93,7 +93,7 @@ class Publish:
 
 @dataclass(frozen=True)
 class PipelineFile:
-    """A whole file."""
+    """A complete pipeline file."""
 
     mode: Mode
     sources: tuple[PipelineSource, ...]
@@ -108,5 +108,5 @@ class PipelineFile:
     embed: bool = False
 
     def source(self, name: str) -> PipelineSource | None:
-        """A source by its name; None for a transform's name."""
+        """The source of this name; None if there is none, as for the name of a transform."""
         return next((each for each in self.sources if each.name.value == name), None)

@@ -1,4 +1,4 @@
-"""Rows of sources as rows of types: columns by expression, and edges that find their nodes by unique properties."""
+"""Maps rows of sources to rows of types: columns by expression, edge endpoints by lookup of unique properties."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ _OTHER_NAMES = {"from": "src", "to": "dst"}
 
 @dataclass(frozen=True)
 class Mapped:
-    """Rows of one type. `lookups` are the ends that were looked up: null where no node was found, with the values that
-    were looked for beside them, in columns such as `to email`.
+    """The mapped rows of one type. `lookups` names the endpoints that were looked up; an endpoint is null if no node
+    was found, and the looked-up values are in columns such as `to email`.
     """
 
     mapping: TypeMapping
@@ -52,7 +52,7 @@ class Mapped:
 
 @dataclass(frozen=True)
 class Mapper:
-    """Maps a pipeline's sources over a state of the graph, which lookups read from."""
+    """Maps the sources of a pipeline. Lookups read from `snapshot`."""
 
     pipeline: PipelineFile
     catalog: Catalog
@@ -61,7 +61,7 @@ class Mapper:
     snapshot: Snapshot
 
     def map(self) -> list[Mapped]:
-        """Every mapping as a frame. Wrong expressions are findings at their places."""
+        """Every mapping as a frame. Invalid expressions become findings at their positions."""
         nodes = [self._nodes(each) for each in self.pipeline.mappings if each.kind == "node"]
         known = [each for each in nodes if each is not None]
         edges = [self._edges(each, known) for each in self.pipeline.mappings if each.kind == "edge"]
@@ -94,7 +94,7 @@ class Mapper:
         return Mapped(mapping, kind, shaped, tuple(end for end, _, _ in looked_up))
 
     def _end(self, rows: DataFrame, end: str, given: End | None, mapping: TypeMapping) -> list[Column]:
-        """An end by its id: an expression, or the column that is named as in a load."""
+        """An endpoint given by id: an expression, or the column `from`/`src` or `to`/`dst`."""
         if given is not None and given.expression is not None:
             return self._selected(rows, [(end, given.expression)], mapping)
         other = _OTHER_NAMES[end]
@@ -120,7 +120,7 @@ class Mapper:
         return self._selected(rows, [*named, *([("id", mapping.id)] if mapping.id else [])], mapping)
 
     def _selected(self, rows: DataFrame, named: list[Named], mapping: TypeMapping) -> list[Column]:
-        """Columns by name and expression; those that Spark refuses are findings and left out."""
+        """Columns by name and expression. A column that Spark refuses becomes a finding and is left out."""
         columns = []
         for name, expression in named:
             made = f.col(f"`{name}`") if expression is None else f.expr(expression.value)
@@ -130,7 +130,7 @@ class Mapper:
         return columns
 
     def _found(self, rows: DataFrame, end: str, given: End, kind: NodeType, nodes: list[Mapped]) -> DataFrame:
-        """The rows with the ids of the nodes at one end; null where there is none."""
+        """Left join the rows with the ids of the looked-up nodes; null if there is none."""
         names = [name.value for name, _ in given.lookup]
         index = self._index(kind, names, nodes).toDF(end, *(f"known {name}" for name in names))
         same = [rows[f"`{end} {name}`"].cast(_spark_type(kind, name)) == index[f"`known {name}`"] for name in names]
@@ -138,7 +138,7 @@ class Mapper:
         return joined.drop(*(f"known {name}" for name in names))
 
     def _index(self, kind: NodeType, names: list[str], nodes: list[Mapped]) -> DataFrame:
-        """id and unique values of the nodes as they will be: those of the input, and of the graph the others."""
+        """id and unique values of the nodes after the load: input rows, and committed rows that they do not replace."""
         mine = [each.frame for each in nodes if each.type == kind]
         there = self._in_graph(kind, names)
         if not mine:
@@ -155,7 +155,7 @@ class Mapper:
 
 
 def refuse_unresolved(mapped: Mapped) -> None:
-    """Raise about edges whose lookup found no node: how many, and the first of them."""
+    """Raise `OrphanEdge` if a lookup found no node, with the count and the first values."""
     for end in mapped.lookups:
         lost = mapped.frame.where(f.col(f"`{end}`").isNull())
         keys = [name for name in mapped.frame.columns if name.startswith(f"{end} ")]
@@ -174,7 +174,7 @@ def refuse_unresolved(mapped: Mapped) -> None:
 
 
 def without_keys(mapped: Mapped) -> DataFrame:
-    """The rows that are loaded."""
+    """The rows to load, without the looked-up values."""
     return mapped.frame.drop(*(name for name in mapped.frame.columns if name.startswith(("from ", "to "))))
 
 
@@ -183,9 +183,9 @@ def _spark_type(kind: NodeType, name: str) -> Any:
 
 
 def _with_ids(rows: DataFrame, kind: NodeType, names: list[str]) -> DataFrame:
-    """id and some properties of rows that are on their way in: the id that the row will have."""
+    """The future id and some properties of input rows."""
     given = {name: f.col(f"`{name}`") for name in rows.columns}
-    # A property that the mapping leaves out becomes null, and null is found by nobody.
+    # A property without a mapping is null, and a lookup never matches null.
     typed = {name: given.get(name, f.lit(None)).cast(_spark_type(kind, name)) for name in {*kind.rules.key, *names}}
     chosen = [typed[name].alias(name) for name in names]
     if not kind.rules.key:
@@ -200,7 +200,7 @@ def _with_ids(rows: DataFrame, kind: NodeType, names: list[str]) -> DataFrame:
 
 
 def _identifier(kind: NodeType, kept: pa.Schema) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The body of a task that turns key values into ids, by the rules of a load."""
+    """The body of a task that derives ids from key values like a load does."""
     keys = pa.schema([pa.field(f"key {name}", node_arrow_schema(kind).field(name).type) for name in kind.rules.key])
     declared = [kind.properties[name].type for name in kind.rules.key]
 

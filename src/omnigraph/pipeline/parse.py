@@ -1,4 +1,4 @@
-"""A pipeline file as text in, as data out. All that is wrong with it is told at once, with places."""
+"""Parses the text of a pipeline file. All errors are collected and reported at once, with their positions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def read_file(path: Path) -> tuple[PipelineFile, PipelineFindings]:
-    """A pipeline file, with its findings collector for later checks. Raises `PipelineError`."""
+    """Parse a pipeline file. Also returns an empty collector for later findings. Raises `PipelineError`."""
     try:
         text = path.read_text("utf-8")
     except UnicodeDecodeError as error:
@@ -48,7 +48,7 @@ def read_file(path: Path) -> tuple[PipelineFile, PipelineFindings]:
 
 
 def read_text(text: str, name: str = "<pipeline>") -> tuple[PipelineFile, PipelineFindings]:
-    """The same from a text."""
+    """Parse the text of a pipeline file, like `read_file`."""
     findings = PipelineFindings(text, name)
     root = compose(text, findings)
     findings.raise_if_any()
@@ -115,7 +115,7 @@ class _Parser:
         return Transform(name, text_of(node, f"transform {name}", self.findings))
 
     def mappings(self, top: YamlMapping, kind: Literal["node", "edge"]) -> Iterator[TypeMapping]:
-        """A type has one mapping, or a list of them."""
+        """The mappings of all types; a type has one mapping or a list of them."""
 
         def read(name: YamlText, node: Node) -> list[TypeMapping]:
             nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
@@ -140,7 +140,7 @@ class _Parser:
         )
 
     def columns(self, held: YamlMapping) -> tuple[tuple[YamlText, YamlText], ...]:
-        """A mapping of properties to expressions, or a list of columns that are named as their properties."""
+        """The column mapping: properties to expressions, or a list of columns named like their properties."""
         node = held.members["columns"][1]
         if isinstance(node, yaml.SequenceNode):
             return tuple((each, YamlText(f"`{each}`", each.span)) for each in texts_of(node, "a column", self.findings))

@@ -1,4 +1,4 @@
-"""What a pipeline would do, told before it is done: what is read, what becomes of it, and where it goes."""
+"""The plan of a pipeline run, shown before it starts: what is read, how it is mapped, and where it is written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SourcePlan:
-    """A source or transform: its columns with their Spark types; for files, how many and their bytes."""
+    """A source or transform with its columns and their Spark types; for files, also their count and bytes."""
 
     name: str
     format: str
@@ -22,8 +22,8 @@ class SourcePlan:
 
 @dataclass(frozen=True)
 class TypePlan:
-    """Rows for one type. `columns` has the properties that are given, `lookups` the ends that are looked up, `direct`
-    is true when files go to the loader as they are.
+    """The rows of one type. `columns` are the mapped properties, `lookups` the endpoints that are looked up; `direct`
+    is true if the loader reads the files without a mapping.
     """
 
     kind: str

@@ -1,6 +1,6 @@
-"""The sources and transforms of a pipeline as Spark frames, each known to SQL by its name while the pipeline runs.
+"""Opens the sources and transforms of a pipeline as Spark frames and registers each as a temporary view while it runs.
 
-What Spark says when it cannot open a source, in one line, with what to install when something is missing.
+An error of Spark is reduced to one line, which says what to install if a connector or driver is missing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.file import PipelineFile, PipelineSource, YamlText
     from omnigraph.pipeline.yaml import PipelineFindings
 
-# The Hadoop connector of each scheme, and the scheme that is read here without one.
+# By scheme: the Hadoop connector, and the equivalent URI that needs no connector.
 _CONNECTORS = {
     "s3a": ("org.apache.hadoop:hadoop-aws:{hadoop}", "s3://bucket/path"),
     "s3n": ("org.apache.hadoop:hadoop-aws:{hadoop}", "s3://bucket/path"),
@@ -50,7 +50,7 @@ _JAVA = re.compile(r"^: (?:[\w.$]+: )+(.*)$", re.MULTILINE)
 
 
 def refusal(error: Exception, paths: Sequence[str] = (), world: World = REAL) -> str:
-    """One line about an error of Spark while it opened these paths."""
+    """A one-line message for an error that Spark raised while opening these paths."""
     told = str(error)
     scheme = next((each.partition("://")[0] for each in paths if "://" in each), "")
     if _NO_CLIENT.search(told):
@@ -74,20 +74,20 @@ def _connector_missing(scheme: str, world: World) -> str:
 
 
 def _hadoop_version(world: World) -> str:
-    """Connectors go with the release of the client that Spark was delivered with."""
+    """The version of Spark's bundled Hadoop client, which connectors must match."""
     found = next((spark_home(world) / "jars").glob("hadoop-client-api-*.jar"), None)
     return "<the version of Spark's Hadoop>" if found is None else found.stem.removeprefix("hadoop-client-api-")
 
 
 def _first_line(told: str) -> str:
-    """Without the plan and the trace that follow."""
+    """The message without the query plan and stack trace that follow."""
     java = _JAVA.search(told)
     if java is not None:
         return java[1].strip()
     return told.partition("\n\nJVM stacktrace")[0].partition(";\n'")[0].strip().split("\n")[0]
 
 
-# Spark's own defaults read a table without its header, every cell as text, and bad cells as nothing at all.
+# By default Spark ignores CSV headers, reads every cell as a string, and turns malformed cells into nulls.
 _DEFAULTS: dict[str, dict[str, str]] = {
     "csv": {"header": "true", "inferSchema": "true", "mode": "FAILFAST"},
     "json": {"mode": "FAILFAST"},
@@ -96,7 +96,7 @@ _DEFAULTS: dict[str, dict[str, str]] = {
 
 @dataclass(frozen=True)
 class Workspace:
-    """The frames of a pipeline by name, on one session. Paths that are relative are so to `folder`."""
+    """The frames of a pipeline by name, in one session. Relative paths are resolved against `folder`."""
 
     session: SparkSession
     folder: Path
@@ -105,11 +105,11 @@ class Workspace:
     frames: dict[str, DataFrame] = field(default_factory=dict)
 
     def located(self, path: str) -> str:
-        """A path of the file as seen from everywhere."""
+        """A path of the pipeline file as an absolute path or URI."""
         return path if "://" in path else str((self.folder / Path(path)).absolute())
 
     def open(self, pipeline: PipelineFile) -> None:
-        """Make every frame. What Spark or a store refuses is a finding at its place; nothing is read but schemas."""
+        """Open every source and transform. Errors become findings at their positions; only schemas are read."""
         for source in pipeline.sources:
             if source.format != "graph":
                 with self.told_at(source.name, [each.value for each in source.paths]):
@@ -120,7 +120,7 @@ class Workspace:
 
     @contextmanager
     def told_at(self, place: YamlText, paths: Sequence[str] = ()) -> Iterator[None]:
-        """What goes wrong in the block, which may open the paths, as a finding about a place of the file."""
+        """Turn errors in the block, which may open `paths`, into findings at a position of the file."""
         try:
             yield
         except (PySparkException, Py4JError) as error:
@@ -132,7 +132,7 @@ class Workspace:
         views = {each.name.lower() for each in self.session.catalog.listTables() if each.isTemporary}
         if name.value.lower() in views:
             raise InvalidInput(f"the session has a view {name.value!r} of its own: give the source another name.")
-        _ = frame.schema  # a session on a server finds errors only when it is asked for something
+        _ = frame.schema  # a Connect session analyzes lazily; this raises its errors
         frame.createOrReplaceTempView(name.value)
         self.frames[name.value] = frame
 
@@ -155,7 +155,7 @@ class Workspace:
         reader = self.session.read.format(source.format).options(**options)
         if source.schema is not None:
             reader = reader.schema(source.schema.value)
-        # Spark's own patterns are another language than those of a load.
+        # Spark's glob syntax differs from that of a load, so patterns are expanded here.
         return reader.load([each.uri for each in find_files(paths, world=self.world)] if _are_local(paths) else paths)
 
     def _lance(self, path: str) -> DataFrame:
@@ -176,7 +176,7 @@ class Workspace:
 
 @contextmanager
 def workspace(session: SparkSession, folder: Path, findings: PipelineFindings, world: World) -> Iterator[Workspace]:
-    """A workspace whose names are gone from the session at the end."""
+    """A workspace whose views are dropped at the end."""
     made = Workspace(session, folder, findings, world)
     try:
         yield made

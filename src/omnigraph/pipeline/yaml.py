@@ -1,4 +1,4 @@
-"""YAML with places: each part of a text is read as what it should be, and all that is wrong is told at once."""
+"""Reads YAML with source positions. Each node is checked against its expected form; all findings are collected."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ _BOOL, _INT, _NULL = (f"tag:yaml.org,2002:{kind}" for kind in ("bool", "int", "n
 
 @dataclass
 class PipelineFindings:
-    """What is wrong with a pipeline file, with places."""
+    """The errors found in a pipeline file, with their positions."""
 
     text: str
     name: str
     found: list[Diagnostic] = field(default_factory=list)
 
     def add(self, at: Span | YamlText | Node, code: str, message: str) -> None:
-        """Note one thing."""
+        """Add a finding; duplicates are ignored."""
         span = at.span if isinstance(at, YamlText) else at if isinstance(at, Span) else span_of(at)
         made = diagnostic(self.text, start=span.start, end=span.end, message=message, code=code, source_name=self.name)
         if made not in self.found:
             self.found.append(made)
 
     def raise_if_any(self) -> None:
-        """Raise all of them, in the order of the file."""
+        """Raise a `PipelineError` with all findings in file order, if there are any."""
         if self.found:
             raise PipelineError(tuple(sorted(self.found, key=lambda each: (each.start, each.end, each.message))))
 
 
 def compose(text: str, findings: PipelineFindings) -> Node | None:
-    """The tree of a YAML text; None when it is none, which is then a finding."""
+    """The node tree of a YAML text. Invalid or empty YAML becomes a finding and returns None."""
     try:
         root: Node | None = yaml.compose(text, yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
@@ -58,14 +58,14 @@ def compose(text: str, findings: PipelineFindings) -> Node | None:
 
 
 def span_of(node: Node) -> Span:
-    """Where a part stands; of one that goes over lines, its first line."""
+    """The span of a node; for a node of several lines, only its first character."""
     start, end = node.start_mark.index, node.end_mark.index
     return Span(start, end if node.start_mark.line == node.end_mark.line else start + 1)
 
 
 @dataclass(frozen=True)
 class YamlMapping:
-    """A part of the file that should be a mapping, read key by key."""
+    """A mapping node whose values are read by key and expected type."""
 
     what: str
     node: Node
@@ -76,23 +76,23 @@ class YamlMapping:
         return key in self.members
 
     def node_of(self, key: str) -> Node | None:
-        """The value of a key."""
+        """The value node of a key, or None."""
         return self.members[key][1] if key in self.members else None
 
     def text(self, key: str) -> YamlText | None:
-        """A text, or None."""
+        """The text of a key, or None."""
         found = self.node_of(key)
         return None if found is None else text_of(found, f"{key} of {self.what}", self.findings)
 
     def required(self, key: str) -> YamlText:
-        """A text that must be there; empty, and a finding, if it is not."""
+        """The text of a required key. If it is missing, adds a finding and returns an empty text."""
         found = self.text(key)
         if found is None and key not in self.members:
             self.findings.add(self.node, "P004", f"{self.what} needs {key}")
         return found or YamlText("", span_of(self.node))
 
     def choice(self, key: str, allowed: Sequence[str]) -> str | None:
-        """One of some words, or None."""
+        """The text of a key, which must be one of `allowed`, or None."""
         found = self.text(key)
         if found is None or found.value in allowed:
             return None if found is None else found.value
@@ -100,7 +100,7 @@ class YamlMapping:
         return None
 
     def flag(self, key: str, *, default: bool) -> bool:
-        """true or false."""
+        """The boolean of a key."""
         found = self.node_of(key)
         if found is None:
             return default
@@ -110,7 +110,7 @@ class YamlMapping:
         return bool(found.value.lower() in ("true", "yes", "on"))
 
     def number(self, key: str, *, least: int) -> int | None:
-        """A whole number, or None."""
+        """The integer of a key, at least `least`, or None."""
         found = self.node_of(key)
         if found is None:
             return None
@@ -120,7 +120,7 @@ class YamlMapping:
         return int(found.value)
 
     def each(self, key: str, read: Callable[[YamlText, Node], Any]) -> list[Any]:
-        """What `read` makes of every member of a mapping below a key, in the order of the file."""
+        """Apply `read` to every member of the mapping under a key, in file order."""
         found = self.node_of(key)
         if found is None or found.tag == _NULL:
             return []
@@ -129,7 +129,7 @@ class YamlMapping:
 
 
 def part(node: Node, what: str, findings: PipelineFindings, known: Sequence[str] | None = None) -> YamlMapping:
-    """A mapping of the file. Keys that are not known, or stand twice, are findings."""
+    """Read a mapping node. Unknown and duplicate keys become findings."""
     members: dict[str, tuple[Node, Node]] = {}
     if not isinstance(node, yaml.MappingNode):
         findings.add(node, "P002", f"{what} is a mapping of names to values")
@@ -146,7 +146,7 @@ def part(node: Node, what: str, findings: PipelineFindings, known: Sequence[str]
 
 
 def text_of(node: Node, what: str, findings: PipelineFindings) -> YamlText:
-    """A scalar as the text that was written."""
+    """The text of a scalar as written."""
     if isinstance(node, yaml.ScalarNode) and node.tag in _TEXTS:
         return YamlText(node.value, span_of(node))
     if isinstance(node, yaml.ScalarNode) and node.tag == _BOOL:
@@ -156,7 +156,7 @@ def text_of(node: Node, what: str, findings: PipelineFindings) -> YamlText:
 
 
 def texts_of(node: Node, what: str, findings: PipelineFindings) -> tuple[YamlText, ...]:
-    """One text, or a list of them."""
+    """The texts of a scalar or of a list of scalars."""
     if isinstance(node, yaml.SequenceNode):
         return tuple(text_of(each, what, findings) for each in node.value)
     return (text_of(node, what, findings),)

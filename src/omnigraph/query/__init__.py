@@ -1,1 +1,1 @@
-"""Read queries: a checked query over one snapshot, answered as Arrow."""
+"""Read queries: a checked query over one snapshot, with an Arrow result."""

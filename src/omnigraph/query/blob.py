@@ -1,4 +1,4 @@
-"""One blob of one entity: read in parts, without loading it whole."""
+"""Opens one blob of one entity, to be read in ranges without loading it whole."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from omnigraph.manifest.snapshot import Snapshot
     from omnigraph.storage.tables.table import Table, TableStore
 
-# As much as is held in memory at a time.
+# Bytes that are held in memory at a time.
 CHUNK = 4 * 1024 * 1024
 
 
@@ -63,7 +63,7 @@ class Blob:
 def open_blob(
     snapshot: Snapshot, tables: TableStore, catalog: Catalog, type_name: str, entity_id: str, name: str
 ) -> Blob:
-    """A blob by the entity that has it. `NotFound` when there is no such entity, or it has none."""
+    """Open a blob of an entity. `NotFound` when there is no such entity, or it has no such blob."""
     kind = _type(catalog, type_name)
     declared = kind.properties.get(name)
     if declared is None:
@@ -91,7 +91,7 @@ def _managed(table: Table, name: str, row: int) -> Blob:
 
 
 def _etag(table: Table, name: str, row: int) -> str:
-    """A row of one version of one table never changes."""
+    """Row, table version and column identify the content: a row of one version never changes."""
     said = "\0".join(["blob", table.path, table.branch or "", str(table.version), str(row), name])
     return f'"{hashlib.sha256(said.encode()).hexdigest()[:32]}"'
 

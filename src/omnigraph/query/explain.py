@@ -1,7 +1,4 @@
-"""How a query will run, and how it ran: operators, estimates, ways chosen, rows and times.
-
-Operators in words, for people who want to know how a query will run.
-"""
+"""Describes the plan of a query as text: operators, estimates and access paths; after a run, also rows and times."""
 
 from __future__ import annotations
 
@@ -55,12 +52,12 @@ if TYPE_CHECKING:
 
 
 def described(step: Step) -> str:
-    """One operator as a line."""
+    """One operator as one line of text."""
     return _STEPS[type(step)](step)
 
 
 def inner_steps(step: Step) -> tuple[Step, ...]:
-    """The operators inside of one."""
+    """The operators that run inside an optional match or an anti-join."""
     return step.steps if isinstance(step, OptionalMatch | AntiJoin) else ()
 
 
@@ -135,7 +132,7 @@ _STEPS: dict[type[Any], Callable[[Any], str]] = {
 
 
 def shown_filter(where: filters.Filter) -> str:
-    """A filter of a table."""
+    """A pushed-down filter as text."""
     match where:
         case filters.Compare(column, operator, value):
             return f"{column} {operator} {value!r}"
@@ -156,7 +153,7 @@ def shown_filter(where: filters.Filter) -> str:
 
 
 def shown(value: Expression) -> str:
-    """An expression, about as it was written."""
+    """An expression as text, close to how the user wrote it."""
     return _EXPRESSIONS[type(value)](value)
 
 
@@ -189,7 +186,7 @@ _EXPRESSIONS: dict[type[Any], Callable[[Any], str]] = {
 
 @dataclass(frozen=True)
 class Line:
-    """One operator. `rows` and `seconds` are there when the query was run."""
+    """One operator of an explanation. `rows` and `seconds` are set only after a run."""
 
     depth: int
     operator: str
@@ -199,7 +196,7 @@ class Line:
     seconds: float | None = None
 
     def to_json(self) -> dict[str, object]:
-        """For programs."""
+        """The line as a JSON object, without the numbers that are not known."""
         told: dict[str, object] = {"depth": self.depth, "operator": self.operator, "ways": list(self.ways)}
         numbers = {"estimate": self.estimate, "rows": self.rows, "seconds": self.seconds}
         return told | {name: number for name, number in numbers.items() if number is not None}
@@ -229,7 +226,7 @@ class Explanation:
 def explanation(
     read: QueryContext, checked: CheckedQuery, steps: tuple[Step, ...], profile: Profile | None
 ) -> Explanation:
-    """The plan of a query; with a profile, what each operator did."""
+    """Describe the plan of a query; with a profile, also what each operator did."""
     lines = [*_lines(read, steps, 0, profile), _outcome(checked, profile)]
     return Explanation(tuple(lines))
 
@@ -260,7 +257,7 @@ def _bound(bound: int | ParameterValue | None) -> str:
     return f"${bound.name}" if isinstance(bound, ParameterValue) else "" if bound is None else str(bound)
 
 
-# -- which way each operator will go -----------------------------------------------------------------------------------
+# -- access paths ------------------------------------------------------------------------------------------------------
 
 
 def _ways(read: QueryContext, step: Step) -> Iterator[str]:

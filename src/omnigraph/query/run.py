@@ -1,6 +1,7 @@
-"""A checked query over one immutable snapshot: run it, stream it, explain it, measure it.
+"""Runs, streams, explains or profiles one checked query over one immutable snapshot.
 
-A read that `Graph` is asked for: one state of the graph, and a query checked against its schema.
+`QueryRunner` is what `Graph` calls: it checks the text of a request against the schema of its snapshot and binds the
+parameters. The resulting `PreparedQuery` plans the query and runs it.
 """
 
 from __future__ import annotations
@@ -57,9 +58,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PreparedQuery:
-    """A checked query with its values, and the state of the graph that it is asked of.
+    """A checked query, its parameter values, and the snapshot that it reads.
 
-    `params` are values from `bind_params`; `now` is the instant that `now()` means, if it is not this one.
+    `params` are values from `bind_params`. `now` is the instant that `now()` returns; None means the current time.
     """
 
     snapshot: Snapshot
@@ -73,25 +74,25 @@ class PreparedQuery:
     cache: ReadCache | None = None
 
     def run(self) -> Result:
-        """The whole result."""
+        """Run the query and return the whole result."""
         with self._planned() as planned:
             return planned.result()
 
     def stream(self) -> pa.RecordBatchReader:
-        """The result as a reader of Arrow batches, which are made as they are taken.
+        """Return the result as a reader of Arrow batches, which are computed as the caller reads them.
 
-        Limits of time and memory hold until the last one. A reader that is not read to its end is to be closed.
+        Limits of time and memory apply until the last batch. A caller that stops before the end must close the reader.
         """
         options = replace(self.options, batch_rows=min(self.options.batch_rows, MATCHED))
         return replace(self, options=options).plan().stream()
 
     def explain(self) -> Explanation:
-        """How the query would run: operators in order, with estimates and the ways they would go."""
+        """Describe the plan without running it: operators in order, with their estimates and access paths."""
         planned = self.plan()
         return explanation(planned.scope.read, self.checked, planned.steps, None)
 
     def analyze(self) -> tuple[Result, Explanation]:
-        """Run the query and tell how it ran: rows and time of each operator, and the ways they went."""
+        """Run the query and describe the run: rows and time of each operator, and the access paths they used."""
         with self._planned() as planned:
             result = planned.result()
         read = planned.scope.read
@@ -100,7 +101,7 @@ class PreparedQuery:
 
     @cached_property
     def moment(self) -> dt.datetime:
-        """What `now()` means."""
+        """The instant that `now()` returns in this query, in whole milliseconds."""
         return self.now or dt.datetime.fromtimestamp(self.world.now_us() // 1_000 / 1_000, dt.UTC)
 
     def plan(self) -> Planned:
@@ -123,7 +124,7 @@ class PreparedQuery:
         )
         scope = Scope(read, {each.name: each for each in visible(checked.pattern)}, Searches(read))
         planner = Planner(Estimates(self.snapshot, self.catalog), RequestValues(self.params, self.moment))
-        # Sizes only guide the choices of a plan: one of the same snapshot serves again.
+        # Table sizes only guide the choices of the planner, so a plan is cached for its snapshot.
         state = (self.snapshot.branch, self.snapshot.manifest_version)
         key = (read.query_number, read.values_key, self.moment if checked.uses_now else None, state)
         steps = cache.get(
@@ -142,7 +143,7 @@ class PreparedQuery:
 
 @dataclass(frozen=True)
 class Planned:
-    """A query that is ready to run: its plan, and everything the steps share."""
+    """A planned query that is ready to run: its operators, and the scope that they share."""
 
     checked: CheckedQuery
     scope: Scope
@@ -150,7 +151,7 @@ class Planned:
     steps: tuple[Step, ...]
 
     def run(self) -> pa.Table:
-        """The result."""
+        """Run the plan and return the rows of the result."""
         maker = ResultRows(self.scope, self.checked)
         with self.scope.read.profile.timing(self.checked) as measured:
             result = finished(self.scope, self.checked, maker.result(self._matches(maker.bounds())))
@@ -158,7 +159,7 @@ class Planned:
         return result
 
     def stream(self) -> pa.RecordBatchReader:
-        """The result as a stream."""
+        """Run the plan as its batches are read."""
         if is_batchwise(self.checked):
             self.scope.read.streamed = columns_by_variable(self.scope, self.checked)
         schema = result_schema(self.scope, self.checked)
@@ -173,7 +174,7 @@ class Planned:
             self.scope.read.engine.close()
 
     def result(self) -> Result:
-        """The result, which knows what its columns of entities are."""
+        """Run the plan and return the rows, together with which columns hold entities."""
         return Result(self.run(), entity_columns(self.checked, self.scope.read.catalog))
 
     def _matches(self, bounds: LimitOffset) -> Iterator[Bindings]:
@@ -182,7 +183,7 @@ class Planned:
         return Matcher(self.scope).run(self.steps) if best is None else best
 
     def _match_chosen(self) -> Iterator[Bindings]:
-        """The matches of the rows that a search has chosen, beginning with them."""
+        """Match the pattern again, with a plan that starts from the rows that a ranking has chosen."""
         known = {name: len(rows) for name, rows in self.scope.read.chosen.items()}
         planner = replace(self.planner, estimates=replace(self.planner.estimates, known=known))
         steps = planner.plan(self.checked.pattern, {}, needed_variables(self.checked))
@@ -196,7 +197,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class ReadRequest:
-    """What is asked of which state. `name` picks one of several queries of the source."""
+    """One read of one snapshot. `name` selects a query when the source has several."""
 
     source: str
     params: Mapping[str, object] | None
@@ -207,7 +208,7 @@ class ReadRequest:
 
 @dataclass(frozen=True)
 class QueryRunner:
-    """Reads of an open graph. `embeddings` makes vectors of texts that are looked for."""
+    """Prepares and runs the reads of an open graph. `embeddings` turns a search text into a vector."""
 
     manifest: GraphManifest
     schemas: Schemas
@@ -215,23 +216,23 @@ class QueryRunner:
     embeddings: Callable[[], Embeddings]
 
     def run(self, request: ReadRequest) -> Result:
-        """The rows."""
+        """Run the query and return the whole result."""
         return self.prepared(request).run()
 
     def stream(self, request: ReadRequest) -> pa.RecordBatchReader:
-        """The rows as batches, which are made as they are taken."""
+        """Return the result as a reader of Arrow batches, which are computed as the caller reads them."""
         return self.prepared(request).stream()
 
     def explain(self, request: ReadRequest) -> Explanation:
-        """How it would run."""
+        """Describe the plan without running it."""
         return self.prepared(request).explain()
 
     def analyze(self, request: ReadRequest) -> tuple[Result, Explanation]:
-        """The rows, and how it ran."""
+        """Run the query and describe the run."""
         return self.prepared(request).analyze()
 
     def prepared(self, request: ReadRequest) -> PreparedQuery:
-        """A query that was checked, with its values, and the one state of the graph that it is asked of."""
+        """Check the query against the schema of the snapshot and bind its parameters; refuses a mutation."""
         catalog = self.schemas.of(request.state.schema).catalog
         checked = self.queries.checked(request.source, request.name, catalog)
         if isinstance(checked, CheckedMutation):
@@ -245,7 +246,7 @@ class QueryRunner:
         return options if options.embed is not None else replace(options, embed=self._embedded)
 
     def _embedded(self, text: str, declared: Property) -> Sequence[float]:
-        """The vector of a text that is looked for."""
+        """The query vector of a search text, made by the embedder of the property."""
         found = self.embeddings().of_property([text], declared, purpose="query", world=self.manifest.world)
         vector: list[float] = found[0].tolist()
         return vector

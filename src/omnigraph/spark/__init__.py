@@ -1,1 +1,1 @@
-"""Spark as the second engine."""
+"""Spark as the second execution engine: loads, merges, queries, maintenance, exports and graph analytics."""

@@ -1,7 +1,7 @@
-"""One state of the graph as files, written by many tasks: graph records, Parquet or CSV, several files per type.
+"""Exports one snapshot as files written by parallel tasks: graph records, Parquet or CSV, several files per type.
 
-Files are named so that a load of the directory reads them back: `nodes/Person.00007.parquet`. Every task reads the
-version that the export began with, and a task that runs twice writes the same file twice.
+File names let a load of the directory read them back: `nodes/Person.00007.parquet`. Every task reads the version that
+was current when the export began, so a task that runs twice writes the same file.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _WRITTEN = pa.schema([("file", _TEXT), ("rows", _NUMBER)])
 
 @dataclass(frozen=True)
 class ExportedFile:
-    """A path or URI, and how many rows it has."""
+    """The path or URI of an exported file, and its number of rows."""
 
     file: str
     rows: int
@@ -58,7 +58,7 @@ def export_files(
     types: Sequence[str] | None = None,
     rows_per_file: int = ROWS_PER_TASK,
 ) -> list[ExportedFile]:
-    """Write the types below a directory, or a prefix of a bucket, in which nothing is yet; the files by name."""
+    """Write the types to an empty directory or bucket prefix. Returns the files sorted by name."""
     target = _target(destination, manifest)
     location = manifest.stores.tables.location
     parts = [
@@ -74,7 +74,7 @@ def export_files(
 
 @dataclass(frozen=True)
 class _Part:
-    """What one file gets: a group of neighbouring fragments of a table."""
+    """The content of one file: neighbouring fragments of a table."""
 
     kind: NodeType | EdgeType
     number: int
@@ -86,7 +86,7 @@ class _Part:
 
 
 def _tasks(scan: TableScan, rows_per_file: int) -> list[TableScan]:
-    """A type without rows gets a file too, so that a load of the export knows of it."""
+    """The scans of a type, one per file. An empty type gets one file, so that a load of the export includes it."""
     return tasks_of(scan, rows_per_task=rows_per_file) or [scan]
 
 
@@ -106,7 +106,7 @@ def _write(part: _Part, *, target: Path | Location, form: Form) -> Iterator[pa.R
 
 
 def _write_file(path: Path, part: _Part, batches: Iterator[pa.RecordBatch], form: Form) -> tuple[str, int]:
-    """Written under another name first: what has its name is whole, whichever attempt of the task wrote it."""
+    """Write under a temporary name, then rename: a file with its final name is complete, whichever attempt wrote it."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

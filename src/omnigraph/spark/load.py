@@ -1,11 +1,12 @@
-"""A load on Spark, of any size, as one commit: the door to `load/bulk`.
+"""Runs a load of any size on Spark as one commit; the entry point to `load/bulk`.
 
-    read and write   tasks parse, cast and check rows, and write them as fragments of their tables; nothing is visible
-    validate         ids, ends, tuples and counts as 64-bit numbers that meet by part; rows are fetched for suspects
-    match            in merge mode: which committed rows are replaced, so that they keep their stable row ids
+    read and write   tasks parse, cast and check rows and write them as fragments; nothing is visible yet
+    validate         64-bit hashes of ids, endpoints and tuples are compared by hash partition; only rows of
+                     candidates are fetched
+    match            in merge mode: find the committed rows that are replaced, so that they keep their stable row ids
     commit           one write set for the commit protocol
 
-The semantics, ids and errors are the embedded loader's.
+Semantics, ids and errors are those of the embedded loader.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def load_frames(
     errors: ErrorPolicy = FAIL,
     spark: SparkSession | None = None,
 ) -> tuple[Receipt, LoadSummary]:
-    """Load Spark frames, one per type, as one commit. Columns are properties; edges have `from` and `to` besides."""
+    """Load Spark frames, one per type, as one commit. Columns are properties; edges also have `from` and `to`."""
     kinds = [(named_type(name, catalog), frame) for name, frame in frames.items()]
     plan = LoadPlan(tuple(Input("spark", frame, kind.name, kind) for kind, frame in kinds))
     session = spark or next((frame.sparkSession for frame in frames.values()), None)
@@ -80,17 +81,17 @@ def load_plan(
     schema: str | AnySchema | None = ANY_SCHEMA,
     embeddings: Embeddings | None = None,
 ) -> tuple[Receipt, LoadSummary]:
-    """Load whatever `plan_load` has understood. A key that was used before returns its commit and reads nothing.
+    """Run a load plan. A reused idempotency key returns the earlier commit and reads nothing.
 
-    `schema` names the one that the catalog is of: when the branch has another by then, that is `SchemaChanged`.
-    `embeddings` makes missing vectors; the plan is then of a catalog in which they may be missing.
+    `schema` is the schema of `catalog`: if the branch has another one at commit, this raises `SchemaChanged`.
+    `embeddings` computes missing vectors; the plan must then come from a catalog in which they are nullable.
     """
     if not strict and not errors.fails:
         raise InvalidInput("rows are set aside by the strict grammar only: load without a quarantine, or strictly.")
     world = manifest.world
     started = world.monotonic()
     session = spark or _session_of(plan) or load_session(master=master, world=world)
-    # It takes long: begun from an old state, it would have to be validated a second time while others wait.
+    # A load takes long. Started from a stale snapshot, it would be validated again while other writers wait.
     manifest.fresh_line(branch)
     runner = SparkRunner(session)
     with runner.shared_directory() as directory:
@@ -110,9 +111,9 @@ def load_plan(
 
 
 def load_session(*, master: str | None = None, memory: str | None = None, world: World = REAL) -> SparkSession:
-    """The session that is there, or a new one for loads of files, in which Java does little: it is compiled once.
+    """The running session, or a new one for file loads with only the first tier of the JIT compiler.
 
-    Compiling twice, which pays for long work in Java, took more than half of what a load takes.
+    Java does little in such a load; the second tier took more than half of its time.
     """
     return spark_session(master=master, memory=memory, java_options=["-XX:TieredStopAtLevel=1"], world=world)
 

@@ -1,11 +1,8 @@
-"""Index builds on Spark: each task builds a part of an index over some fragments of a table, and the driver joins them.
+"""Compaction and index builds on Spark.
 
-Nothing is visible until the driver lands the joined index; parts that nobody names are removed by a cleanup.
-
-Compaction on Spark: each task of the plan rewrites some fragments of a table in an executor.
-
-Nothing is visible until the driver lands what the tasks have written; a task that fails or runs twice leaves files that
-no version names, which a cleanup removes.
+For a compaction, each task rewrites some fragments of a table in an executor. For an index, each task builds a partial
+index over some fragments and the driver merges them. Nothing is visible until the driver commits the result. A task
+that fails or runs twice leaves files that no version references, which a cleanup removes.
 """
 
 from __future__ import annotations
@@ -37,7 +34,7 @@ WRITTEN = pa.schema([("task", _NUMBER), ("result", _TEXT)])
 
 
 def execute_on_spark(session: SparkSession | None = None) -> Execute:
-    """Carries out the tasks of a compaction on Spark; without a session, on the one that `spark_session` finds."""
+    """An executor of compaction tasks on Spark; without a session, on the one that `spark_session` returns."""
 
     def execute(table: Table, tasks: Sequence[CompactionTask]) -> list[RewriteResult]:
         from lance.optimize import RewriteResult
@@ -53,13 +50,13 @@ def execute_on_spark(session: SparkSession | None = None) -> Execute:
 
 
 class _CompactionWork:
-    """One task, by its number and its text. Travels to the executors by pickle."""
+    """Runs one compaction task, given its number and JSON form. Pickled to the executors."""
 
     def __init__(self, uri: str, version: int, storage_options: dict[str, str] | None) -> None:
         self._place = uri, version, storage_options
 
     def __call__(self, item: tuple[int, str]) -> Iterator[pa.RecordBatch]:
-        # Imported in the task: the process that workers are forked from must not have it.
+        # Imported in the task: the process from which Spark forks workers must not have loaded Lance.
         import lance
         from lance.optimize import CompactionTask
 
@@ -71,12 +68,12 @@ class _CompactionWork:
 
 
 BUILT = pa.schema([("part", _TEXT)])
-# Joining many parts costs the driver more than they save the executors.
+# Beyond this, merging partial indexes on the driver costs more than the executors save.
 MOST_PARTS = 16
 
 
 def build_on_spark(session: SparkSession | None = None) -> Build:
-    """Builds indexes on Spark; without a session, on the one that `spark_session` finds."""
+    """An index builder on Spark; without a session, on the one that `spark_session` returns."""
 
     def build(table: Table, spec: IndexSpec, fragments: Sequence[int]) -> lance.Index:
         training = training_of(table, spec, shared=True)
@@ -91,19 +88,19 @@ def build_on_spark(session: SparkSession | None = None) -> Build:
 
 
 def _groups(fragments: Sequence[int]) -> list[list[int]]:
-    """The fragments in groups of about one size."""
+    """Distribute the fragments over at most `MOST_PARTS` groups."""
     return [group for number in range(MOST_PARTS) if (group := list(fragments[number::MOST_PARTS]))]
 
 
 class _IndexWork:
-    """A part of an index over some fragments. Travels to the executors by pickle."""
+    """Builds a partial index over some fragments. Pickled to the executors."""
 
     def __init__(self, table: Table, spec: IndexSpec, training: VectorTraining | None) -> None:
         self._place = table.dataset.uri, table.version, table.dataset.initial_storage_options
         self._what = spec, training
 
     def __call__(self, fragments: list[int]) -> Iterator[pa.RecordBatch]:
-        # Imported in the task: the process that workers are forked from must not have it.
+        # Imported in the task: the process from which Spark forks workers must not have loaded Lance.
         import lance
 
         uri, version, options = self._place
@@ -113,5 +110,5 @@ class _IndexWork:
 
 
 def _decoded(text: str) -> lance.Index:
-    # What the tasks of this very job have answered.
+    # Safe to unpickle: the text comes from the tasks of this job.
     return pickle.loads(base64.b64decode(text))  # noqa: S301

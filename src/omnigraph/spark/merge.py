@@ -1,11 +1,11 @@
-"""A merge on Spark: the door to this folder.
+"""Merges two branches on Spark when their changes exceed the memory budget.
 
-    send      tasks read the rows that differ, of both sides, and the places of the target's rows; all by part of the id
-    settle    the task of a part merges its rows as memory would, and writes what is put as fragments of the table
-    check     the rules on many rows, as the same questions that DuckDB is asked elsewhere
-    stage     when the commit protocol says so; rows that go are taken out of their fragments by tasks
+    send      tasks read the changed rows of both sides and the row locations of the target, by hash partition of the id
+    settle    the task of a partition merges its rows like the in-memory merge and writes changed rows as fragments
+    check     rules across rows are checked with the SQL queries that DuckDB runs in the other merge backends
+    stage     called by the commit protocol; tasks write deletion files for replaced and removed rows
 
-The driver gets conflicts, descriptions of fragments, and four bytes for each row that is replaced or removed.
+The driver receives conflicts, fragment metadata, and four bytes for each replaced or removed row.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ if TYPE_CHECKING:
     from omnigraph.tasks.runner import TaskRunner
     from omnigraph.transaction.read_view import ReadView
 
-# Changed rows that meet in one task; it holds them several times over.
+# Bytes of changed rows per hash partition; a task holds several copies of them.
 BYTES_PER_PART = 32 << 20
 MOST_PARTS = 4_096
 
 
 @dataclass(frozen=True)
 class SparkMerge:
-    """Takes merges of more changed rows than the budget allows, or, without a budget, all of them.
+    """Merge backend for merges that exceed the budget or, without a budget, for all merges.
 
-    `name` is for the views of this merge; `writes` is off when nobody wants more than to know what would happen.
+    `name` prefixes the temporary views of this merge. `writes` is False for a dry run.
     """
 
     session: SparkSession
@@ -68,17 +68,17 @@ class SparkMerge:
 
     @property
     def runner(self) -> SparkRunner:
-        """The session as a runner of tasks."""
+        """The task runner of the session."""
         return SparkRunner(self.session)
 
     def takes(self, common: CommonState, pairs: Sequence[Pair]) -> bool:
-        """Whether it works on a merge of these tables."""
+        """Whether this backend handles a merge of these tables."""
         return bool(pairs) and (self.budget is None or merge_bytes(common, pairs) > self.budget.bytes)
 
     def reconcile(
         self, catalog: Catalog, view: ReadView, common: CommonState, pairs: Sequence[Pair], settings: MergeSettings
     ) -> Reconciled:
-        """Settle all parts in tasks, then ask whether the merged whole keeps the rules."""
+        """Merge all partitions in tasks, then check the rules across rows on the merged state."""
         plan = _MergePlan(catalog, view, common)
         for pair in pairs:
             plan.add(pair, self.place)
@@ -124,7 +124,7 @@ class SparkMerge:
 
 @dataclass
 class _MergePlan:
-    """What has to be read for a merge, and in which slot it arrives."""
+    """The row sources of a merge, each with the slot under which its packets arrive."""
 
     catalog: Catalog
     view: ReadView
@@ -134,7 +134,7 @@ class _MergePlan:
     _slots: int = 0
 
     def add(self, pair: Pair, place: SpillDirectory) -> None:
-        """One table. What has to wait on the way does so below the place."""
+        """Add one table. Differences that must be spilled go below `place`."""
         there, here = pair
         tables, location = self.common.tables, self.common.tables.location
         slots = []
@@ -152,7 +152,7 @@ class _MergePlan:
         self.tables.append(TableJob(there, here, tuple(slots), placed, self._narrow(here.table_key), rows))
 
     def job(self, settings: MergeSettings, *, writes: bool) -> MergeJob:
-        """What the tasks are told."""
+        """The parameters of the merge tasks."""
         common = self.common
         return MergeJob(
             common.tables.location,
@@ -172,7 +172,7 @@ class _MergePlan:
         return self._slots - count
 
     def _narrow(self, table_key: str) -> tuple[str, ...]:
-        """The columns that rules on many rows look at."""
+        """The columns that rules across rows need."""
         ends = ("src", "dst") if isinstance(type_of(self.catalog, table_key), EdgeType) else ()
         rules = [name for rule in unique_rules(self.catalog, table_key) for name in rule.columns]
         return tuple(dict.fromkeys([ID, *ends, *rules]))
@@ -180,19 +180,19 @@ class _MergePlan:
 
 @dataclass
 class _MergeResult:
-    """What the tasks have answered, by table."""
+    """The results of the merge tasks, by table."""
 
     job: MergeJob
     conflicts: ConflictList = field(default_factory=ConflictList)
     broken: ConflictList = field(default_factory=ConflictList)
     _counts: dict[int, list[dict[str, int]]] = field(default_factory=dict)
     _fragments: dict[int, list[StagedFragment]] = field(default_factory=dict)
-    # By table and fragment, the offsets of rows that go.
+    # Offsets of replaced and removed rows, by table and committed fragment.
     _gone: dict[int, dict[int, bytes]] = field(default_factory=dict)
     _replaced: dict[int, int] = field(default_factory=dict)
 
     def take(self, rows: pa.Table) -> None:
-        """Sort the answers."""
+        """Add result rows, dispatched by kind."""
         take: dict[str, Callable[[int, int, bytes], None]] = {
             "conflicts": lambda _, more, body: self.conflicts.add(conflicts_in(body), more),
             "broken": lambda _, more, body: self.broken.add(conflicts_in(body), more),
@@ -206,7 +206,7 @@ class _MergeResult:
                 take[each["kind"]](each["number"], each["rows"], each["body"])
 
     def changed(self) -> dict[str, Changed]:
-        """What the rules have to know of each table that changes."""
+        """The change counts of each changed table, for the rule check."""
         found = {}
         for number, counts in self._counts.items():
             puts, deletes = (sum(each[name] for each in counts) for name in ("puts", "deletes"))
@@ -216,7 +216,7 @@ class _MergeResult:
         return found
 
     def changes(self, runner: TaskRunner) -> Iterator[LargeChange]:
-        """How each table that changes is staged."""
+        """The staging of each changed table."""
         changed = self.changed()
         for number, table in enumerate(self.job.tables):
             key = table.here.table_key

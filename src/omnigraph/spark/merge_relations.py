@@ -1,4 +1,4 @@
-"""Narrow columns as views of a Spark session, for the questions of `history/merge/partitioned/constraints.py`."""
+"""Temporary Spark views of the columns that the merge constraint queries of `history/merge/partitioned` read."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ class SparkRelations:
     _made: dict[tuple[object, ...], str] = field(default_factory=dict)
 
     def puts(self, table_key: str, columns: tuple[str, ...]) -> str:
-        """Rows that are put."""
+        """The view of inserted and updated rows."""
         work = partial(asked_rows, self.catalog, table_key, columns=columns)
         return self._view(("puts", table_key, columns), lambda: self._of_result("puts", table_key, work))
 
     def deletes(self, table_key: str) -> str:
-        """The ids of rows that are removed."""
+        """The view of the ids of deleted rows."""
         work = partial(narrowed, columns=())
         return self._view(("deletes", table_key), lambda: self._of_result("deletes", table_key, work))
 
     def there(self, table_key: str, columns: tuple[str, ...]) -> str:
-        """Rows as they are before the merge."""
+        """The view of committed rows of the target before the merge."""
         return self._view(("there", table_key, columns), lambda: self._of_table(table_key, columns))
 
     def ask(self, sql: str, most: int) -> tuple[list[tuple[Any, ...]], int]:
-        """The first rows of an answer, and how many more it has."""
+        """The first `most` rows of a query, and the number of further rows."""
         with errors_of_tasks():
             rows: Any = self.session.sql(sql).limit(most + 1).toArrow()
             more = self.session.sql(sql).count() - most if rows.num_rows > most else 0
@@ -63,7 +63,7 @@ class SparkRelations:
         return list(zip(*columns, strict=True)), more
 
     def values(self, table_key: str, ids: Sequence[str], columns: tuple[str, ...]) -> dict[str, tuple[object, ...]]:
-        """The values of some rows that are put."""
+        """Column values of some inserted or updated rows, by id."""
         number, job = self.tables[table_key]
         wanted, schema = pa.array(ids, pa.string()), self._narrow_schema(job)
 
@@ -79,7 +79,7 @@ class SparkRelations:
         return values_of(stored, wanted, columns)
 
     def close(self) -> None:
-        """Forget the views."""
+        """Drop the views."""
         for name in self._made.values():
             self.session.catalog.dropTempView(name)
 

@@ -1,6 +1,6 @@
-"""Runs tasks on Spark: one Spark task per item, Arrow batches out, typed errors back.
+"""A `TaskRunner` on Spark: one Spark task per item, Arrow batches as results, typed errors raised on the driver.
 
-Spark places and retries the work; rows do not pass through Java.
+Spark schedules and retries the work. Rows are read and written by Python workers and do not pass through the JVM.
 """
 
 from __future__ import annotations
@@ -31,36 +31,36 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-# The last lines of the traceback that a Python worker sends when a task fails.
+# The error line in the traceback that a Python worker sends when a task fails.
 _RAISED = re.compile(r"^omnigraph\.errors(?:\.\w+)*\.(\w+): (.*)$", re.MULTILINE)
 
 
-# Settings of a session are named `spark.omnigraph.…`.
+# Prefix of OmniGraph's settings of a session.
 _PREFIX = "spark.omnigraph."
 SHARED_DIRECTORY = "sharedDirectory"
 
 
 @dataclass(frozen=True)
 class SparkBatches:
-    """A frame that tasks compute when it is collected."""
+    """A lazy frame of task results; `collect` runs the job."""
 
     frame: DataFrame
 
     def collect(self) -> pa.Table:
-        """Run the job."""
+        """Run the job and return its rows."""
         with errors_of_tasks():
             return self.frame.toArrow()
 
 
 @dataclass(frozen=True)
 class SparkRunner:
-    """A `TaskRunner` whose tasks are those of a Spark session, on a driver or over Connect."""
+    """A `TaskRunner` that runs tasks on a Spark session, classic or Connect."""
 
     session: SparkSession
 
     @property
     def cores(self) -> int:
-        """The parallelism of the session; over Connect, what its shuffle partitions suggest."""
+        """The session's default parallelism; over Connect, estimated from its number of shuffle partitions."""
         context = self._context
         if context is not None:
             return max(1, int(context.defaultParallelism))
@@ -69,13 +69,13 @@ class SparkRunner:
     def map(
         self, items: Sequence[Item], work: Callable[[Item], Iterable[pa.RecordBatch]], schema: pa.Schema
     ) -> SparkBatches:
-        """What `work` yields for the items, each in a Spark task of its own."""
+        """Run `work` for each item in a Spark task of its own."""
         return SparkBatches(one_task_each(self.session, items, work, schema))
 
     def map_frame(
         self, frame: object, work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: pa.Schema
     ) -> SparkBatches:
-        """What `work` yields for the partitions of a data frame."""
+        """Run `work` on each partition of a Spark frame."""
         return SparkBatches(cast("DataFrame", frame).mapInArrow(work, spark_schema(schema)))
 
     def exchange(
@@ -85,27 +85,27 @@ class SparkRunner:
         reduce: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
         schema: pa.Schema,
     ) -> SparkBatches:
-        """A shuffle by the column `PARTITION`, then `reduce` in the task of each partition."""
+        """Shuffle batches by the column `PARTITION`, then run `reduce` on each partition."""
         frame = cast("SparkBatches", batches).frame.repartitionById(partitions, PARTITION)
         return SparkBatches(frame.mapInArrow(reduce, spark_schema(schema)))
 
     def setting(self, name: str) -> str | None:
-        """`spark.omnigraph.<name>` of the session."""
+        """The session's setting `spark.omnigraph.<name>`."""
         return self.session.conf.get(_PREFIX + name, None)
 
     @contextmanager
     def shared_directory(self) -> Iterator[str | None]:
-        """A new directory that all tasks see, deleted afterwards; None on clusters that have no such place set."""
+        """A temporary directory visible to all tasks; None on a cluster without a configured shared directory."""
         parent = self._shared_parent()
         if not parent:
             yield None
             return
-        # A task that nobody waits for any more may still write.
+        # A task whose result is no longer awaited may still write during the clean-up.
         with tempfile.TemporaryDirectory(prefix="omnigraph-load-", dir=parent, ignore_cleanup_errors=True) as directory:
             yield directory
 
     def progress(self, label: str, world: World) -> AbstractContextManager[None]:
-        """A bar on the terminal."""
+        """Show a progress bar on the terminal."""
         return progress_bar(self.session, label, world=world)
 
     @property
@@ -113,7 +113,7 @@ class SparkRunner:
         return getattr(self.session, "_sc", None)
 
     def _shared_parent(self) -> str | None:
-        """The directory of the setting; without one the temporary directory, if all tasks run on this machine."""
+        """The configured shared directory, else the temporary directory if all tasks run on this machine."""
         given = self.setting(SHARED_DIRECTORY)
         if given is not None:
             return given
@@ -131,9 +131,9 @@ def one_task_each(
     work: Callable[[Item], Iterable[pa.RecordBatch]],
     schema: pa.Schema,
 ) -> DataFrame:
-    """The batches that `work` yields for the items, each item in a task of its own, retried when it fails.
+    """A frame of the batches that `work` yields, with one task per item. Spark retries failed tasks.
 
-    Items and `work` travel to the executors by pickle. Batches must have `schema`; the frame has its Spark types.
+    Items and `work` are pickled. Batches must have `schema`; the frame has the corresponding Spark types.
     """
 
     def task(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -148,7 +148,7 @@ def one_task_each(
 
 @contextmanager
 def errors_of_tasks() -> Iterator[None]:
-    """Raise the `OmniGraphError` that a task failed with, instead of Spark's account of the failure."""
+    """Raise the `OmniGraphError` of a failed task instead of the exception in which Spark wraps it."""
     try:
         yield
     except PySparkException as failure:

@@ -1,9 +1,10 @@
-"""OmniGraph's types and Spark's: what Spark lacks is carried in the nearest type that holds every value.
+"""Maps OmniGraph's Arrow types to Spark types. A type that Spark lacks uses the nearest one that holds every value.
 
     U32  ->  bigint            U64  ->  decimal(20,0)          DateTime  ->  timestamp (an instant)
     Vector(n)  ->  array<float>          Blob  ->  struct<data: binary, uri: string>
 
-Both ways are exact: a value that the other side cannot hold is an error that names the column, never another value.
+Conversions are exact in both directions: a value that the target type cannot hold raises an error that names the
+column.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from omnigraph.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# Spark names the items of a list otherwise than Arrow and Lance do, and compares the names.
+# Arrow and Lance name the list item `item`, Spark `element`; Spark checks the name.
 _ITEM, _ELEMENT = "item", "element"
 _INSTANT = pa.timestamp("us", tz="UTC")
 _CARRIERS: dict[pa.DataType, pa.DataType] = {
@@ -52,24 +53,24 @@ _SPARK: dict[pa.DataType, spark.DataType] = {
 
 
 def spark_schema(schema: pa.Schema) -> spark.StructType:
-    """The Spark columns of a table."""
+    """The Spark schema of a table."""
     return _struct(carried(schema))
 
 
 def carried(schema: pa.Schema) -> pa.Schema:
-    """The Arrow columns that Spark exchanges with Python for a table."""
+    """The Arrow schema in which Spark exchanges rows of a table with Python."""
     return pa.schema([pa.field(each.name, _carrier(each.type), each.nullable) for each in stored_schema(schema)])
 
 
 def to_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch of a table with this schema, as Spark takes it."""
+    """Convert a batch of a table to the types that Spark exchanges."""
     target = carried(schema)
     columns = [_cast(batch.column(field.name), field.type, field.name) for field in target]
     return pa.RecordBatch.from_arrays(columns, schema=target)
 
 
 def from_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch from Spark, by column name, as the table with this schema stores it."""
+    """Convert a batch from Spark, by column name, to the stored types of a table."""
     target = stored_schema(schema)
     missing = [name for name in target.names if name not in batch.schema.names]
     if missing:
@@ -96,7 +97,7 @@ def _struct(fields: Iterable[pa.Field[Any]]) -> spark.StructType:
 
 
 def _spark_type(field: pa.Field[Any]) -> spark.DataType:
-    """The Spark type of a carrier."""
+    """The Spark type of a field of a `carried` schema."""
     kind = field.type
     if pa.types.is_list(kind):
         return spark.ArrayType(_spark_type(kind.value_field), containsNull=True)
@@ -110,7 +111,7 @@ def _spark_type(field: pa.Field[Any]) -> spark.DataType:
 
 
 def _restored(array: pa.Array[Any], kind: pa.DataType, column: str) -> pa.Array[Any]:
-    """pyarrow drops the time of day when it casts to date64, so instants go through milliseconds of the same bytes."""
+    """Cast to a stored type. A pyarrow cast to date64 drops the time of day, so it casts to timestamp[ms] and views."""
     in_milliseconds = _with_instants_for_dates(kind)
     restored: pa.Array[Any] = _cast(array, in_milliseconds, column)
     return restored if in_milliseconds == kind else restored.view(kind)

@@ -1,1 +1,1 @@
-"""Bytes and Lance tables; every table write is staged before it is committed."""
+"""Control objects and Lance tables; every table write is staged before it is committed."""

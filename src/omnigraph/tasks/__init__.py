@@ -1,1 +1,1 @@
-"""Partitioned work without an engine of its own: scans, written fragments, hash runs."""
+"""Partitioned work that is independent of the engine: scans, written fragments, hash runs."""

@@ -1,7 +1,7 @@
-"""Rows as fragments of a Lance table: tasks write the files, the driver gets their descriptions.
+"""Writes rows as fragments of a Lance table: tasks write the files, and the driver receives the fragment metadata.
 
-Nothing is visible until the driver stages and commits the descriptions it got. A task that fails, runs twice or is
-lost leaves files that no description names; Spark returns the description of one successful attempt per task.
+Nothing is visible until the driver stages and commits the metadata it received. A task that fails, runs twice or is
+lost leaves files that no metadata names; Spark returns the metadata of one successful attempt per task.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ def write_rows(
     rows_per_file: int,
     mode: Mode,
 ) -> list[FragmentMetadata]:
-    """Write a stream of stored rows as fragments; no rows give none."""
+    """Write a stream of stored rows as fragments; an empty stream writes none."""
     first = next(rows, None)
     if first is None:
         return []
-    # Imported in the task: the process that workers are forked from must not have it.
+    # Imported in the task: the process that workers are forked from must not have loaded it.
     from lance.fragment import write_fragments
 
     written: list[FragmentMetadata] = write_fragments(
@@ -51,7 +51,7 @@ def write_rows(
 
 
 def task_number() -> int:
-    """The number of the running task's partition."""
+    """The partition number of the running Spark task; 0 outside of one."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

@@ -1,9 +1,9 @@
-"""Numbers written down in files that all tasks see, sorted: a task reads just the range of a part.
+"""Hash runs are files of sorted hashes that all tasks share: a task reads only the range of its partition.
 
-On one machine this takes the place of a shuffle (`packed`). What was noted while rows were written is not read, hashed
-or sent through Java again.
+On one machine they replace the packed shuffle of `transaction/constraints/exchange`. Hashes that were written together
+with their rows are not read, computed or sent through the JVM again.
 
-Which numbers of a row the rules compare, and how they are drawn from rows.
+`HashColumns` names the columns of a row that a rule compares; `draw` computes their hashes.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HashColumns:
-    """One number of a tuple of columns for each row that has the whole tuple; `beside`: with that of another column."""
+    """One hash of a tuple of columns per row without nulls in it; `beside`: paired with the hash of another column."""
 
     columns: tuple[str, ...]
     beside: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All columns that are read for it."""
+        """All columns that must be read for it."""
         return self.columns if self.beside is None else (*self.columns, self.beside)
 
 
@@ -51,7 +51,7 @@ IDS = HashColumns((ID,))
 
 
 def draws_of(catalog: Catalog, key: str, mode: Mode) -> tuple[HashColumns, ...]:
-    """What may be asked of the rows that are put into a table."""
+    """The hashes that checks may need of the rows put into a table."""
     kind = type_of(catalog, key)
     found = [IDS, *(HashColumns(rule.columns, ID) for rule in unique_rules(catalog, key) if not rule.is_key)]
     if isinstance(kind, EdgeType):
@@ -65,7 +65,7 @@ def draws_of(catalog: Catalog, key: str, mode: Mode) -> tuple[HashColumns, ...]:
 
 
 def draw(rows: pa.Table, wanted: Sequence[HashColumns]) -> Iterator[tuple[HashColumns, Numbers]]:
-    """The numbers of rows, in their order; with another beside it, one row of two for each."""
+    """Compute the hashes of rows, in row order; with `beside`, as an array of pairs."""
     names = list(dict.fromkeys(name for each in wanted for name in each.names))
     plain = [comparable(rows.column(name)) for name in names]
     numbers = dict(zip(names, column_numbers(plain), strict=True)) if names else {}
@@ -78,17 +78,17 @@ def draw(rows: pa.Table, wanted: Sequence[HashColumns]) -> Iterator[tuple[HashCo
         yield each, found[np.logical_and.reduce(whole)] if whole else found
 
 
-# How many numbers a task holds before it writes them down: 32 MB.
+# How many hashes a task holds before it writes a run: 32 MB.
 _HELD = 4_000_000
-# Of the 64-bit numbers, by their first byte.
+# Ranges of the 64-bit hashes, by their first byte.
 _RANGES = 256
 
 
 @dataclass(frozen=True)
 class HashRun:
-    """A file of numbers that were drawn from rows, in order of the first of them.
+    """A file of hashes of rows, sorted by the first hash of each row.
 
-    `bounds` are 64-bit places: where each range of first numbers begins, and where the last one ends.
+    `bounds` are 64-bit positions: where each range of first hashes begins, and where the last one ends.
     """
 
     drawn: HashColumns
@@ -97,11 +97,11 @@ class HashRun:
     bounds: bytes = field(repr=False)
 
     def numbers(self) -> Numbers:
-        """All of them."""
+        """All hashes of the run."""
         return self._read(0, self.count)
 
     def of_part(self, part: int, parts: int) -> Numbers:
-        """Those whose first number lies in one of `parts` equal ranges, a power of two."""
+        """The hashes whose first falls into partition `part` of `parts` equal ranges; `parts` is a power of two."""
         bounds = np.frombuffer(self.bounds, np.int64)
         first = part * _RANGES // parts
         last = max(first + 1, (part + 1) * _RANGES // parts)
@@ -112,14 +112,14 @@ class HashRun:
         return chosen
 
     def _read(self, start: int, end: int) -> Numbers:
-        """Read, not mapped: a mapped file counts as memory of the process as far as it was ever touched."""
+        """Read, not memory-mapped: every mapped page that was ever touched counts as memory of the process."""
         width = 1 if self.drawn.beside is None else 2
         numbers: Numbers = np.fromfile(self.file, np.uint64, (end - start) * width, offset=start * 8 * width)
         return numbers if width == 1 else numbers.reshape(-1, 2)
 
 
 class HashRunWriter:
-    """What one task notes, in a directory that all tasks see. It holds little and writes the rest down."""
+    """Writes the hash runs of one task to a directory that all tasks share. It buffers little in memory."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -127,7 +127,7 @@ class HashRunWriter:
         self._held = 0
 
     def note(self, drawn: HashColumns, numbers: Numbers) -> Iterator[HashRun]:
-        """Take numbers, and tell of the files that were written for it."""
+        """Add hashes; yield the runs that were written because the buffer was full."""
         if len(numbers):
             self._waiting.setdefault(drawn, []).append(numbers)
             self._held += numbers.size
@@ -135,7 +135,7 @@ class HashRunWriter:
             yield from self.finish()
 
     def finish(self) -> Iterator[HashRun]:
-        """Write down what still waits."""
+        """Write what is still buffered."""
         waiting, self._waiting, self._held = self._waiting, {}, 0
         for drawn, fragments in waiting.items():
             numbers = _ordered(np.concatenate(fragments))

@@ -1,7 +1,7 @@
-"""Runs tasks in this process, one after another.
+"""`LocalRunner` runs tasks in this process, one after another.
 
-The end of a data source write runs in a Python process that has no Spark session, and needs no engine of its own.
-Batches that wait for their partition are spilled to a file, so memory follows one partition.
+The commit of a data source write runs in a Python process without a Spark session, and needs no engine of its own.
+Batches that wait for their partition are spilled to a file, so memory is bounded by one partition.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class LocalRunner:
-    """A `TaskRunner` without settings, whose tasks run in the order of their items."""
+    """A `TaskRunner` without settings, whose tasks run in item order."""
 
     cores: int = 1
 
     def map(
         self, items: Sequence[Item], work: Callable[[Item], Iterable[pa.RecordBatch]], schema: pa.Schema
     ) -> LocalBatches:
-        """What `work` yields for the items."""
+        """Run `work` on each item."""
         return LocalBatches(lambda: (iter(work(item)) for item in items), schema)
 
     def map_frame(
         self, frame: object, work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: pa.Schema
     ) -> LocalBatches:
-        """What `work` yields for the batches of an Arrow table."""
+        """Run `work` on the batches of an Arrow table."""
         table = cast("pa.Table", frame)
         return LocalBatches(lambda: iter([work(iter(table.to_batches()))]), schema)
 
@@ -53,12 +53,12 @@ class LocalRunner:
         reduce: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
         schema: pa.Schema,
     ) -> LocalBatches:
-        """What `reduce` yields for each partition."""
+        """Run `reduce` on each partition."""
         sent = cast("LocalBatches", batches)
         return LocalBatches(lambda: (reduce(each) for each in _by_partition(sent, partitions)), schema)
 
     def setting(self, name: str) -> str | None:
-        """There are none."""
+        """Always None: there are no settings."""
         del name
         return None
 
@@ -67,7 +67,7 @@ class LocalRunner:
         return tempfile.TemporaryDirectory(prefix="omnigraph-load-")
 
     def progress(self, label: str, world: World) -> AbstractContextManager[None]:
-        """Nothing is shown."""
+        """Show nothing."""
         del label, world
         return nullcontext()
 
@@ -80,7 +80,7 @@ class LocalBatches:
     schema: pa.Schema
 
     def collect(self) -> pa.Table:
-        """All batches."""
+        """Run the tasks and return all batches."""
         return pa.Table.from_batches([batch for each in self.partitions() for batch in each], self.schema)
 
 

@@ -1,10 +1,10 @@
-"""Who runs partitioned work, and how large one task is.
+"""`TaskRunner` is the interface that runs partitioned work; `Sizes` bounds one task.
 
-A `TaskRunner` runs functions over items, brings the batches that they yield together by partition, and returns Arrow.
-Loads and merges of any size are written against it; `tasks/local_runner.py` runs them in this process and
-`spark/runner.py` on Spark.
+A `TaskRunner` runs functions over items, exchanges the batches that they yield by partition, and returns Arrow. Loads
+and merges of any size are written against it; `tasks/local_runner.py` runs them in this process and `spark/runner.py`
+on Spark.
 
-Memory follows the sizes below, not the input. They are settings of the runner, on Spark of the session:
+Memory use depends on the sizes below, not on the input. They are settings of the runner, on Spark of the session:
 `spark.omnigraph.splitBytes`, `rowsPerFile`, `bufferBytes`, `numbersPerPart`, `smallLoad`.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from omnigraph.world import World
 
-# The Arrow types of what tasks and driver exchange, named with their common type, as a schema wants them.
+# The Arrow types that tasks and driver exchange, annotated with their common base type, which a schema expects.
 INT: pa.DataType = pa.int32()
 LONG: pa.DataType = pa.int64()
 TEXT: pa.DataType = pa.string()
@@ -31,19 +31,19 @@ BYTES: pa.DataType = pa.binary()
 
 
 Item = TypeVar("Item")
-# The column of a batch that says which partition its rows go to.
+# The column of a batch that holds the partition number of each row.
 PARTITION = "part"
 SPLIT_BYTES = 32 << 20
-# Rows that one task should have to do with, and rows that are not worth a second task.
+# The target number of rows per task, and the number below which a second task does not pay.
 ROWS_PER_TASK = 1_000_000
 FEW_ROWS = 100_000
 
 
 class Batches(Protocol):
-    """Arrow batches that tasks yield. Nothing runs before they are collected."""
+    """Arrow batches that tasks yield. Evaluated lazily: nothing runs before they are collected."""
 
     def collect(self) -> pa.Table:
-        """Run the tasks and return all that they yield. An `OmniGraphError` of a task is raised as it was."""
+        """Run the tasks and return all batches. An `OmniGraphError` raised in a task is raised unchanged."""
 
 
 class TaskRunner(Protocol):
@@ -56,12 +56,12 @@ class TaskRunner(Protocol):
     def map(
         self, items: Sequence[Item], work: Callable[[Item], Iterable[pa.RecordBatch]], schema: pa.Schema
     ) -> Batches:
-        """What `work` yields for the items, each item in a task of its own, which is run again when it fails."""
+        """Run `work` on each item, in a task of its own, which is retried when it fails."""
 
     def map_frame(
         self, frame: object, work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: pa.Schema
     ) -> Batches:
-        """What `work` yields for each partition of a frame of the runner's own engine."""
+        """Run `work` on each partition of a frame of the runner's own engine."""
 
     def exchange(
         self,
@@ -70,20 +70,20 @@ class TaskRunner(Protocol):
         reduce: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
         schema: pa.Schema,
     ) -> Batches:
-        """What `reduce` yields for each partition, given all batches whose column `PARTITION` names it."""
+        """Bring the batches of a partition together by their column `PARTITION`, and run `reduce` on each partition."""
 
     def setting(self, name: str) -> str | None:
-        """A setting that the runner was configured with; None when it has none of the name."""
+        """The value of a setting of the runner; None when it is not set."""
 
     def shared_directory(self) -> AbstractContextManager[str | None]:
-        """A new directory that all tasks see, deleted at the end; None where there is no such place."""
+        """A new directory that all tasks share, deleted at the end; None if there is no such place."""
 
     def progress(self, label: str, world: World) -> AbstractContextManager[None]:
-        """Show how far the tasks of the block are, where somebody can see it."""
+        """Show the progress of the tasks in the block, if there is somewhere to show it."""
 
 
 def grouped(items: Iterable[Item], size: Callable[[Item], int], most: int) -> list[list[Item]]:
-    """Neighbours together, up to `most` in a group; a larger item is a group of its own."""
+    """Group neighbouring items up to a total size of `most`; a larger item is a group of its own."""
     groups: list[list[Item]] = []
     held = most + 1
     for item in items:
@@ -96,7 +96,7 @@ def grouped(items: Iterable[Item], size: Callable[[Item], int], most: int) -> li
 
 
 def grouped_rows(runner: TaskRunner, items: Sequence[Item], rows: Callable[[Item], int]) -> list[list[Item]]:
-    """Groups that keep all cores busy without being too many."""
+    """Group items by rows so that all cores are busy without too many groups."""
     total = sum(rows(each) for each in items)
     share = -(-total // runner.cores)
     return grouped(items, rows, min(ROWS_PER_TASK, max(share, FEW_ROWS)))
@@ -104,10 +104,10 @@ def grouped_rows(runner: TaskRunner, items: Sequence[Item], rows: Callable[[Item
 
 @dataclass(frozen=True)
 class Sizes:
-    """A task reads `split_bytes` of text, writes files of `rows_per_file`, and holds `buffer_bytes` of one type.
+    """A task reads `split_bytes` of text, writes files of `rows_per_file`, and buffers `buffer_bytes` of one type.
 
-    A part of the shuffle has `numbers_per_part` numbers of 8 bytes, which are in memory several times over. Of a load
-    of at most `small_load` rows the numbers, and the rows that they find, are in every task and in the driver.
+    A partition of the exchange has `numbers_per_part` hashes of 8 bytes, of which several copies are in memory. For a
+    load of at most `small_load` rows, every task and the driver hold all hashes, and the rows that they match.
     """
 
     split_bytes: int = SPLIT_BYTES
@@ -118,7 +118,7 @@ class Sizes:
 
 
 def sizes_of(runner: TaskRunner) -> Sizes:
-    """The sizes that a runner is configured with."""
+    """The sizes from the settings of a runner."""
     plain = Sizes()
     return Sizes(
         split_bytes=_setting(runner, "splitBytes", plain.split_bytes),

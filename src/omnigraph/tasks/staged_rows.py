@@ -1,4 +1,4 @@
-"""What tasks have written: fragments of tables that nobody has committed, in the order of the input."""
+"""Describes what tasks have written: uncommitted fragments of tables, in input order."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _AT_ONCE = 65_536
 
 @dataclass(frozen=True)
 class StagedFragment:
-    """One fragment. `unit` wrote it; `first` is how many rows of the type that unit wrote before it.
+    """One fragment, written by the unit of work `unit` after it had written `first` other rows of the type.
 
-    `minted`: all its ids are new ULIDs, which nobody else has. `dropped`: rows that it had when it was first written.
-    `places`: where each row was among those that were written together, when they were not written in order.
+    `minted`: all its ids are new ULIDs, which cannot exist elsewhere. `dropped`: offsets of rows it had when it was
+    first written and lost since. `places`: the original position of each row, when they were not written in order.
     """
 
     unit: int
@@ -39,7 +39,7 @@ class StagedFragment:
     places: tuple[int, ...] = ()
 
     def original(self, offset: int) -> int:
-        """Where a row was when the fragment was first written."""
+        """The offset of a row when the fragment was first written."""
         if self.places:
             return self.places[offset]
         for each in self.dropped:
@@ -54,7 +54,7 @@ class StagedFragment:
         return str(json.loads(self.fragment)["files"][0]["path"])
 
     def metadata(self) -> FragmentMetadata:
-        """As Lance takes it."""
+        """The fragment's metadata as a Lance object."""
         from lance import FragmentMetadata
 
         return FragmentMetadata.from_json(self.fragment)
@@ -62,9 +62,9 @@ class StagedFragment:
 
 @dataclass(frozen=True)
 class StagedRows:
-    """All rows that a load puts into one table. `path` and `branch` tell where the files are.
+    """All rows that a load puts into one table. `path` and `branch` say where the files are.
 
-    `noted`: the numbers that were drawn from the rows when they were written; of others the rows must be read.
+    `noted`: the hash runs computed when the rows were written; for other hashes the rows must be read.
     """
 
     type: GraphType
@@ -76,33 +76,33 @@ class StagedRows:
 
     @property
     def line(self) -> str:
-        """The table, or its named branch, that the files are beside: a path below the location."""
+        """The path, below the location, of the table or table branch whose files these are."""
         return self.path if self.branch is None else f"{self.path}/tree/{self.branch}"
 
     @property
     def rows(self) -> int:
-        """How many."""
+        """The number of rows."""
         return sum(each.rows for each in self.fragments)
 
     @property
     def has_blobs(self) -> bool:
-        """Whether its rows cannot be read back whole before they are committed: blobs come as descriptors."""
+        """Whether whole rows cannot be read back before the commit, because blobs are read as descriptors."""
         return any(each.type.scalar == "Blob" for each in self.type.properties.values())
 
     @property
     def is_minted(self) -> bool:
-        """Whether no id came from the input."""
+        """Whether all ids are new, so that none came from the input."""
         return all(each.minted for each in self.fragments)
 
     def options(self) -> dict[str, str] | None:
-        """How the store is reached."""
+        """The storage options of the store."""
         options = self.location.storage_options
         return None if options is None else dict(options)
 
 
 @dataclass(frozen=True)
 class FragmentFile:
-    """A fragment as a task reads it. `number` is its place among the fragments of its table."""
+    """A fragment as a task reads it. `number` is its position among the fragments of its table."""
 
     number: int
     uri: str
@@ -111,7 +111,7 @@ class FragmentFile:
     rows: int
 
     def read(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        """Its rows in order, only these columns."""
+        """Its rows in order, restricted to these columns."""
         from lance.file import LanceFileReader
 
         options = None if self.options is None else dict(self.options)
@@ -122,7 +122,7 @@ class FragmentFile:
 
 
 def fragment_files(table: StagedRows) -> list[FragmentFile]:
-    """The fragments of a table for tasks to read."""
+    """The fragments of a table, for tasks to read."""
     return [
         FragmentFile(
             number, file_uri(table.location, f"{table.line}/data/{each.path}"), table.options(), each.minted, each.rows
@@ -132,14 +132,14 @@ def fragment_files(table: StagedRows) -> list[FragmentFile]:
 
 
 def bring_files(table: Table, staged: StagedRows) -> None:
-    """The files beside the line of the table that they are staged on, which a branch may have only now."""
+    """Copy the files to the table branch that they are staged on, if it was forked after they were written."""
     line = table.path if table.branch is None else f"{table.path}/tree/{table.branch}"
     if line != staged.line:
         take_over(staged.location, [each.path for each in staged.fragments], source=staged.line, target=line)
 
 
 def file_uri(location: Location, relative: str) -> str:
-    """The URI of one file: without what only concerns the commits of a table."""
+    """The URI of one file, without the part of the scheme that concerns only table commits."""
     if location.is_local:
         return location.child(relative)
     return f"{location.scheme.partition('+')[0]}://{location.object_uri_path(relative)}"

@@ -1,7 +1,7 @@
-"""One type of the graph as tasks: which version of its table is read, in which groups of fragments, and how.
+"""`TableScan` reads one type of the graph in tasks: a pinned version of its table, in groups of fragments.
 
-A scan is resolved once, on the driver, to a pinned version; every task of it reads that version, whatever is committed
-meanwhile. Tasks need the scan and this package, nothing else.
+A scan is resolved to a pinned version once, on the driver; every task of it reads that version, whatever is committed
+meanwhile. A task needs the scan and this package, nothing else.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from omnigraph.storage.objects.location import Location
     from omnigraph.storage.tables.table import Pin
 
-# Few enough that a task lasts seconds and a lost one costs little, enough that starting it costs nothing.
+# Few enough that a task takes seconds and a lost one costs little, enough that its start-up cost is negligible.
 ROWS_PER_TASK = 500_000
 _BATCH = 65_536
-# Of unknown size each.
+# Blobs per batch, whose sizes are unknown.
 _BLOBS_AT_ONCE = 64
 _ADDRESS = "_rowaddr"
 
@@ -52,7 +52,7 @@ class TableScan:
         return TableStore(self.location).open(self.pin)
 
     def schema(self, table: Table | None = None) -> pa.Schema:
-        """The columns that are read, in the order asked for, as the table stores them; `table` if it is open."""
+        """The columns to read, in the order asked for, as the table stores them; `table` avoids opening it again."""
         stored = stored_schema((table or self.table()).schema)
         if self.columns is None:
             return stored
@@ -74,9 +74,9 @@ def resolve_scan(
     storage_options: Mapping[str, str] | None = None,
     world: World = REAL,
 ) -> TableScan:
-    """The newest state of a branch, the state of the commit `snapshot`, or that of the branch at a moment.
+    """Pin the newest snapshot of a branch, that of the commit `snapshot`, or that of the branch at a time.
 
-    `type_name` is a node or edge type, an edge type in any case; `node:Name` and `edge:Name` are understood too.
+    `type_name` is a node or edge type, an edge type in any letter case; `node:Name` and `edge:Name` are accepted too.
     """
     location = parse_location(graph, world, storage_options)
     state = _snapshot(GraphManifest(location, read_only=True, world=world), branch, snapshot, timestamp)
@@ -85,7 +85,7 @@ def resolve_scan(
 
 
 def tasks_of(scan: TableScan, *, rows_per_task: int = ROWS_PER_TASK) -> list[TableScan]:
-    """The scan cut into groups of neighbouring fragments; none when the table is empty."""
+    """Split the scan into groups of neighbouring fragments; none when the table is empty."""
     groups: list[list[int]] = []
     rows = rows_per_task
     for fragment in scan.table().dataset.get_fragments():
@@ -98,7 +98,7 @@ def tasks_of(scan: TableScan, *, rows_per_task: int = ROWS_PER_TASK) -> list[Tab
 
 
 def read_scan(scan: TableScan) -> Iterator[pa.RecordBatch]:
-    """The rows, with the types of `scan.schema()`; blobs come with their bytes, external ones with their address."""
+    """Stream the rows, with the types of `scan.schema()`; blobs come with their bytes, external ones with their URI."""
     table = scan.table()
     schema = scan.schema(table)
     blobs = [field.name for field in schema if is_blob(field)]
@@ -150,7 +150,7 @@ def _table_key(state: Snapshot, type_name: str) -> str:
 
 
 def _blobs(table: Table, name: str, batch: pa.RecordBatch) -> pa.Array[Any]:
-    """A scan gives descriptors. Bytes that the table keeps are fetched, addresses of others are handed on."""
+    """Replace the descriptors that a scan returns: by the bytes of managed blobs, and the URIs of external ones."""
     descriptors: list[Any] = batch.column(name).to_pylist()
     addresses = batch.column(_ADDRESS).to_pylist()
     kept = [at for at, each in zip(addresses, descriptors, strict=True) if _is_kept(each)]
@@ -167,5 +167,5 @@ def _is_kept(descriptor: Any) -> bool:
 
 
 def _is_null(descriptor: Any) -> bool:
-    """All zeros is how a missing blob is stored where the store itself does not say so."""
+    """All zeros is how a null blob is stored where validity is not stored separately."""
     return descriptor is None or not any(descriptor[part] for part in ("kind", "position", "size", "blob_uri"))

@@ -1,1 +1,1 @@
-"""One operation at work: its read view, its buffered writes, and the commit protocol."""
+"""The execution of one operation: its read view, its write buffer, and the commit protocol."""

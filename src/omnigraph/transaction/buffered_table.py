@@ -1,6 +1,6 @@
-"""A table as it would be after a change: committed rows from a view with the change laid over them, by id.
+"""A buffered table is a table as it would be after a change: committed rows of a read view, overlaid by id.
 
-The graph as it would be: one view, and the changes that are to be laid over it.
+`StateAfter` is the same for the whole graph: one read view, and the changes to its tables.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class BufferedTable:
 
     @cached_property
     def deleted_ids(self) -> pa.Array[Any]:
-        """The ids that are removed one by one, in order."""
+        """The ids that are deleted individually, sorted."""
         return pa.array(sorted(self.change.deletes), pa.string())
 
     def read(self, columns: Sequence[str], where: Filter | None = None) -> pa.Table:
@@ -81,9 +81,10 @@ class BufferedTable:
         return self._untouched(self.view.rows_matching(self.change.table_key, wanted, _with_id(columns)), columns)
 
     def survivor_batches(self, columns: Sequence[str], *, rows: int) -> Iterator[pa.Table]:
-        """Every survivor, as a stream of tables made from at least so many rows."""
+        """Stream every survivor, as tables made from at least `rows` committed rows."""
         if not self.change.overwrite:
-            # Every batch is probed with the touched ids: batches as large as those keep the work linear.
+            # Every batch is probed with the touched ids: batches at least as large as their number keep the work
+            # linear.
             size = max(rows, len(self._touched), BATCH_ROWS)
             for batch in self.view.batches(self.change.table_key, _with_id(columns), rows=size):
                 yield self._untouched(batch, columns)
@@ -111,7 +112,7 @@ class BufferedTable:
 
 
 def _joined(committed: pa.Table, puts: pa.Table) -> pa.Table:
-    """Both in one table. Stored fields may be named or annotated otherwise inside; the columns are the same."""
+    """Concatenate both. Nested fields of the stored schema may differ in name or metadata; the columns are the same."""
     chosen = puts.select(committed.column_names)
     if chosen.schema != committed.schema:
         chosen = pa.Table.from_arrays(
@@ -127,7 +128,7 @@ def _with_id(columns: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class StateAfter:
-    """Every table after the changes; one that is not changed is as it was."""
+    """Every table after the changes; a table without changes is as committed."""
 
     view: ReadView
     changes: Mapping[str, TableChanges]
@@ -141,14 +142,14 @@ class StateAfter:
         return self._overlays[table_key]
 
     def puts(self) -> Iterator[tuple[str, pa.Table]]:
-        """The tables that rows are put into, in name order."""
+        """The rows that are put, by table, in name order."""
         for table_key in sorted(self.changes):
             rows = self.changes[table_key].puts
             if rows is not None and rows.num_rows:
                 yield table_key, rows
 
     def loses_rows(self, table_key: str) -> bool:
-        """Whether committed rows of the table may be gone afterwards."""
+        """Whether the change may delete committed rows of the table."""
         change = self.changes.get(table_key)
         return change is not None and (change.overwrite or bool(change.deletes))
 

@@ -1,11 +1,9 @@
-"""Reading a table fragment by fragment, what is known of it from memory: a mutation after others asks the store for
-little.
+"""`ReadView` is the state that a write is computed from: one snapshot of one branch, with a record of what was read.
 
-A fragment is asked for the columns that the filter tests; a small one for all that are wanted. Those are remembered, so
-the next question of the kind costs nothing, and a fragment without a row that matches is not asked for the others.
-Fragments that an index covers, and large ones, are left to Lance.
-
-The state a write is computed from: one snapshot of one branch, and what was read of it.
+Filtered reads go fragment by fragment through a cache, so that a mutation that follows others makes few requests to the
+store. Of an uncached fragment the columns that the filter tests are read, and of a small one all requested columns;
+both are cached, so the next read of the kind costs nothing, and the remaining columns of a fragment without a matching
+row are never read. Fragments that an index covers, and large ones, are left to Lance.
 """
 
 from __future__ import annotations
@@ -41,15 +39,16 @@ if TYPE_CHECKING:
 
     Values = pa.Array[Any] | pa.ChunkedArray[Any]
 
-# What is more than this is left to Lance: it would be read at once, and forgotten before it is asked for again.
+# Reads above these limits are left to Lance: they would fill the cache at once, and be evicted before they are used
+# again.
 MOST_FRAGMENTS = 64
 LEARNED_BYTES = 16 * 1024 * 1024
-# A file this small comes in one request, whatever is asked of it.
+# A file this small is read in one request, whatever columns are asked for.
 WHOLE_BYTES = 64 * 1024
 
 
 def read_matching(tables: TableStore, table: Table, columns: Sequence[str], where: Filter) -> pa.Table:
-    """The rows that match, from memory as far as they are known; in no particular order."""
+    """The rows that match, from cached fragments where possible; in no particular order."""
     tested = sorted(columns_of(where))
     fragments = [each.metadata for each in table.dataset.get_fragments()]
     covered = covered_fragments(table)
@@ -77,7 +76,10 @@ def read_matching(tables: TableStore, table: Table, columns: Sequence[str], wher
 
 
 def remember(tables: TableStore, staged: Staged, rows: pa.Table) -> None:
-    """Keep what was just written as one fragment. Rows of several that are replaced lie in an order of their own."""
+    """Cache the rows just written as one fragment.
+
+    Several rows that replace others are not cached: they are stored in an order of their own.
+    """
     operation: Any = staged.transaction.operation
     fragments = operation.fragments if staged.change == "append" else operation.new_fragments
     in_order = staged.change == "append" or rows.num_rows == 1
@@ -111,7 +113,7 @@ def _known(
     tested: Sequence[str],
     wanted: Sequence[str],
 ) -> dict[int, CachedRows]:
-    """What is known of the fragments, each without the rows that it has lost; the others are read first."""
+    """The cached rows of the fragments, without deleted ones; fragments that are not cached are read first."""
     known = {each.id: _living(tables, table, each, tested) for each in fragments}
     unknown = [each for each in fragments if known[each.id] is None]
     small = [each for each in unknown if fragment_bytes(each) < WHOLE_BYTES]
@@ -128,7 +130,7 @@ def _living(tables: TableStore, table: Table, fragment: FragmentMetadata, column
         return rows
     (removed,) = tables.removals.of([(table, fragment)])
     left = rows.without(removed)
-    # On another branch, or in an earlier state, rows may be there that were not when these were read.
+    # On another branch, or in an earlier snapshot, the fragment may have rows that were deleted when these were read.
     return left if len(left.offsets) == fragment.num_rows else None
 
 
@@ -167,7 +169,7 @@ def _taken(
     matching: NDArray[np.uint32],
     schema: pa.Schema,
 ) -> pa.Table | None:
-    """The rows at these offsets, or None when not all of their columns are known."""
+    """The rows at these offsets, or None when not all of their columns are cached."""
     made: dict[str, pa.Array[Any]] = {}
     if ROW_ID in schema.names:
         ids = row_ids(fragment)
@@ -189,38 +191,38 @@ def _one(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
     return array
 
 
-# Above this many values a scan of the whole column and a hash probe are quicker than a filter that lists them.
+# Above this many values, a scan of the whole column with a hash probe is faster than a filter that lists them.
 LISTED_VALUES = 2_000
 BATCH_ROWS = 65_536
 
 
 @dataclass
 class ReadView:
-    """One accepted state of a branch. Every table that is read is noted: a commit is refused if one of them moved."""
+    """One snapshot of a branch. Every table read is recorded: a commit is refused if one of them has changed since."""
 
     snapshot: Snapshot
     tables: TableStore
     reads: dict[str, int] = field(default_factory=dict)
 
     def entry(self, table_key: str) -> TableEntry:
-        """A table as the graph has it, noted as read."""
+        """The snapshot's entry of a table, recorded as read."""
         entry = self.snapshot[table_key]
         self.reads[table_key] = entry.version
         return entry
 
     def table(self, table_key: str) -> Table:
-        """A table opened at its pin, noted as read."""
+        """A table opened at its pinned version, recorded as read."""
         return self.tables.open(self.entry(table_key).pin)
 
     def scan(
         self, table_key: str, columns: Sequence[str] | None = None, where: Filter | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Committed rows, as a stream."""
+        """Stream committed rows."""
         if self.entry(table_key).row_count:
             yield from self.table(table_key).scan(columns, where)
 
     def read(self, table_key: str, columns: Sequence[str] | None = None, where: Filter | None = None) -> pa.Table:
-        """Committed rows, in memory."""
+        """Read committed rows into memory."""
         table = self.table(table_key)
         if not self.entry(table_key).row_count:
             return table.schema_of(columns).empty_table()
@@ -229,15 +231,15 @@ class ReadView:
         return read_matching(self.tables, table, columns, where)
 
     def places(self, table_key: str, ids: Values) -> RowLocations:
-        """Where the rows of these ids lie, as far as they are committed."""
+        """The row locations of those ids that are committed."""
         return places_in(self.rows_where(table_key, ID, ids, [ID, *PLACE_COLUMNS]))
 
     def rows_where(self, table_key: str, column: str, values: Values, columns: Sequence[str]) -> pa.Table:
-        """Committed rows whose column has one of the values; nulls never match. Quick for few and for many values."""
+        """Committed rows whose column has one of the values; nulls never match. Fast for few and for many values."""
         return self.rows_matching(table_key, {column: values}, columns)
 
     def rows_matching(self, table_key: str, wanted: Mapping[str, Values], columns: Sequence[str]) -> pa.Table:
-        """Committed rows in which each of these columns has one of the values wanted of it."""
+        """Committed rows in which each of these columns has one of the values given for it."""
         row_count = self.entry(table_key).row_count
         if not row_count or any(values.null_count == len(values) for values in wanted.values()):
             return self.table(table_key).schema_of(columns).empty_table()
@@ -250,7 +252,7 @@ class ReadView:
         return self._probe(table_key, needed, columns)
 
     def batches(self, table_key: str, columns: Sequence[str], *, rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
-        """Committed rows as a stream of tables of at least so many rows, for work that has a price per fragment."""
+        """Stream committed rows as tables of at least `rows` rows, for work that has a fixed cost per table."""
         batches: list[pa.RecordBatch] = []
         for batch in self.scan(table_key, columns):
             batches.append(batch)
@@ -261,14 +263,14 @@ class ReadView:
             yield pa.Table.from_batches(batches)
 
     def _probe_back(self, table_key: str, wanted: Mapping[str, Values], columns: Sequence[str]) -> pa.Table:
-        """The same when more is wanted than there is: what is there is hashed, not what is wanted."""
+        """`rows_matching` for more values than the table has rows: hashes the rows instead of the values."""
         rows = self.read(table_key, list(dict.fromkeys([*columns, *wanted])))
         for column, values in wanted.items():
             rows = rows.filter(is_among(comparable(rows.column(column)), comparable(values)))
         return rows.select(list(columns))
 
     def _probe(self, table_key: str, needed: Mapping[str, pa.Array[Any]], columns: Sequence[str]) -> pa.Table:
-        # Each probe builds a hash table of the wanted values: fragments as large as that keep the work linear.
+        # Each probe builds a hash table of the wanted values: batches at least as large as that keep the work linear.
         size = max(BATCH_ROWS, *map(len, needed.values()))
         found = [self.table(table_key).schema_of(columns).empty_table()]
         for fragment in self.batches(table_key, list(dict.fromkeys([*columns, *needed])), rows=size):
@@ -280,7 +282,7 @@ class ReadView:
 
 
 def _listed(needed: Mapping[str, pa.Array[Any]], kinds: Mapping[str, pa.DataType]) -> Filter | None:
-    """A filter that lists every value, or None when that would be too long or cannot be written."""
+    """A filter that lists every value, or None when the list is too long or a value has no literal."""
     if sum(map(len, needed.values())) > LISTED_VALUES:
         return None
     literals = {column: as_literals(values, kinds[column]) for column, values in needed.items()}

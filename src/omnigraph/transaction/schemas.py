@@ -1,7 +1,7 @@
-"""The schemas of a graph: the one in its files, checked at every open, and the one that each state of it is in.
+"""The schemas of a graph: the one in its files, checked at every open, and the one that each snapshot refers to.
 
-A commit that changes the schema names both by their hashes. So a snapshot says which schema its rows are in, and
-reading an old one, or a branch that did not take part, is reading the old shape.
+A commit that changes the schema names the old and the new one by their hashes. So a snapshot determines the schema of
+its rows: reading an old snapshot, or a branch that did not take part in the change, uses the old schema.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.storage.objects.store import ObjectStore
 
-# More changes of the schema than this while one operation is on its way are the caller's to look at.
+# If the schema changes more often than this during one operation, the caller gets the error.
 ATTEMPTS = 5
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ def blueprint(source: str, source_name: str) -> NewGraph:
 
 
 class Schemas:
-    """The schemas of an open graph, each read once. Safe to use from several threads."""
+    """The schemas of an open graph, each read once and cached. Thread-safe."""
 
     def __init__(self, manifest: GraphManifest) -> None:
         self._manifest = manifest
@@ -49,20 +49,20 @@ class Schemas:
         self.current()
 
     def current(self) -> Accepted:
-        """The schema of main, as far as this process has read its history; it does not look for a newer one."""
+        """The schema of main in the cached branch manifest; the store is not checked for a newer one."""
         return self.of(self._manifest.line(MAIN).state.schema)
 
     def of(self, named: str | None) -> Accepted:
-        """The schema that a snapshot names; None is the one before any commit has changed it."""
+        """The schema that a snapshot names; None is the one before the first commit that changed it."""
         with self._lock:
             if named not in self._known:
                 self._known[named] = self._read(named)
             return self._known[named]
 
     def attempt(self, branch: str, act: Callable[[str | None], T], *, again: bool = True) -> T:
-        """Do something under the schema of a branch; again, when it fails and the schema turns out to be another.
+        """Run `act` under the schema of a branch; retry when it fails and the schema turns out to have changed.
 
-        `act` gets the name of the schema, and must have changed nothing when it fails with a wrong input.
+        `act` gets the hash of the schema, and must have changed nothing when it fails with invalid input.
         """
         for _ in range(ATTEMPTS):
             named = self._manifest.line(branch).state.schema
@@ -84,7 +84,7 @@ class Schemas:
         return self._kept(first.before)
 
     def _newest(self, named: str | None) -> Accepted:
-        """The live files, unless they are being changed at this moment: then what the commit names."""
+        """The schema of the live files, unless they are being replaced right now: then the one the commit names."""
         try:
             found = self._live()
         except SchemaContractDrift:
@@ -95,11 +95,11 @@ class Schemas:
         newest = self._manifest.line(MAIN).state.schema
         if newest is not None and self._is_on_its_way():
             return self._kept(newest)
-        # A release that names no schema in its commits has changed it since, or the files are really at odds.
+        # A release that names no schema in its commits has changed it since, or the files really disagree.
         return self._live()
 
     def _is_on_its_way(self) -> bool:
-        """Whether the newest change of schema is visible and has not finished moving the files into place."""
+        """Whether the newest schema change is published and has not finished moving its files into place."""
         change = self._manifest.line(MAIN).state.schema_commits[-1].id
         pending = (each.sidecar.commit for each in list_sidecars(self._manifest.stores.objects))
         return any(each is not None and each.commit_id == change for each in pending)
@@ -118,7 +118,7 @@ class Schemas:
 
 
 def read_schema(manifest: GraphManifest) -> tuple[str, Catalog]:
-    """The source of an existing graph's schema, and its catalog. Files that disagree are `SchemaContractDrift`."""
+    """The source of an existing graph's schema, and its catalog. Raises `SchemaContractDrift` if files disagree."""
     objects, uri = manifest.stores.objects, manifest.stores.uri
     source = _read(objects, SCHEMA_SOURCE)
     if source is None:
@@ -131,7 +131,7 @@ def read_schema(manifest: GraphManifest) -> tuple[str, Catalog]:
 
 
 def _derive(manifest: GraphManifest, source: bytes) -> tuple[bytes, bytes]:
-    """Early releases kept the source alone; while only main exists, the other two files follow from it."""
+    """Early releases stored the source alone; while only main exists, the other two files are derived from it."""
     files = schema_files(source.decode(), SCHEMA_SOURCE)
     if not manifest.read_only:
         manifest.stores.objects.write(SCHEMA_IR, files.ir_json)

@@ -1,4 +1,4 @@
-"""From net changes to table writes: for each table the cheapest staging that is right."""
+"""Turns net changes into table writes, choosing for each table the cheapest correct way to stage it."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 def writes_of(view: ReadView, changes: Mapping[str, TableChanges]) -> list[TableWrite]:
-    """The writes that make the changes, in table order; a table in which nothing would change has none.
+    """The writes that make the changes, in table order; none for a table in which nothing would change.
 
     Nothing is staged yet. Each write holds rows and ids only, so it can be staged on any handle of the same content,
-    such as a branch's fork of the table. `KeyConflict` when a row that must be new is there.
+    such as a branch's fork of the table. Raises `KeyConflict` when a row that must be new exists.
     """
     writes = []
     for table_key in sorted(changes):
@@ -55,14 +55,14 @@ def _staging(view: ReadView, change: TableChanges) -> Stage | None:
     deletes = [str(each) for each in there.to_pylist() if each in change.deletes]
     if puts is None:
         return partial(placed, puts=None, deletes=deletes) if deletes else None
-    # Nobody else's row can come between: the commit protocol lands a write on the version it was computed from.
+    # No other row can intervene: the commit protocol commits a write onto the version that it was computed from.
     if not len(there):
         return partial(stage_append, rows=puts)
     return partial(placed, puts=puts, deletes=deletes)
 
 
 def _committed_ids(view: ReadView, change: TableChanges) -> pa.Array[Any]:
-    """Those of the ids put and removed that are committed: one lookup for both."""
+    """Those of the ids put and deleted that are committed: one lookup for both."""
     overlay = BufferedTable(view, change)
     asked = pa.concat_arrays([overlay.put_ids, overlay.deleted_ids])
     return one_array(view.rows_where(change.table_key, ID, asked, [ID]).column(ID))

@@ -1,7 +1,7 @@
-"""Writes that wait: what the statements of one operation want, kept in memory and seen by the statements after them.
+"""The write buffer holds the writes of one operation in memory; the operation's later statements read them back.
 
-Committed tables are only read. The net result, one `TableChanges` per table, goes through `transaction/constraints` and
-`write/stage` to the commit protocol.
+Committed tables are only read. The net result, one `TableChanges` per table, passes through `transaction/constraints`
+and `transaction/table_writes.py` to the commit protocol.
 """
 
 from __future__ import annotations
@@ -30,28 +30,31 @@ if TYPE_CHECKING:
     from omnigraph.storage.filters.model import Filter
     from omnigraph.transaction.read_view import ReadView
 
-# No property can have this name: it has a space.
+# No property can have this name, because it contains a space.
 _MUST_BE_NEW = "must be new"
 _BYTES_PER_REMOVED_ID = 100
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How much memory the pending writes of one operation may take: Arrow buffers, and about 100 bytes a removed id."""
+    """How much memory the buffered writes of one operation may take: Arrow buffers, and about 100 bytes per id deleted.
+
+    Exceeding it raises `ResourceLimitExceeded`.
+    """
 
     bytes: int = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True)
 class Deleted:
-    """How many rows a removal of nodes took with it."""
+    """How many nodes a deletion removed, and how many edges with them."""
 
     nodes: int
     edges: int
 
 
 class WriteBuffer:
-    """The writes of one operation over one view. Reads see pending rows over committed ones, by id."""
+    """The writes of one operation over one read view. Reads see buffered rows over committed ones, matched by id."""
 
     def __init__(self, view: ReadView, catalog: Catalog, budget: Budget | None = None) -> None:
         self.view = view
@@ -60,28 +63,29 @@ class WriteBuffer:
         self._tables: dict[str, _TableBuffer] = {}
 
     def put(self, table_key: str, rows: pa.Table, *, only_new: bool) -> None:
-        """Write whole rows; of several with one id the last wins. `only_new`: none of the ids may be there before.
+        """Write whole rows; of several rows with one id the last wins. `only_new`: none of the ids may exist yet.
 
-        A row stays `only_new` when every put of its id was. One call that repeats the key of a keyed type is refused.
+        A row remains `only_new` if every put of its id was. A single call that repeats the key of a keyed type is
+        refused.
         """
         self._table(table_key).put(rows, only_new=only_new)
         self._require_budget()
 
     def overwrite(self, table_key: str, rows: pa.Table) -> None:
-        """Make these rows the whole content; what was pending for the table is forgotten."""
+        """Replace the whole content with these rows; earlier buffered writes to the table are discarded."""
         table = self._table(table_key)
         table.empty()
         table.put(rows, only_new=False)
         self._require_budget()
 
     def delete(self, table_key: str, ids: Iterable[str] | Values) -> int:
-        """Remove rows; how many of them were there, and not removed before."""
+        """Delete rows; return how many of them existed and were not deleted before."""
         gone = self._table(table_key).delete(_id_array(ids))
         self._require_budget()
         return len(gone)
 
     def delete_nodes(self, node_type: str, ids: Iterable[str] | Values) -> Deleted:
-        """Remove nodes, and every edge of every type that begins or ends at one of them."""
+        """Delete nodes, and every edge of every type that begins or ends at one of them."""
         gone = self._table(self.catalog.nodes[node_type].table_key).delete(_id_array(ids))
         edges = 0
         for edge in self.catalog.edges.values() if len(gone) else ():
@@ -93,7 +97,7 @@ class WriteBuffer:
         return Deleted(len(gone), edges)
 
     def read(self, table_key: str, columns: Sequence[str] | None = None, where: Filter | None = None) -> pa.Table:
-        """The rows as they would be; all columns but blobs unless told."""
+        """Read the rows as they would be after the commit; all columns except blobs by default."""
         table = self._table(table_key)
         return table.overlay().read(table.chosen(columns), where)
 
@@ -103,7 +107,7 @@ class WriteBuffer:
         return table.overlay().rows_where(column, values, table.chosen(columns))
 
     def blobs(self, table_key: str, column: str, ids: Values) -> pa.Array[Any]:
-        """The blobs of some rows as they would be, in the order of the ids: rows are read without them."""
+        """The blobs of some rows as they would be after the commit, in id order as given. `read` returns no blobs."""
         return self._table(table_key).blobs(column, ids)
 
     def exists(self, table_key: str, ids: Iterable[str] | Values) -> set[str]:
@@ -112,13 +116,13 @@ class WriteBuffer:
         return set(texts(asked.filter(self._table(table_key).overlay().has(asked))))
 
     def changes(self) -> dict[str, TableChanges]:
-        """The net result: every table that would change, in name order."""
+        """The net change of every table that would change, in name order."""
         found = {key: self._tables[key].overlay().change for key in sorted(self._tables)}
         return {key: change for key, change in found.items() if not change.is_empty}
 
     @property
     def bytes(self) -> int:
-        """How much memory is held."""
+        """How much memory the buffered writes take."""
         return sum(each.bytes for each in self._tables.values())
 
     def _table(self, table_key: str) -> _TableBuffer:
@@ -141,7 +145,7 @@ class WriteBuffer:
 
 
 class _TableBuffer:
-    """What is pending for one table: rows as they came, folded to one per id when somebody looks."""
+    """The buffered writes to one table: rows as they were put, reduced to one per id at the first read."""
 
     def __init__(self, table_key: str, view: ReadView, key: Unique | None) -> None:
         self._table_key = table_key
@@ -158,11 +162,11 @@ class _TableBuffer:
 
     @property
     def bytes(self) -> int:
-        """Arrow buffers and removed ids."""
+        """The size of the Arrow buffers and the deleted ids."""
         return sum(each.nbytes for each in self._chunks) + _BYTES_PER_REMOVED_ID * len(self._deletes)
 
     def chosen(self, columns: Sequence[str] | None) -> list[str]:
-        """The columns to read."""
+        """The columns to read: those asked for, or all readable ones."""
         readable = readable_columns(self._stored)
         unreadable = [each for each in columns or () if each not in readable]
         if unreadable:
@@ -170,7 +174,7 @@ class _TableBuffer:
         return readable if columns is None else list(columns)
 
     def blobs(self, column: str, ids: Values) -> pa.Array[Any]:
-        """Pending blobs over committed ones."""
+        """Buffered blobs over committed ones."""
         wanted: list[Any] = ids.to_pylist()
         puts = self.overlay().change.puts
         pending = {} if puts is None else dict(zip(_texts(puts.column(ID)), _texts(puts.column(column)), strict=True))
@@ -181,7 +185,7 @@ class _TableBuffer:
         return made
 
     def empty(self) -> None:
-        """From here on the table has no committed rows."""
+        """Hide all committed rows and discard what is buffered."""
         self._chunks, self._deletes, self._overwrite = [], set(), True
         self._is_folded, self._overlay = True, None
 
@@ -197,14 +201,14 @@ class _TableBuffer:
         self._is_folded = distinct and not self._chunks
         must_be_new = np.full(chunk.num_rows, only_new)
         if self._deletes:
-            # A row that this operation removed may come back, over the committed one.
+            # A row that this operation deleted may be put again; it then replaces the committed one.
             must_be_new &= ~pc.is_in(ids, value_set=pa.array(list(self._deletes))).to_numpy(zero_copy_only=False)
             self._deletes.difference_update(ids.to_pylist())
         self._chunks.append(chunk.append_column(_MUST_BE_NEW, pa.array(must_be_new)))
         self._overlay = None
 
     def delete(self, ids: pa.Array[Any]) -> pa.Array[Any]:
-        """Remove rows; the ids that were there."""
+        """Delete rows; return the ids that existed."""
         change = self.overlay().change
         committed = (
             pa.array([], pa.string())
@@ -222,7 +226,7 @@ class _TableBuffer:
         return gone
 
     def overlay(self) -> BufferedTable:
-        """The table with what is pending laid over it."""
+        """The committed table with the buffered writes over it."""
         if self._overlay is None:
             if not self._is_folded:
                 self._chunks, self._is_folded = [self._folded()], True
@@ -230,7 +234,7 @@ class _TableBuffer:
         return self._overlay
 
     def _refuse_repeats(self, chunk: pa.Table, ids: pa.Array[Any], *, only_new: bool) -> bool:
-        """Whether every id is there once; where that is a must, an error tells which is not."""
+        """Whether every id occurs once; raises where a repeated id is not allowed."""
         codes, size = tuple_codes([ids])
         if size == len(ids) or not (only_new or self._key):
             return size == len(ids)
@@ -242,7 +246,7 @@ class _TableBuffer:
         raise self._key.violation(ids[row].as_py(), values, ids[int(first[row])].as_py())
 
     def _folded(self) -> pa.Table:
-        """One row per id, the last one. It must be new when all its predecessors had to be."""
+        """One row per id, the last one put. It must be new if every put of its id had to be."""
         rows = pa.concat_tables(self._chunks).combine_chunks()
         codes, size = tuple_codes([rows.column(ID)])
         if size == rows.num_rows:

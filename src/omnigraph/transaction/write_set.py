@@ -1,6 +1,6 @@
-"""What one operation changes: tables that move, that come and that go, and the schema.
+"""The write set of an operation: tables that it changes, adds and drops, and its change to the schema.
 
-What an operation wants a table to become, before anything is staged: whole rows to put, ids to remove.
+`TableChanges` is the net change to one table before anything is staged: whole rows to put, ids to delete.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 class TableChanges:
     """The net change to one table.
 
-    `puts` has every column of the table and no id twice; None when no row is put. A row to put replaces the committed
-    one of the same id. `deletes` and the ids of `puts` have nothing in common. `overwrite` means that the puts become
-    the whole content. `only_new`: a put whose id is committed already is an error, not an upsert; `new_ids` says so of
-    some of the puts. `places`: where the rows lie that are put or removed and are committed, when that is known.
+    `puts` has every column of the table and no id twice; None when no row is put. A row that is put replaces the
+    committed one of the same id. `deletes` and the ids of `puts` are disjoint. `overwrite` means that the puts become
+    the whole content. `only_new`: a put whose id is committed already is an error, not an upsert; `new_ids` says so for
+    some of the puts. `places` are the row locations of the committed rows that are replaced or deleted, if they are
+    known.
     """
 
     table_key: str
@@ -46,10 +47,10 @@ class TableChanges:
 
 @dataclass(frozen=True)
 class TableWrite:
-    """A change to one table: from which state, and how to stage it on a handle of that state.
+    """A change to one table: the version it starts from, and how to stage it on a handle of that version.
 
-    `then` may tidy the changed table, within the same commit; without it, small fragments are compacted when there are
-    many.
+    `then` may compact the changed table within the same commit; without it, small fragments are compacted when there
+    are many.
     """
 
     entry: TableEntry
@@ -59,7 +60,7 @@ class TableWrite:
 
 @dataclass(frozen=True)
 class Adoption:
-    """A version of a table that another program has made, and that the graph takes as it is."""
+    """A table version that another program committed, and that the graph adopts unchanged."""
 
     entry: TableEntry
     version: int
@@ -67,9 +68,9 @@ class Adoption:
 
 @dataclass(frozen=True)
 class FastForward:
-    """A state of a table that is there already, on the line the branch has it from: taken as it is, no row written.
+    """A version of a table that exists already, on the Lance branch that the graph branch reads: adopted as it is.
 
-    `entry` is what the branch has of the table now; None when the table comes into the branch with this state.
+    No row is written. `entry` is the branch's current entry of the table; None when the table is new to the branch.
     """
 
     entry: TableEntry | None
@@ -78,7 +79,7 @@ class FastForward:
 
 @dataclass(frozen=True)
 class NewTable:
-    """A table that comes into the graph. `dead` is the version it was last dropped at; `rows` may be called twice."""
+    """A table to add to the graph. `dead` is the version at which it was last dropped; `rows` may be called twice."""
 
     table_key: str
     schema: pa.Schema
@@ -88,7 +89,7 @@ class NewTable:
 
 @dataclass(frozen=True)
 class ForkedTable:
-    """A table that comes into a branch on a line of its own, which begins at a state of the table's main line."""
+    """A table to add to a branch as a fork of its own, which starts at a version of the table's main branch."""
 
     table_key: str
     parent: TableEntry
@@ -97,9 +98,9 @@ class ForkedTable:
 
 @dataclass(frozen=True)
 class SchemaWrite:
-    """A change of the schema: what the sidecar says of it, and the new schema files by name.
+    """A change of the schema: the sidecar's record of it, and the new schema files by name.
 
-    There are no files when a branch takes a schema that the graph has: those of the graph are main's.
+    There are no files when a branch adopts a schema that the graph has: the graph's files are main's.
     """
 
     planned: PlannedSchema
@@ -108,7 +109,7 @@ class SchemaWrite:
 
 @dataclass(frozen=True)
 class WriteSet:
-    """Everything one operation changes. Empty, it is a commit that only says that something was done."""
+    """Everything that one operation changes. An empty one makes a commit that only records that something was done."""
 
     writes: Sequence[TableWrite] = ()
     added: Sequence[NewTable] = ()

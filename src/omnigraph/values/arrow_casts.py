@@ -1,8 +1,8 @@
-"""An Arrow column of any type as a column of the declared type: without loss, or refused with the row.
+"""Casts an Arrow column of any type to the declared type: without loss, or refused with the row.
 
-Arrow's own casts are the quick way. Where they do not fit, `columns.column_of` looks at each value and decides.
+Arrow's own casts are the fast path. Where they do not apply, `columns.column_of` checks each value and decides.
 
-A column of texts, as CSV has them, as a column of the declared type. Lists and vectors are written as JSON.
+`text_column` does the same for a column of texts, as CSV has them. Lists and vectors are written as JSON there.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ types = pa.types
 
 
 def cast_column(declared: PropertyType, column: Column) -> Column:
-    """The column as declared. Raises `BadCell` for the first value that would be lost or changed.
+    """Cast a column to the declared type. Raises `BadCell` for the first value that would be lost or changed.
 
-    A float may lose digits on its way to F32, because that is what the declaration asks for; nothing else may.
+    A float may lose digits when it becomes F32, because that is what the declaration asks for; nothing else may.
     """
     plain = _decoded(column)
     if plain.null_count == len(plain):
@@ -45,7 +45,7 @@ def cast_column(declared: PropertyType, column: Column) -> Column:
 
 
 def _decoded(column: Any) -> Column:
-    """Dictionaries, views and extension types as what they stand for."""
+    """Decode dictionaries, run-end encodings, views and extension types."""
     plain = column.storage if isinstance(column, pa.ExtensionArray) else column
     if types.is_dictionary(plain.type):
         plain = plain.dictionary_decode()
@@ -57,7 +57,7 @@ def _decoded(column: Any) -> Column:
 
 
 def _cast(declared: PropertyType, column: Column) -> Column | None:
-    """The column in the declared type, or None when each value must be looked at."""
+    """The column in the declared type, or None when each value must be checked."""
     if declared.scalar == "Blob":
         return _blob(column)
     if declared.dimensions is not None:
@@ -145,7 +145,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def _vector(declared: PropertyType, column: Column) -> Column | None:
-    """Vectors whose numbers are all there and finite."""
+    """Vectors without null or non-finite numbers; None otherwise."""
     if not _is_list(column.type):
         return None
     # Only floats may be rounded to 32 bits; integers must fit.
@@ -176,7 +176,7 @@ def _blob(column: Column) -> Column | None:
 
 
 def _python_values(declared: PropertyType, column: Column) -> list[object]:
-    """Values for a closer look. Nanoseconds are told by Arrow as another library's type, so they are cut here."""
+    """Python values to check one by one. Arrow converts nanoseconds to a pandas type, so they are truncated here."""
     if types.is_timestamp(column.type) and column.type.unit == "ns":
         column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
     values: list[object] = column.to_pylist()
@@ -184,7 +184,7 @@ def _python_values(declared: PropertyType, column: Column) -> list[object]:
 
 
 def _whole(value: object) -> object:
-    """A float or decimal that is an integer, as one: that cast loses nothing."""
+    """A float or decimal with an integral value as an int: that conversion loses nothing."""
     if not isinstance(value, float | Decimal) or not math.isfinite(value):
         return value
     return int(value) if value == int(value) else value
@@ -204,7 +204,7 @@ _WORDS = {"true": True, "false": False}
 
 
 def text_column(declared: PropertyType, column: pa.Array[Any]) -> pa.Array[Any]:
-    """The texts read as values of the declared type. Raises `BadCell` for the first that is none."""
+    """Parse texts as values of the declared type. Raises `BadCell` for the first that is not one."""
     read = _reader(declared)
     if read is None:
         return cast_column(declared, column)
@@ -213,7 +213,7 @@ def text_column(declared: PropertyType, column: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def _reader(declared: PropertyType) -> Callable[[str], object] | None:
-    """How to read a text, or None when the declared type takes texts as they are."""
+    """The parser for a text, or None when the declared type takes texts as they are."""
     if declared.is_list or declared.dimensions is not None:
         return _json
     if declared.scalar in INTEGERS:
@@ -223,7 +223,7 @@ def _reader(declared: PropertyType) -> Callable[[str], object] | None:
     return _bool_text if declared.scalar == "Bool" else None
 
 
-# A text that cannot be read stays a text: the declared type then refuses it and quotes it.
+# A text that cannot be parsed stays a text: the declared type then refuses it and quotes it.
 
 
 def _integer_text(text: str) -> object:

@@ -1,4 +1,4 @@
-"""Typed rows of one node or edge type on their way in: columns as declared, and what the input said about identity."""
+"""`Batch` holds typed input rows of one node or edge type: columns as declared, and the ids and endpoints given."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def batch_of_rows(
     dst: Sequence[object] | None = None,
     lenient: bool = False,
 ) -> Batch:
-    """Rows as objects, whose members are properties and perhaps `id`. Raises at the first value that does not fit."""
+    """Make a batch from objects whose members are properties and maybe `id`. Raises at the first value that fails."""
     columns = {name: _property(kind, name, rows, places, lenient=lenient) for name in kind.properties}
     ids = _checked(kind, "id", _ID, [row.get("id") for row in rows], places, lenient=lenient)
     if src is None or dst is None:

@@ -1,7 +1,7 @@
-"""Many values as one Arrow column of the declared type.
+"""Converts many values to one Arrow column of the declared type.
 
-Values that are all of the expected Python type become a column at once. Only when that fails is each value looked at,
-by `values.stored_value`, which decides, and says which one is wrong and why.
+Values that all have the expected Python type become a column at once. Only when that fails is each value checked by
+`scalars.stored_value`, which decides, and says which one is wrong and why.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _PYTHON_TYPES: dict[str, set[type]] = {
     **{name: {int, float} for name in FLOATS},
     "Vector": {int, float},
 }
-# Text of this shape means the same to Arrow as to `parse_datetime`; every other shape is left to the latter.
+# Text of this form means the same to Arrow as to `parse_datetime`; every other form is left to the latter.
 _PLAIN_MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3})?Z$"
-_FIRST_DAY = -719_162  # 0001-01-01: Arrow reads the year 0 too
+_FIRST_DAY = -719_162  # 0001-01-01: Arrow also accepts the year 0
 
 
 class BadCell(ValueError):
-    """One value of a column that does not fit, by its index."""
+    """A value of a column that does not fit its type, with its index."""
 
     def __init__(self, index: int, rule: str, message: str, value: object = None) -> None:
         super().__init__(message)
@@ -51,7 +51,7 @@ class BadCell(ValueError):
         self.value = value
 
     def at(self, places: SourcePositions, type_name: str, property_name: str) -> InvalidRecord | ValueViolation:
-        """The error for a person, with the place of the value."""
+        """The user-facing error, with the source position of the value."""
         return refuse_cell(
             places[self.index],
             self.rule,
@@ -63,9 +63,9 @@ class BadCell(ValueError):
 
 
 def column_of(declared: PropertyType, values: Sequence[object], *, lenient: bool = False) -> Column:
-    """The values as a column. Raises `BadCell` for the first that does not fit.
+    """Convert values to a column. Raises `BadCell` for the first that does not fit.
 
-    Lenient: a scalar of another JSON type than the declared one counts as null.
+    Lenient: a scalar of another JSON type than the declared one becomes null.
     """
     column = _at_once(declared, values)
     if column is None:
@@ -74,7 +74,7 @@ def column_of(declared: PropertyType, values: Sequence[object], *, lenient: bool
 
 
 def accepted(declared: PropertyType, column: Column) -> Column:
-    """A column of the declared Arrow type whose nulls and enum values are allowed. Raises `BadCell`."""
+    """Check the nulls and enum values of a column of the declared Arrow type. Raises `BadCell`."""
     if column.null_count and not declared.nullable:
         raise BadCell(first_true(column.is_null()), "required", "")
     if declared.enum_values is not None:
@@ -91,7 +91,7 @@ def first_true(mask: Any) -> int:
 
 
 def _at_once(declared: PropertyType, values: Sequence[object]) -> Column | None:
-    """The column when every value is plainly of the declared type, or None when somebody must look closer."""
+    """The column when every value plainly has the declared type, or None when each value must be checked."""
     nested = declared.is_list or declared.dimensions is not None
     kinds = set(map(type, values)) - {_NONE}
     if nested:
@@ -128,14 +128,14 @@ def _temporal(declared: PropertyType, values: Sequence[object], kinds: set[type]
 
 
 def text_as_date(texts: Column) -> Column | None:
-    """Days from ISO text, or None when one of the texts is of another form."""
+    """Parse ISO text as days, or return None when one of the texts has another form."""
     days = texts.cast(pa.date32())
     earliest = pc.min(days.cast(pa.int32())).as_py()
     return days if earliest is None or earliest >= _FIRST_DAY else None
 
 
 def text_as_moment(values: Sequence[object] | Column) -> Column | None:
-    """Milliseconds from ISO text in UTC, or None when one of the texts is of another form."""
+    """Parse ISO text in UTC as milliseconds, or return None when one of the texts has another form."""
     texts = values if isinstance(values, pa.Array) else pa.array(values, pa.string())
     if not pc.all(pc.match_substring_regex(texts, _PLAIN_MOMENT), min_count=0).as_py():
         return None
@@ -148,7 +148,7 @@ def text_as_moment(values: Sequence[object] | Column) -> Column | None:
 
 def _one_by_one(declared: PropertyType, values: Sequence[object], *, lenient: bool) -> Column:
     scalar = not declared.is_list and declared.scalar not in ("Vector", "Blob")
-    # What an enum allows is checked on the whole column.
+    # Enum values are checked on the whole column.
     unlimited = replace(declared, enum_values=None)
     stored: list[object] = []
     for index, value in enumerate(values):
@@ -166,13 +166,13 @@ def _one_by_one(declared: PropertyType, values: Sequence[object], *, lenient: bo
 
 
 def stored_column(declared: PropertyType, stored: Sequence[object]) -> Column:
-    """Values that `stored_value` has made, as a column."""
+    """Make a column of values that `stored_value` returned."""
     kind = arrow_type(declared)
     return pa.array(stored, _carrier(kind)).cast(kind)
 
 
 def _carrier(kind: pa.DataType) -> pa.DataType:
-    """Arrow makes dates from integers only by a cast."""
+    """The type to build the array in: Arrow makes dates from integers only by a cast."""
     if isinstance(kind, pa.ListType):
         return pa.list_(pa.field("item", _carrier(kind.value_type)))
     return INTEGER_FORMS.get(kind, kind)

@@ -1,4 +1,4 @@
-"""Where a row came from, so that an error can send a person there: a line of a file, a row of a table, a record."""
+"""Source positions say where a row came from, for error messages: a line of a file, a row of a table, a record."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Unit = Literal["line", "row", "record"]
 
 @dataclass(frozen=True)
 class SourcePosition:
-    """One line, row or record of a source, counted from 1. The source is empty for what was passed in directly."""
+    """One line, row or record of a source, counted from 1. `source` is empty for rows that were passed in directly."""
 
     source: str
     unit: Unit
@@ -28,7 +28,7 @@ class SourcePosition:
 
 @dataclass(frozen=True)
 class SourcePositions:
-    """The places of the rows of a batch, in order."""
+    """The source positions of the rows of a batch, in order."""
 
     source: str
     unit: Unit
@@ -41,7 +41,7 @@ class SourcePositions:
 def refuse(
     place: SourcePosition, rule: str, message: str, *, type_name: str | None = None, property_name: str | None = None
 ) -> InvalidRecord:
-    """The error about what stands at a place."""
+    """The error for the record at a source position."""
     return InvalidRecord(
         f"{place}: {message}",
         rule=rule,
@@ -56,7 +56,7 @@ def refuse(
 def refuse_cell(
     place: SourcePosition, rule: str, message: str, *, type_name: str, property_name: str, value: object = None
 ) -> InvalidRecord | ValueViolation:
-    """The error about one value: it breaks a rule of the schema (required, enum), or it is no value of the type."""
+    """The error for one value: it violates a rule of the schema (required, enum), or is not a value of the type."""
     texts = {
         "required": f"required property {type_name}.{property_name} has no value{message}",
         "enum": f"invalid enum value '{value}' for {type_name}.{property_name} ({message})",

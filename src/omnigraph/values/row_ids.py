@@ -1,8 +1,8 @@
-"""Which id each row has: the canonical text of its key, the id that the input gave, or a new ULID.
+"""Assigns row ids: the canonical text of the row's key, the id that the input gives, or a new ULID.
 
-`language.schema.identity` defines the texts; here they are made for whole columns.
+`catalog.key_ids` defines the texts; this module computes them for whole columns.
 
-Many ULIDs at once, from one question to the clock and one for randomness.
+`mint_ulids` makes many ULIDs at once, from one clock reading and one request for randomness.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 _LENGTH = 26
 _ALPHABET = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-# Ten bits are two characters: written together, a ULID is 13 of these.
+# Ten bits are two characters: written as pairs, a ULID is 13 of these.
 _PAIRS = np.array([_ALPHABET[each >> 5] | _ALPHABET[each & 31] << 8 for each in range(1 << 10)], dtype="<u2")
 _PAIRS_OF_MOMENT = 5
 
 
 def mint_ulids(count: int, world: World) -> pa.Array[Any]:
-    """New ids that share their millisecond and differ in 80 random bits."""
+    """Make new ULIDs that share their millisecond and differ in 80 random bits."""
     if not count:
         return pa.array([], pa.string())
     randomness = world.random_bits(80 * count).to_bytes(10 * count, "big")
@@ -53,7 +53,7 @@ def mint_ulids(count: int, world: World) -> pa.Array[Any]:
 
 
 def _spell(octets: NDArray[np.uint8], pairs: NDArray[np.uint16]) -> None:
-    """Five octets are four pairs."""
+    """Encode octets as pairs of characters: five octets are four pairs."""
     for half in range(2):
         first, second, third, fourth, fifth = octets[:, half * 5 : half * 5 + 5].astype(np.uint16).T
         at = half * 4
@@ -67,7 +67,7 @@ _TEXT = PropertyType("String")
 
 
 def key_texts(declared: PropertyType, column: Column) -> Column:
-    """The canonical texts of a column of key values, none of them null."""
+    """The canonical texts of a column of key values without nulls."""
     if declared.scalar in FLOATS:
         return pa.array([canonical_text(declared, value) for value in column.to_pylist()], pa.string())
     whole = column.cast(INTEGER_FORMS.get(column.type, column.type))
@@ -75,7 +75,7 @@ def key_texts(declared: PropertyType, column: Column) -> Column:
 
 
 def derived_ids(batch: Batch) -> Column | None:
-    """The ids that follow from the keys, or None when the type has no key."""
+    """The ids derived from the keys, or None when the type has no key."""
     texts = [key_texts(_declared(batch, name), _member(batch, name)) for name in batch.type.rules.key]
     if len(texts) < 2:
         return texts[0] if texts else None
@@ -84,7 +84,7 @@ def derived_ids(batch: Batch) -> Column | None:
 
 
 def strict_ids(batch: Batch, world: World) -> Column:
-    """The ids of a batch. An id that the input gives to a row with a key must be the one that follows from the key."""
+    """The ids of a batch. An id that the input gives to a row with a key must equal the one derived from the key."""
     derived = derived_ids(batch)
     if derived is None:
         return given_or_new_ids(batch, world)
@@ -98,7 +98,7 @@ def strict_ids(batch: Batch, world: World) -> Column:
 
 
 def given_or_new_ids(batch: Batch, world: World) -> Column:
-    """The ids that the input gives, and new ones for the other rows."""
+    """The ids that the input gives, and new ULIDs for the other rows."""
     missing = batch.ids.null_count
     if not missing:
         return batch.ids
@@ -110,14 +110,14 @@ def given_or_new_ids(batch: Batch, world: World) -> Column:
 
 
 def mismatches(batch: Batch, derived: Column) -> Column | None:
-    """Which rows were given another id than their key makes, or None when no row was."""
+    """A mask of the rows whose given id differs from the one derived from their key, or None when there are none."""
     differs: Any = pc.not_equal(batch.ids, derived)
     wrong = differs.fill_null(False)
     return wrong if pc.any(wrong, min_count=0).as_py() else None
 
 
 def spells_a_member(batch: Batch, index: int, given: str) -> bool:
-    """Whether an id is a text of one of the row's key values, as old releases wrote it."""
+    """Whether an id is the text of one of the row's key values, as old releases wrote it."""
     members = ((_declared(batch, name), _member(batch, name)) for name in batch.type.rules.key)
     return any(_means(declared, given, _stored(column, index)) for declared, column in members)
 

@@ -1,7 +1,7 @@
-"""One value of JSON or Python as its declared type, exactly: nothing is guessed, cut or rounded away in silence.
+"""Converts one JSON or Python value to its declared type exactly: nothing is guessed, truncated or rounded silently.
 
-Dates are stored as days and moments as milliseconds since the epoch, as Arrow holds them, so both may be given as such
-integers, as ISO text, or as Python values. Loads and mutations read values here, so they agree on what fits.
+Dates are stored as days and datetimes as milliseconds since the epoch, as in Arrow, so both may be given as such
+integers, as ISO text, or as Python values. Loads and mutations both convert values here, so they agree on what fits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Parsed = TypeVar("Parsed", bound=date)
 
-# Inline payloads are marked, so that any other text can be the address of an external one.
+# Inline payloads have a prefix, so that any other text can be the URI of an external blob.
 INLINE_BLOB = "base64:"
 LONGEST_URI = 65_536
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -58,13 +58,13 @@ def stored_value(declared: PropertyType, value: object) -> object:
 
 
 def shown(value: object) -> str:
-    """A value as messages quote it: short."""
+    """A value as error messages quote it: shortened to 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def _plain(value: object) -> object:
-    """Arrays and scalars of numerical libraries know how to become Python values."""
+    """Convert arrays and scalars of numerical libraries to Python values."""
     return value.tolist() if hasattr(value, "tolist") else value
 
 

@@ -1,4 +1,4 @@
-"""The arguments that several commands have, and how their values are read."""
+"""Arguments that several commands share, and the parsing of their values."""
 
 import json as json_text
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""Which commands need what: a graph anywhere, its storage, a cluster, or nothing; and the flags that follow from it.
+"""What each command requires: a graph anywhere, its storage, a cluster, or nothing; and the flags that follow from it.
 
-A flag that was given and cannot mean anything to a command is refused, never passed over.
+A flag that has no meaning for a command is refused, never ignored.
 """
 
 from __future__ import annotations

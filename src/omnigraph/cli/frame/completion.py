@@ -1,4 +1,4 @@
-"""`omnigraph completion`: completion of commands and options for a shell."""
+"""`omnigraph completion`: shell completion of commands and options."""
 
 from typing import Annotated, Literal
 

@@ -1,7 +1,7 @@
 """The operator's configuration, `config.yaml` in `~/.omnigraph` or `OMNIGRAPH_HOME`.
 
-No file is an empty configuration. A key that is not known is told about and passed over; a value of the wrong shape is
-an error. A profile is checked when it is used.
+A missing file is an empty configuration. An unknown key is reported and ignored; a value of the wrong form is an error.
+A profile is checked when it is used.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Which graph a command works on: a URI or flag, else a profile, else the defaults of the configuration.
+"""Determines the graph of a command: a URI or flag, else a profile, else the defaults of the configuration.
 
-Finding a graph of a cluster by what the cluster has applied: `__cluster/state.json` below its storage root.
-
-Asking before something is destroyed that is not on this machine.
+A graph of a cluster is found by what the cluster has applied: `__cluster/state.json` below its storage root. The module
+also asks for confirmation before something that is not on this machine is destroyed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How help looks: what a command is for, its arguments and options by panel, and examples at the end.
+"""Formats help: what a command is for, its arguments and options by panel, and examples at the end.
 
-It is written with the plain formatter of click: the rich one takes longer to load than most commands take to run.
+It uses click's plain formatter, because the rich one takes longer to load than most commands take to run.
 """
 
 from __future__ import annotations

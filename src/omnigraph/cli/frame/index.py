@@ -1,6 +1,6 @@
-"""The commands of the program in the order of its help: a line about each, and the module that it is in.
+"""The index of commands in the order of help: a one-line summary of each, and the module that implements it.
 
-The lines are here, and not only in the commands, so that help and completion load none of them.
+The summaries are here, and not only in the commands, so that help and completion load no command module.
 """
 
 from __future__ import annotations

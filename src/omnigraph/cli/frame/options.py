@@ -1,4 +1,4 @@
-"""The options that every command takes, before or after its name, and the command classes that give it to them."""
+"""The options that every command accepts, before or after its name, and the command classes that add them."""
 
 from __future__ import annotations
 

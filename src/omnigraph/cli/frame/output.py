@@ -1,12 +1,8 @@
-"""What a command prints: results on stdout, everything else on stderr.
+"""Prints results on stdout and everything else on stderr, reports errors, and replaces files atomically.
 
-A terminal gets tables; a pipe gets the plain lines that scripts read.
-
-Errors for people: one message, an exit code, and the traceback only for those who ask.
-
-0 done; 1 an error, a refusal, or a result that is not ok; 2 arguments that make no sense; 4 a lost `--if-commit`.
-
-Replacing a file by a new whole one, or not at all: another process, or a crash, never meets half of it.
+A terminal gets tables; a pipe gets the plain lines that scripts read. An error is one message and an exit code, with a
+traceback only on request. Exit codes: 0 done; 1 an error, a refusal, or a result that is not ok; 2 invalid arguments; 4
+a lost `--if-commit`. A file is replaced as a whole or not at all: neither another process nor a crash sees half of it.
 """
 
 from __future__ import annotations

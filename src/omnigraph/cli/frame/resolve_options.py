@@ -1,4 +1,4 @@
-"""How conflicts are settled: `--resolve` and `--resolve-file`, and how what is left of them is told."""
+"""Conflict resolution options, `--resolve` and `--resolve-file`, and the report of conflicts that remain."""
 
 import json as json_text
 from typing import TYPE_CHECKING, Annotated, Any, Literal

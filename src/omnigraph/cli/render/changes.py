@@ -1,4 +1,4 @@
-"""Changes as programs and people read them."""
+"""Renders changes as JSON for programs and as text for people."""
 
 from __future__ import annotations
 

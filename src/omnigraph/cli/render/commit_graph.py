@@ -1,4 +1,4 @@
-r"""The commit graph as a picture: a column per line of history, the newest commit on top.
+r"""Draws the commit graph as text: one column per line of history, the newest commit on top.
 
     *    a merge of two lines
     |\

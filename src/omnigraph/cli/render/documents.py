@@ -1,6 +1,6 @@
-"""The steps of a migration plan as sentences: `add property Person.city: String?`.
+"""Renders steps of a migration plan as sentences, `add property Person.city: String?`, and JSON that commands share.
 
-The JSON forms that several commands share. Names and omissions are those that programs of other releases read.
+Names and omitted fields of the JSON are those that programs of other releases read.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The rows of a read as text: table, kv, csv, jsonl and json. Every format is stable, so that scripts can read it.
+"""Renders the rows of a read as table, kv, csv, jsonl or json. Every format is stable, so that scripts can read it.
 
-The rows of a read as csv or jsonl while they come, so that a result of any size can be printed.
+csv and jsonl can be written while rows arrive, so that a result of any size can be printed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Rows that both sides touched, settled column by column as far as the values tell: no row becomes a Python object.
+"""Merges rows that both sides changed column by column, as far as values decide it; no row becomes a Python object.
 
-What is left is for `three_way` to decide row by row: entities that one side removed, or that both changed differently.
+The remaining rows are left to `three_way`, which decides row by row: entities that one side removed, or that both
+changed differently.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MergedColumns:
-    """Rows to put, and the ids of those that somebody has to look at."""
+    """Rows to write, and the ids of rows that have to be decided one by one."""
 
     puts: pa.Table
     left: pa.Array[Any]
@@ -34,7 +35,7 @@ class MergedColumns:
 def settle_columns(
     source: TableDelta, target: TableDelta, contested: pa.Array[Any], *, by_property: bool
 ) -> MergedColumns:
-    """Settle those of the contested rows that both sides have changed, and neither added nor removed."""
+    """Merge those of the contested rows that both sides have changed, and neither has added or removed."""
     everywhere = _among(contested, _among(source.before_ids, _among(target.after_ids, source.after_ids)))
     base, ours, theirs = (_rows(each, everywhere) for each in (source.before, target.after, source.after))
     if not theirs.num_rows or ours.column_names != theirs.column_names:
@@ -56,7 +57,7 @@ def settle_columns(
 
 
 def _merged(ours: pa.Table, theirs: pa.Table, takes: dict[str, Mask], settled: Mask) -> pa.Table:
-    """Ours, with the values that only the source has changed; only rows in which there are such."""
+    """Our rows with the values that only the source has changed; rows without such a value are left out."""
     changed = settled & np.logical_or.reduce([np.zeros(len(settled), dtype=bool), *takes.values()])
     rows = np.flatnonzero(changed)
     columns = []

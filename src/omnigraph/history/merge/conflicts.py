@@ -1,4 +1,4 @@
-"""Where two branches disagree, and who decides."""
+"""Lists the conflicts of a merge, and asks the caller's resolver to settle them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 from omnigraph.errors import CardinalityViolation, ConstraintViolation, OrphanEdge, UniqueViolation
 from omnigraph.errors.commits import Conflict, ConflictKind, Row
 
-# A merge that is refused lists so many conflicts in full, and counts the others.
+# A refused merge lists this many conflicts in full, and counts the others.
 MOST_LISTED = 10_000
 
 Choice = Literal["ours", "theirs"]
@@ -17,14 +17,14 @@ Choice = Literal["ours", "theirs"]
 
 @dataclass
 class ConflictList:
-    """Conflicts as they are found: the first `most` of them, and how many more there were. None lists all."""
+    """Conflicts as they are found: the first `most` of them, and the number of all others. None lists all."""
 
     most: int | None = MOST_LISTED
     conflicts: list[Conflict] = field(default_factory=list)
     more: int = 0
 
     def add(self, found: Iterable[Conflict], more: int = 0) -> None:
-        """Take some, and the number of others that nobody has listed."""
+        """Add conflicts, and a number of others that are not listed anywhere."""
         for each in found:
             if self.most is None or len(self.conflicts) < self.most:
                 self.conflicts.append(each)
@@ -42,7 +42,7 @@ Resolver = Choice | Mapping[str, Choice] | Callable[[Conflict], Settled] | None
 
 
 def settle(resolver: Resolver, conflict: Conflict) -> Settled:
-    """What the caller wants done about a conflict between rows.
+    """How the caller's resolver settles a conflict between rows.
 
     A mapping names conflicts as `table_key/id`, with `*` for all others.
     """
@@ -56,7 +56,7 @@ def settle(resolver: Resolver, conflict: Conflict) -> Settled:
 
 
 def of_violation(violation: ConstraintViolation, table_keys: Mapping[str, str]) -> Conflict:
-    """A broken rule of the merged whole as a conflict."""
+    """A violation of the merged state as a conflict."""
     kind: ConflictKind = "ValueConstraintViolation"
     for error, name in _KINDS:
         if isinstance(violation, error):

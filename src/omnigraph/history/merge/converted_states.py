@@ -1,7 +1,8 @@
-"""States of a graph that are in different schemas, seen in one: what turned their common state into each of them.
+"""Views snapshots of different schemas in one schema: the changes from their common state to each of them.
 
-The same as `bases.py` does for states of one schema. A change of schema may write a table anew, and then none of its
-files are the same: so a side is followed from one change to the next, and what happened in between is put together.
+This does for snapshots of different schemas what `merge_base.py` does for those of one schema. A schema change may
+overwrite a table, and then the two versions share no data file: so a side is followed from one schema change to the
+next, and the deltas of these spans are combined.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ConvertedState:
-    """A state, and how its rows come into the schema that it is seen in.
+    """A snapshot, and the conversion of its rows to the schema in which it is viewed.
 
-    `stretches` lead to it from the common state: each has one schema, and the next begins with the same rows in another
-    shape. Without them the two are compared as they are.
+    `stretches` are the spans that lead to it from the common state: each has one schema, and the next starts with the
+    same rows in another schema. Without them the two snapshots are compared directly.
     """
 
     snapshot: Snapshot
@@ -37,17 +38,17 @@ class ConvertedState:
     stretches: tuple[tuple[ConvertedState, ConvertedState], ...] = ()
 
     def entry(self, table_key: str) -> TableEntry | None:
-        """The table that has become this one."""
+        """The table of the snapshot that became `table_key`."""
         return next((each for each in self.snapshot if self.shape.new_key(each.table_key) == table_key), None)
 
     def rows(self, entry: TableEntry, rows: pa.Table, columns: pa.Schema) -> pa.Table:
-        """Rows of one of its tables in the columns of what that has become."""
+        """Rows of one of its tables, converted to `columns`."""
         return self.shape.rows(entry.table_key, rows, columns)
 
 
 @dataclass(frozen=True)
 class ConvertedCommonState:
-    """The state that two lines differ from, in one schema. `columns` tells those of a table, each nullable."""
+    """The state that two branches differ from, in one schema. `columns` returns those of a table, all nullable."""
 
     tables: TableStore
     root: ConvertedState | None
@@ -56,27 +57,27 @@ class ConvertedCommonState:
     _joined: dict[str, Joined] = field(default_factory=dict)
 
     def has(self, side: ConvertedState, table_key: str) -> bool:
-        """Whether a table is in every common state exactly as it is on this side: then nothing was changed since."""
+        """Whether every common state has exactly this side's version of the table: nothing was changed since."""
         entry = side.entry(table_key)
         found = [each.entry(table_key) for each in self.tips]
         return entry is not None and bool(found) and all(each is not None and each.pin == entry.pin for each in found)
 
     def delta(self, side: ConvertedState, table_key: str) -> TableDelta:
-        """What turned the common state of a table into the one that a side has."""
+        """The changes from the common state of a table to a side's version."""
         since_root = self._since_root(side, table_key)
         if len(self.tips) < 2:
             return since_root
         return rebased(self._join(table_key).since_root, since_root)
 
     def undecided(self, table_key: str) -> frozenset[str]:
-        """The rows that the common states themselves disagree on."""
+        """The ids of rows on which the tips themselves disagree."""
         return self._join(table_key).undecided if len(self.tips) > 1 else frozenset()
 
     def _since_root(self, side: ConvertedState, table_key: str) -> TableDelta:
         try:
             found = [self._between(*each, table_key) for each in side.stretches]
         except NotFound:
-            found = []  # a cleanup has taken a state on the way; the ends of it are always there
+            found = []  # a cleanup has removed a snapshot in between; its two ends always exist
         return reduce(followed, found) if found else self._between(self.root, side, table_key)
 
     def _between(self, base: ConvertedState | None, side: ConvertedState, table_key: str) -> TableDelta:

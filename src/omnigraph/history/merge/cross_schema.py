@@ -1,7 +1,7 @@
-"""Merging states that are in different schemas: all of them are read in the later one, which the target has afterwards.
+"""Merges snapshots with different schemas: all are converted to the later schema, which the target has afterwards.
 
-When the target is behind, what it changed is checked as a change of the source: the rules of the later schema hold
-there already.
+When the target has the earlier schema, its changes are checked as changes on top of the source, where the rules of the
+later schema already hold.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CrossSchemaResult:
-    """What a merge across schemas comes to.
+    """The result of a merge across schemas.
 
-    `left_out`: values that the side behind has set, in properties that the later schema has dropped, by property and
-    number of rows. `write_set` when the target takes the later schema.
+    `left_out`: values that the side with the earlier schema has set, in properties that the later one has dropped, by
+    property and number of rows. `write_set` is set when the target takes the later schema.
     """
 
     reconciled: Reconciled
@@ -56,7 +56,7 @@ class CrossSchemaResult:
 
 @dataclass(frozen=True)
 class CrossSchemaMerge:
-    """The states of one merge: the source's, and those that both sides have in common."""
+    """The snapshots of one merge: that of the source, and those that both sides have in common."""
 
     manifest: GraphManifest
     meeting: MergeSchema
@@ -65,7 +65,7 @@ class CrossSchemaMerge:
     tips: tuple[Snapshot, ...]
 
     def meet(self, view: ReadView, settings: MergeSettings) -> CrossSchemaResult:
-        """Bring what the source changed to the view, and the view to the later schema. Writes nothing."""
+        """Apply the changes of the source to the view, and bring the view to the later schema. Writes nothing."""
         if not self._source_stayed or self._is_held(view.snapshot, settings):
             return self._held(view, settings)
         met = self.meeting
@@ -75,12 +75,12 @@ class CrossSchemaMerge:
 
     @property
     def _source_stayed(self) -> bool:
-        """Whether the source is in the schema that both began with, and only the target has gone on."""
+        """Whether the source still has the schema of the common state, and only the target has a later one."""
         met = self.meeting
         return len(self.tips) == 1 and {met.theirs} == set(met.bases.values()) and not met.target_is_behind
 
     def _held(self, view: ReadView, settings: MergeSettings) -> CrossSchemaResult:
-        """The same with all changed rows in memory."""
+        """The same merge with all changed rows in memory."""
         ours, theirs = self._side(view.snapshot, self.meeting.ours), self._side(self.theirs, self.meeting.theirs)
         left_out = self._left_out(view.snapshot)
         newer = theirs if self.meeting.target_is_behind else ours
@@ -102,14 +102,14 @@ class CrossSchemaMerge:
         return CrossSchemaResult(Reconciled(changes, tuple(broken.conflicts), more=broken.more), left_out)
 
     def _side(self, snapshot: Snapshot, place: int) -> ConvertedState:
-        """A side with the stretches of its history, as far as they can be told."""
+        """One side, with its history since the common state as spans of one schema each, as far as they are known."""
         stretches = self._stretches(snapshot)
         return ConvertedState(snapshot, self.meeting.to_end(place), tuple(stretches))
 
     def _stretches(self, side: Snapshot) -> list[tuple[ConvertedState, ConvertedState]]:
-        """From each change of schema to the next, beginning at the common state.
+        """The spans from each schema change to the next, beginning at the common state.
 
-        None when there is no change on the way; or one that came with a merge, which changes rows as well.
+        Empty when the side has no schema change, or when one came with a merge, which changes rows as well.
         """
         changes = self._changes_of_schema(side)
         if not changes or self.root is None or any(each.merged_parent for each in changes):
@@ -128,7 +128,7 @@ class CrossSchemaMerge:
         return None if change.schema is None else self.meeting.line.after(place, change.schema.after)
 
     def _changes_of_schema(self, side: Snapshot) -> list[GraphCommit]:
-        """Those that the side has seen since the common state, the oldest first; none when that is not in its line."""
+        """The schema changes of a side since the common state, oldest first; empty if that is not in its chain."""
         commits = self.manifest.lineage(side.branch).commits
         commit, found = commits.get(side.commit_id or ""), []
         while commit is not None and self.root is not None and commit.id != self.root.commit_id:
@@ -137,14 +137,14 @@ class CrossSchemaMerge:
         return found[::-1] if commit is not None else []
 
     def _is_held(self, ours: Snapshot, settings: MergeSettings) -> bool:
-        """Whether what both sides changed can be told stretch by stretch, and is little enough to be held in memory."""
+        """Whether the changes of both sides can be computed span by span, and fit in memory."""
         ways = [(begin.snapshot, end.snapshot) for begin, end in self._stretches(ours)]
         if not ways or self.root is None:
             return False
         try:
             return not any(self._is_large(*each, settings) for each in (*ways, (self.root, self.theirs)))
         except NotFound:
-            return False  # a cleanup has taken a state on the way
+            return False  # a cleanup has removed a snapshot in between
 
     def _is_large(self, begin: Snapshot, end: Snapshot, settings: MergeSettings) -> bool:
         common = CommonState(self.manifest.stores.tables, begin, (begin,))
@@ -159,7 +159,7 @@ class CrossSchemaMerge:
         key: str,
         settings: MergeSettings,
     ) -> TableMerge | None:
-        """None when the source has nothing that the target lacks."""
+        """Merge one table; None when the source has nothing that the target lacks."""
         here, there = ours.entry(key), theirs.entry(key)
         if there is None or (here is not None and here.pin == there.pin) or common.has(theirs, key):
             return None
@@ -196,13 +196,13 @@ class CrossSchemaMerge:
         return CrossSchemaResult(found, left_out, writes)
 
     def _broken(self, view: ReadView, changes: dict[str, TableChanges]) -> ConflictList:
-        """What of the changes breaks a rule of the later schema."""
+        """The violations of the later schema's rules among the changes."""
         types, listed = table_keys(view), ConflictList()
         listed.add(of_violation(each, types) for each in violations(self.meeting.accepted.catalog, view, changes))
         return listed
 
     def _common(self, like: Snapshot, way: Callable[[int], RowConversion]) -> ConvertedCommonState:
-        """The common state in the schema of another, to which `way` leads from a place."""
+        """The common state in the schema of `like`; `way` converts to it from a position in the schema lineage."""
         tables = self.manifest.stores.tables
 
         def columns(table_key: str) -> pa.Schema:
@@ -216,7 +216,7 @@ class CrossSchemaMerge:
         return ConvertedCommonState(tables, root, tuple(each for each in tips if each is not None), columns)
 
     def _left_out(self, ours: Snapshot) -> dict[str, int]:
-        """What the side behind has set and the other has no place for. Changed rows of a dropped type are refused."""
+        """Count the values that the later schema has no column for. Changed rows of a dropped type are refused."""
         met = self.meeting
         behind, other = (ours, self.theirs) if met.target_is_behind else (self.theirs, ours)
         way = met.to_end(met.behind)
@@ -235,7 +235,7 @@ class CrossSchemaMerge:
 
 
 def _onto_source(source: TableDelta, target: TableDelta, merge: TableMerge | None) -> TableChanges:
-    """What turns the source's state of a table into the merged one: the target's changes, as the merge left them."""
+    """The changes from the source's version of a table to the merged one: those of the target, as merged."""
     touched = pc.unique(pa.concat_arrays([target.before_ids, target.after_ids]))
     puts = target.after
     if merge is not None:
@@ -250,7 +250,7 @@ def _onto_source(source: TableDelta, target: TableDelta, merge: TableMerge | Non
 
 
 def _set_values(delta: TableDelta, column: str) -> int:
-    """In how many rows a side has given a column a value, or another one."""
+    """In how many rows a side has set a column, or changed its value."""
     before, after = delta.updated
     changed = np.count_nonzero(~equal_values(before.column(column), after.column(column)))
     new = delta.inserted.column(column)

@@ -1,4 +1,4 @@
-"""Merging one branch into another as one commit with two parents."""
+"""Merges one branch into another as one commit with two parents."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ Kind = Literal["already_up_to_date", "fast_forward", "merged"]
 
 @dataclass(frozen=True)
 class MergeOptions:
-    """How to merge. `by_property=False`: two sides that changed one entity conflict, whatever they changed of it.
+    """How to merge. `by_property=False`: two changes of one entity conflict, whichever properties they changed.
 
-    `workshop` takes merges that are too large for memory.
+    `workshop` is the backend for merges that do not fit in memory.
     """
 
     by_property: bool = True
@@ -73,7 +73,7 @@ class Merged:
 
 
 class Merge:
-    """One merge of the newest commit of `source`, as it is now, into `target`."""
+    """A merge of the newest commit of `source`, as of now, into `target`."""
 
     def __init__(
         self,
@@ -100,14 +100,14 @@ class Merge:
 
     @property
     def kind(self) -> Kind:
-        """What relation the two branches are in."""
+        """How the two branches are related."""
         bases = {each.id for each in self._bases.tips}
         if self._theirs.commit_id in bases:
             return "already_up_to_date"
         return "fast_forward" if self._ours.commit_id in bases else "merged"
 
     def run(self) -> Merged:
-        """Merge, as one commit; `MergeConflicts` with all of them when the branches disagree."""
+        """Merge, as one commit; raises `MergeConflicts` with the conflicts when the branches disagree."""
         kind = self.kind
         if kind == "already_up_to_date":
             return Merged(kind, self._source, self._target)
@@ -126,7 +126,7 @@ class Merge:
         return self._told(kind, receipt.commit)
 
     def preview(self) -> Merged:
-        """What `run` would do, conflicts included; nothing is written."""
+        """What `run` would do, conflicts included; writes nothing."""
         kind = self.kind
         if kind == "already_up_to_date":
             return Merged(kind, self._source, self._target)
@@ -144,7 +144,7 @@ class Merge:
         return WriteSet(self._found.writes(view), pointers=self._found.pointers)
 
     def _is_merged_into(self, view: ReadView) -> bool:
-        """Whether the target has moved since this merge began, and has the source's commit in its history by now."""
+        """Whether the target has moved since this merge began, and now has the source's commit in its history."""
         theirs, head = self._theirs.commit_id, view.snapshot.commit_id
         if theirs is None or head is None or head == self._ours.commit_id:
             return False

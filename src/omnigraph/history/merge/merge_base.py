@@ -1,9 +1,9 @@
-"""From which state two lines of history differ, also when their merges have crossed.
+"""Determines the common state from which two branches differ, also when their histories have criss-cross merges.
 
-Usually two branches have one last commit in common. Branches that merged each other, or both merged a third, can have
-several, none older than the others. Each of them then has changes that the other lacks and that both branches have:
-measured against one alone, what one branch has undone since would come back. So the common states are put together
-first, the way branches are, and the branches are measured against that.
+Usually two branches have one merge base. Branches that merged each other, or both merged a third, can have several
+(tips), none an ancestor of another. Each of them has changes that the other lacks and that both branches have: measured
+against one alone, a change that one branch has undone since would come back. So the tips are merged first, as branches
+are, and both branches are measured against the result.
 """
 
 from __future__ import annotations
@@ -26,42 +26,42 @@ if TYPE_CHECKING:
 
 
 class Deltas(Protocol):
-    """Where the rows come from that differ between two states: all of them, or those of a partition of the merge."""
+    """A source of differing rows between two versions: all of them, or those of one partition of the merge."""
 
     def delta(self, base: TableEntry | None, side: TableEntry) -> TableDelta:
-        """What turned one state of a table into another."""
+        """The changes from one version of a table to another."""
         ...
 
     def differing_rows(self, base: TableEntry, side: TableEntry) -> tuple[pa.Table, pa.Table]:
-        """The rows of either state among which the changed ones are, each in the columns of its own state."""
+        """A superset of the changed rows of either version, each in the columns of its own version."""
         ...
 
 
 @dataclass(frozen=True)
 class AllRows:
-    """The rows as the tables have them, read into memory."""
+    """Differing rows read from the tables into memory."""
 
     tables: TableStore
 
     def delta(self, base: TableEntry | None, side: TableEntry) -> TableDelta:
-        """What turned one state of a table into another."""
+        """The changes from one version of a table to another."""
         return table_delta(self.tables, base, side)
 
     def differing_rows(self, base: TableEntry, side: TableEntry) -> tuple[pa.Table, pa.Table]:
-        """The rows of either state among which the changed ones are, each in the columns of its own state."""
+        """A superset of the changed rows of either version, each in the columns of its own version."""
         return differing_rows(self.tables, base, side)
 
 
 @dataclass(frozen=True)
 class CommonState:
-    """The state that two lines differ from. `root` is one that all of `tips` come from; with one tip it is the tip."""
+    """The state that two branches differ from. `root` is an ancestor of all `tips`; of a single tip it is the tip."""
 
     tables: TableStore
     root: Snapshot | None
     tips: tuple[Snapshot, ...] = ()
-    # How rows of the common state come into the schema of the target, when it has changed that since.
+    # Converts rows of the common state to the schema of the target, when that has changed since.
     reshaping: RowConversion | None = None
-    # Where rows come from; None reads them from the tables.
+    # The source of differing rows; None reads them from the tables.
     deltas: Deltas | None = None
     _joined: dict[str, Joined] = field(default_factory=dict)
 
@@ -70,19 +70,19 @@ class CommonState:
         return CommonState(self.tables, self.root, self.tips, self.reshaping, deltas)
 
     def pairs(self, there: TableEntry, here: TableEntry) -> list[tuple[TableEntry | None, TableEntry]]:
-        """The pairs of states whose differences decide what becomes of a table of the source and the target."""
+        """The version pairs whose differences decide the merge of a table of the source and the target."""
         if self.reshaping is not None:
             return [(_entry(self.root, there.table_key), there), (self._base_of(here, self.reshaping), here)]
         tips = [each for tip in self.tips if (each := _entry(tip, here.table_key))] if len(self.tips) > 1 else []
         return [(_entry(self.root, each.table_key), each) for each in (there, here, *tips)]
 
     def has(self, entry: TableEntry) -> bool:
-        """Whether a table is in every common state exactly as it is in this entry: then nothing was changed since."""
+        """Whether every common state has exactly this version of the table, so that nothing was changed since."""
         states = self.tips or ((self.root,) if self.root is not None else ())
         return bool(states) and all(_pin(each, entry.table_key) == entry.pin for each in states)
 
     def delta(self, side: TableEntry) -> TableDelta:
-        """What turned the common state of a table into this one."""
+        """The changes from the common state of a table to this version."""
         if self.reshaping is not None:
             return self._in_new_shape(side, self.reshaping)
         since_root = self._since_root(side)
@@ -91,7 +91,7 @@ class CommonState:
         return rebased(self._join(side.table_key).since_root, since_root)
 
     def delta_of_source(self, there: TableEntry, here: TableEntry) -> TableDelta:
-        """What turned the common state of a table into the source's, in the columns that the target has."""
+        """The changes from the common state of a table to the source's version, in the columns of the target."""
         if self.reshaping is None:
             return self.delta(there)
         delta, schema = self._since_root(there), put_schema(self.tables.open(here.pin).schema)
@@ -115,7 +115,7 @@ class CommonState:
         return AllRows(self.tables) if self.deltas is None else self.deltas
 
     def undecided(self, table_key: str) -> frozenset[str]:
-        """The rows that the common states themselves disagree on."""
+        """The ids of rows on which the tips themselves disagree."""
         return self._join(table_key).undecided if len(self.tips) > 1 else frozenset()
 
     def _since_root(self, side: TableEntry) -> TableDelta:
@@ -134,13 +134,13 @@ class CommonState:
 
 @dataclass(frozen=True)
 class Joined:
-    """Several states of a table as one: what turned their root into it, and what they disagree on."""
+    """Several tips of a table merged into one: the changes since their root, and the rows they disagree on."""
 
     since_root: TableDelta
     undecided: frozenset[str]
 
     def with_(self, other: TableDelta) -> Joined:
-        """Put one more state in; where it disagrees, what was there stays and is noted."""
+        """Merge one more tip; where it disagrees, the existing row stays, and its id is recorded."""
         merged = merge_table(other, self.since_root, by_property=True, resolver=None, most=None)
         disputed = frozenset(each.row_id for each in merged.conflicts)
         done = rebased_on_top(self.since_root, merged.puts, merged.deletes, other)
@@ -148,21 +148,21 @@ class Joined:
 
 
 def rebased(first: TableDelta, second: TableDelta) -> TableDelta:
-    """From two ways that begin at one state: the way from the end of the first to the end of the second."""
+    """Of two deltas with the same base: the changes from the result of the first to the result of the second."""
     before = pa.concat_tables([first.after, _except(second.before, _touched(first))])
     after = pa.concat_tables([second.after, _except(first.before, _touched(second))])
     return net(second.table_key, before, after)
 
 
 def followed(first: TableDelta, second: TableDelta) -> TableDelta:
-    """One way after another: the second begins at the state that the first has led to."""
+    """Concatenate two deltas, of which the second starts where the first ends."""
     before = pa.concat_tables([first.before, _except(second.before, _touched(first))])
     after = pa.concat_tables([_except(first.after, _touched(second)), second.after])
     return net(second.table_key, before, after)
 
 
 def rebased_on_top(first: TableDelta, puts: pa.Table, deletes: frozenset[str], other: TableDelta) -> TableDelta:
-    """The first way, gone on with puts and deletes that the other way, from the same state, led to."""
+    """The first delta extended by puts and deletes that come from `other`, a delta with the same base."""
     removed = pa.array(sorted(deletes), pa.string())
     changed = pa.concat_arrays([_ids(puts), removed])
     before = pa.concat_tables([first.before, _among(_except(other.before, _touched(first)), changed)])

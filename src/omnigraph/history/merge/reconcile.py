@@ -1,6 +1,6 @@
-"""Two states of the graph with something in common become one: the changes to make, and what stands in the way.
+"""Reconciles two snapshots that have a common state: computes the changes to make on one side, or the conflicts.
 
-Merges and reverts are the same work on different states.
+Merge and revert are the same computation on different snapshots.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ if TYPE_CHECKING:
     from omnigraph.storage.tables.table import Table
     from omnigraph.transaction.read_view import ReadView
 
-    # A table of the other side, and what it is in the view.
+    # A table of the source, and the same table in the view.
     Pair = tuple[TableEntry, TableEntry]
 
 
 class MergeBackend(Protocol):
-    """Where merges are worked on that are too large to be held in memory."""
+    """Merges tables whose changed rows do not fit in memory."""
 
     def takes(self, common: CommonState, pairs: Sequence[Pair]) -> bool:
-        """Whether it takes a merge of these tables."""
+        """Whether this backend takes a merge of these tables."""
         ...
 
     def reconcile(
         self, catalog: Catalog, view: ReadView, common: CommonState, pairs: Sequence[Pair], settings: MergeSettings
     ) -> Reconciled:
-        """The same as in memory: conflicts between rows, else the rules of the schema over the merged whole."""
+        """Like `reconcile` in memory: row conflicts, and, if there are none, violations of the merged state."""
         ...
 
 
 @dataclass(frozen=True)
 class MergeSettings:
-    """How to settle what both sides touched. `by_property=False`: two changes of one entity always conflict.
+    """How to settle what both sides changed. `by_property=False`: two changes of one entity always conflict.
 
-    `workshop` takes merges that are too large for memory; without one everything is held there.
+    `workshop` is the backend for merges that do not fit in memory; without one, everything is merged in memory.
     """
 
     by_property: bool = True
@@ -59,7 +59,7 @@ class MergeSettings:
 
 @dataclass(frozen=True)
 class LargeChange:
-    """A change of very many rows of a table, which are not in memory: how many they are, and how they are staged."""
+    """A change of a table whose rows are not in memory: the number of rows, and a function that stages it."""
 
     table_key: str
     puts: int
@@ -69,42 +69,42 @@ class LargeChange:
 
 @dataclass(frozen=True)
 class Reconciled:
-    """The changes that bring one side's work to the other, by table; all conflicts when they cannot be made.
+    """The changes, by table, that bring one side's work to the other; or the conflicts that prevent it.
 
-    `more`: how many conflicts there are that are not listed.
+    `more`: the number of conflicts that are not listed.
     """
 
     changes: dict[str, TableChanges] = field(default_factory=dict)
     conflicts: tuple[Conflict, ...] = ()
-    # Tables whose state the receiving side takes as it is, from the line that both have them from.
+    # Fast-forwarded tables: the target takes a later version of the table branch that both sides have them from.
     pointers: tuple[FastForward, ...] = ()
     large: dict[str, LargeChange] = field(default_factory=dict)
     more: int = 0
 
     @property
     def puts(self) -> dict[str, int]:
-        """How many rows are put, by table."""
+        """The number of rows to write, by table."""
         small = {key: each.puts.num_rows for key, each in self.changes.items() if each.puts is not None}
         return {**small, **{key: each.puts for key, each in self.large.items() if each.puts}}
 
     @property
     def adopted(self) -> tuple[str, ...]:
-        """The tables of which no row has to be written."""
+        """The fast-forwarded tables, of which no row has to be written."""
         return tuple(each.to.table_key for each in self.pointers)
 
     @property
     def to_write(self) -> dict[str, TableChanges]:
-        """The changes to tables that are not taken as they are."""
+        """The changes to tables that are not fast-forwarded."""
         return {key: each for key, each in self.changes.items() if key not in self.adopted}
 
     @property
     def deletes(self) -> dict[str, int]:
-        """How many rows are removed, by table."""
+        """The number of rows to remove, by table."""
         small = {key: len(each.deletes) for key, each in self.changes.items() if each.deletes}
         return {**small, **{key: each.deletes for key, each in self.large.items() if each.deletes}}
 
     def writes(self, view: ReadView) -> list[TableWrite]:
-        """What to hand to the commit protocol for the tables that are not taken as they are."""
+        """The table writes for the commit protocol, without the fast-forwarded tables."""
         large = [
             TableWrite(view.entry(key), each.stage)
             for key, each in sorted(self.large.items())
@@ -116,9 +116,9 @@ class Reconciled:
 def reconcile(
     catalog: Catalog, view: ReadView, common: CommonState, theirs: Snapshot, settings: MergeSettings
 ) -> Reconciled:
-    """Bring what `theirs` changed since the common state to the view.
+    """Compute the changes that bring what `theirs` changed since the common state to the view.
 
-    Conflicts between rows come first; when there are none, the rules of the schema are checked over the merged whole.
+    Conflicts between rows come first; if there are none, the rules of the schema are checked over the merged state.
     """
     pointers = _pointers(view, common, theirs) if common.reshaping is None else ()
     if common.reshaping is None and _is_only_behind(view, common, theirs, pointers):
@@ -142,15 +142,15 @@ def reconcile(
 
 
 def table_keys(view: ReadView) -> dict[str, str]:
-    """The tables of a view by the names of their types."""
+    """The table keys of a view by type name."""
     return {key.partition(":")[2]: key for key in view.snapshot.tables}
 
 
 def _pointers(view: ReadView, common: CommonState, theirs: Snapshot) -> tuple[FastForward, ...]:
-    """The tables that the view has from the same line as the other side, only older, and has never changed itself.
+    """The tables that the view has from the same table branch as the other side, only older, and has never changed.
 
-    Whatever keeps that line from being deleted or cleaned up under the branch now does so afterwards. The line of the
-    other side's own changes would have to be kept for the sake of this one: those rows are written instead.
+    Whatever protects that table branch from deletion and cleanup today also does so after a fast-forward. A table
+    branch with the other side's own changes would have to be retained for this branch: those rows are written instead.
     """
     found = []
     for key in sorted(theirs.tables.keys() & view.snapshot.tables.keys()):
@@ -162,7 +162,7 @@ def _pointers(view: ReadView, common: CommonState, theirs: Snapshot) -> tuple[Fa
 
 
 def _is_only_behind(view: ReadView, common: CommonState, theirs: Snapshot, pointers: tuple[FastForward, ...]) -> bool:
-    """Whether the view becomes the other side's state, which has been checked when it was made."""
+    """Whether the view becomes exactly the other side's state, which was validated when it was committed."""
     here, taken = view.snapshot.tables, {each.to.table_key for each in pointers}
     return here.keys() == theirs.tables.keys() and all(
         common.has(here[key]) and (key in taken or here[key].pin == theirs.tables[key].pin) for key in here
@@ -170,7 +170,7 @@ def _is_only_behind(view: ReadView, common: CommonState, theirs: Snapshot, point
 
 
 def _pairs(view: ReadView, common: CommonState, theirs: Snapshot) -> list[tuple[TableEntry, TableEntry]]:
-    """Each table of the other side with what it is in the view."""
+    """Each table of the other side with its counterpart in the view."""
     here = view.snapshot.tables
     if common.reshaping is None:
         return [(theirs.tables[key], here[key]) for key in sorted(theirs.tables.keys() & here.keys())]
@@ -179,12 +179,12 @@ def _pairs(view: ReadView, common: CommonState, theirs: Snapshot) -> list[tuple[
 
 
 def _may_differ(common: CommonState, there: TableEntry, here: TableEntry) -> bool:
-    """Whether the other side may have what the view lacks; otherwise the table is not even opened."""
+    """Whether the other side may have changes that the view lacks; otherwise the table is not even opened."""
     return there.pin != here.pin and not common.has(there)
 
 
 def merge_pair(common: CommonState, there: TableEntry, here: TableEntry, settings: MergeSettings) -> TableMerge | None:
-    """One table; None when the other side has nothing that the view lacks."""
+    """Merge one table; None when the source has nothing that the view lacks."""
     source = common.delta_of_source(there, here)
     if source.is_empty:
         return None
@@ -200,9 +200,9 @@ def merge_pair(common: CommonState, there: TableEntry, here: TableEntry, setting
 
 
 def _places(source: TableDelta, target: TableDelta) -> RowLocations | None:
-    """Where every row lies on the target that the source has touched and the target has; None when that is not known.
+    """The locations on the target of all rows that the source has changed and the target has; None when not known.
 
-    One that the target has not moved since lies where it lay in the common state, from which the source took it.
+    A row that the target has not moved since is where the common state had it, which the delta of the source knows.
     """
     if source.left is None or target.left is None or target.came is None:
         return None

@@ -1,4 +1,4 @@
-"""Taking back what one commit did, as a new commit: a merge of the state before it, measured from the one after it."""
+"""Reverts one commit with a new commit: a merge of the snapshot before it, with the snapshot after it as the base."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Reverted:
 
 
 class Revert:
-    """One commit of a branch's history, taken back on the branch as it is now."""
+    """The revert of one commit of a branch's history, on the branch as it is now."""
 
     def __init__(
         self, manifest: GraphManifest, schemas: Schemas, commit_id: str, branch: str, settings: MergeSettings
@@ -62,13 +62,13 @@ class Revert:
         self._found, self._left_out = Reconciled(), dict[str, int]()
 
     def run(self, actor: str | None) -> Reverted:
-        """Take it back; `RevertConflicts` with all of them when later changes stand in the way."""
+        """Revert the commit; raises `RevertConflicts` with the conflicts when later changes prevent it."""
         operation = Operation("Mutation", self._prepare, branch=self._branch, actor=actor, schema=self._schema)
         receipt = commit(self._manifest, operation)
         return self._told(None if receipt is None else receipt.commit)
 
     def preview(self) -> Reverted:
-        """What `run` would do, conflicts included; nothing is written."""
+        """What `run` would do, conflicts included; writes nothing."""
         self._find(ReadView(self._manifest.snapshot(self._branch), self._manifest.stores.tables))
         return self._told(None)
 

@@ -1,6 +1,6 @@
-"""Rows of one schema as rows of a later one: through every change that lies between the two, in their order.
+"""Converts rows of one schema to a later one, through every schema change in between, in order.
 
-Columns are renamed, widened, filled or left out, types are renamed or gone.
+Columns are renamed, widened, filled or dropped; types are renamed or dropped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _ColumnChange:
-    """One change of schema: where each table of the old one went, and what its columns come from."""
+    """One schema change: what each old table became, and where its columns come from."""
 
     catalog: Catalog
     plan: MigrationPlan
@@ -32,14 +32,14 @@ class _ColumnChange:
     dropped: frozenset[str]
 
     def new_key(self, table_key: str) -> str | None:
-        """What an old table is called afterwards; None when it is gone. One that is not named stays as it is."""
+        """The new key of an old table; None when it was dropped. A table that the plan does not name stays as it is."""
         if table_key in self.dropped:
             return None
         change = self.tables.get(table_key)
         return table_key if change is None else change.table_key
 
     def new_column(self, table_key: str, column: str) -> str | None:
-        """What an old column of a table that stays is called afterwards; None when it is gone."""
+        """The new name of an old column of a table that stays; None when it was dropped."""
         change = self.tables.get(table_key)
         if change is None:
             return column
@@ -62,29 +62,29 @@ class _ColumnChange:
 
 @dataclass(frozen=True)
 class RowConversion:
-    """The way from one schema to another; without changes the two are the same."""
+    """The conversion from one schema to a later one; without changes the two are the same."""
 
     changes: tuple[_ColumnChange, ...] = ()
 
     @property
     def keeps_tables(self) -> bool:
-        """Whether every table that is there stays as it is: new ones may come, and rules may change."""
+        """Whether every existing table stays as it is; new tables may be added, and rules may change."""
         return all(each.action in ("keep", "create") for change in self.changes for each in change.plan.tables)
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """What is done to the schema, in order."""
+        """The migration steps, in order."""
         return tuple(step for change in self.changes for step in change.plan.steps)
 
     def new_key(self, table_key: str) -> str | None:
-        """What an old table is called now; None when its type was dropped."""
+        """The present key of an old table; None when its type was dropped."""
         key: str | None = table_key
         for change in self.changes:
             key = None if key is None else change.new_key(key)
         return key
 
     def rows(self, table_key: str, rows: pa.Table, schema: pa.Schema) -> pa.Table:
-        """Rows of an old table as rows of what it has become, in the columns of that."""
+        """Rows of an old table as rows of the present one, in the columns of `schema`."""
         key: str | None = table_key
         for change in self.changes:
             assert key is not None, "rows of a type that was dropped have no other shape"
@@ -93,7 +93,7 @@ class RowConversion:
         return pa.table(columns, schema=pa.schema([field.with_nullable(nullable=True) for field in schema]))
 
     def left_out(self, table_key: str, columns: Sequence[str]) -> list[str]:
-        """Those of an old table's columns that it has no more; none of a type that was dropped."""
+        """Those of an old table's columns that were dropped; empty for a dropped type."""
         return [each for each in columns if self.new_key(table_key) is not None and not self._stays(table_key, each)]
 
     def _stays(self, table_key: str, column: str) -> bool:
@@ -107,7 +107,7 @@ class RowConversion:
 
 
 def reshaping(way: Sequence[Catalog]) -> RowConversion | None:
-    """Through schemas that followed each other; None when one cannot have come of the one before it by a plan."""
+    """The conversion through successive schemas; None when no migration plan leads from one to the next."""
     made = []
     for old, new in pairwise(way):
         plan = plan_evolution(old, new)

@@ -1,7 +1,7 @@
-"""Which schema a merge ends in. Main changes its schema; branches follow it, stay behind, or take it with a merge.
+"""Determines the schema that a merge ends in. Main changes its schema; branches follow it, stay behind, or merge it.
 
-So every state of the graph is at some place on one line: the schemas that main has had, one after the other. Of two
-states the later schema wins, and everything else is read in it.
+So every snapshot has a position in one lineage: the schemas that main has had, in order. Of two snapshots the later
+schema wins, and everything else is converted to it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Place:
-    """One of main's schemas, since when, and the commit that made it; the first one was made with the graph."""
+    """A schema of main, when it began, and the commit that introduced it; the first one came with the graph."""
 
     hash: str
     since: int = 0
@@ -36,15 +36,15 @@ class _Place:
 
 @dataclass(frozen=True)
 class SchemaLineage:
-    """The schemas that main has had, the oldest first."""
+    """The schemas that main has had, oldest first."""
 
     schemas: Schemas
     places: tuple[_Place, ...]
 
     def of(self, snapshot: Snapshot, state: ManifestState) -> int | None:
-        """Where a state of a branch is; None when it has a schema that main never had.
+        """The position of a snapshot of a branch; None when its schema was never main's.
 
-        A schema that main went back to is there twice: the branch has it from the last time before it took it.
+        A schema that main returned to occurs twice: the branch has the last occurrence before it took the schema.
         """
         taken = [each for each in state.schema_commits if each.schema and each.schema.after == snapshot.schema]
         if not taken:
@@ -55,26 +55,26 @@ class SchemaLineage:
         return max(exact or earlier or named, default=None)
 
     def until(self, schema_hash: str, last: int) -> int | None:
-        """The last place of a schema up to another place."""
+        """The last position of a schema, up to position `last`."""
         return max((at for at, each in enumerate(self.places[: last + 1]) if each.hash == schema_hash), default=None)
 
     def after(self, place: int, schema_hash: str) -> int | None:
-        """The first place of a schema behind another place."""
+        """The first position of a schema after a position."""
         return next((at for at in range(place + 1, len(self.places)) if self.places[at].hash == schema_hash), None)
 
     def way(self, start: int, end: int) -> RowConversion | None:
-        """From one place to a later one."""
+        """The row conversion from one position to a later one; None when no migration plan leads there."""
         return reshaping([self.schemas.of(each.hash).catalog for each in self.places[start : end + 1]])
 
 
 def schema_line(manifest: GraphManifest, schemas: Schemas) -> SchemaLineage:
-    """The line as main's history tells it."""
+    """The schema lineage, from main's history."""
     changes = manifest.line(MAIN).state.schema_commits
     places: list[_Place] = [] if changes else [_Place(schemas.current().hash)]
     for each in changes:
         assert each.schema is not None
         if not places or places[-1].hash != each.schema.before:
-            # The first one, or one that another release has made without naming it.
+            # The first schema, or one that another release introduced without naming it.
             places.append(_Place(each.schema.before, since=places[-1].since if places else 0))
         places.append(_Place(each.schema.after, each.created_at, each.id))
     return SchemaLineage(schemas, tuple(places))
@@ -82,7 +82,7 @@ def schema_line(manifest: GraphManifest, schemas: Schemas) -> SchemaLineage:
 
 @dataclass(frozen=True)
 class MergeSchema:
-    """The schema that the merged whole is in, and where each of the states is on the way to it."""
+    """The schema of the merged state, and the positions of all snapshots before it in the lineage."""
 
     line: SchemaLineage
     accepted: Accepted
@@ -98,24 +98,24 @@ class MergeSchema:
 
     @property
     def behind(self) -> int:
-        """The place of the side that has not seen the last changes."""
+        """The position of the side with the earlier schema."""
         return min(self.ours, self.theirs)
 
     @property
     def steps_of_target(self) -> tuple[Step, ...]:
-        """What is done to the schema of the target."""
+        """The migration steps of the target's schema."""
         return self.to_end(self.ours).steps
 
     def to_end(self, place: int) -> RowConversion:
-        """How rows of a state at a place come into the merged whole."""
+        """The row conversion from a position to the schema of the merged state."""
         return self._way(place, self.end)
 
     def to_behind(self, place: int) -> RowConversion:
-        """How rows of a common state come into the schema of the side that is behind."""
+        """The row conversion from a common state to the schema of the side with the earlier schema."""
         return self._way(place, self.behind)
 
     def base(self, snapshot: Snapshot) -> int:
-        """The place of a common state."""
+        """The position of a common state."""
         return self.bases[self.line.schemas.of(snapshot.schema).hash]
 
     def _way(self, start: int, end: int) -> RowConversion:
@@ -127,7 +127,7 @@ class MergeSchema:
 def meeting(
     manifest: GraphManifest, schemas: Schemas, theirs: Snapshot, ours: Snapshot, common: Sequence[Snapshot]
 ) -> tuple[Catalog, MergeSchema | None]:
-    """The catalog of the merged whole; and, when rows of one of the states have to be read in it, how."""
+    """The catalog of the merged state; and, when rows of a snapshot have to be converted to it, how."""
     here, there = (schemas.of(each.schema) for each in (ours, theirs))
     hashes = {schemas.of(each.schema).hash for each in common}
     if {here.hash, *hashes} == {there.hash}:

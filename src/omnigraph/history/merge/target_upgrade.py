@@ -1,8 +1,9 @@
-"""How the tables of a branch that is behind become those of the merged whole, in the schema of the source.
+"""Upgrades the tables of a target with an earlier schema to the merged state, in the schema of the source.
 
-A table that the branch has changed nothing of is pointed at, where it lies on the line that the branch has it from, or
-on main's. One whose stored columns stay takes the source's changes. Any other is the source's content with the branch's
-changes in it: on a new line of main's table where the branch has none of it, otherwise written anew on its own.
+A table that the branch has not changed becomes a pointer to the version on the table branch that it was forked from, or
+on main's. A table whose stored columns stay the same takes the source's changes. Any other table is the source's
+content with the branch's changes applied: on a new fork of main's table where the branch has no such table, otherwise
+overwritten on the branch's own.
 """
 
 from __future__ import annotations
@@ -47,10 +48,10 @@ def catch_up(
     mine: Mapping[str, TableChanges],
     schema: tuple[str, str],
 ) -> WriteSet:
-    """Everything that the merge changes on the target. Nothing is staged yet.
+    """Plan everything that the merge changes on the target; nothing is staged yet.
 
-    `forward` turns the target's tables into the merged ones, `mine` the source's; `schema` are the hashes before and
-    after.
+    `forward` are the changes from the target's tables to the merged ones, `mine` those from the source's. `schema` are
+    the schema hashes before and after.
     """
     state = manifest.line(view.snapshot.branch).state
     plan = _UpgradePlan(manifest, view, state)
@@ -75,7 +76,7 @@ def catch_up(
 
 @dataclass
 class _UpgradePlan:
-    """Gathers what becomes of each table."""
+    """Collects what becomes of each table."""
 
     manifest: GraphManifest
     view: ReadView
@@ -85,7 +86,7 @@ class _UpgradePlan:
     pointers: list[FastForward] = field(default_factory=list)
 
     def bring(self, there: TableEntry, mine: TableChanges | None) -> None:
-        """A table of a name that the branch does not have."""
+        """Add a table whose name the branch does not have."""
         if there.branch is None and mine is None:
             self._require_new(there, there.version)
             self.pointers.append(FastForward(None, there))
@@ -93,7 +94,7 @@ class _UpgradePlan:
         if there.branch is None and mine is not None:
             parent, stage = there, partial(_apply, mine=mine, tables=self.manifest.stores.tables)
         else:
-            # A line that begins on the source's would keep the source from being deleted.
+            # A fork of the source's table branch would keep the source from being deleted.
             parent, stage = self._on_main(there), partial(_rewrite, source=self._table(there), mine=mine)
         self._require_new(there, parent.version + 1)
         self.forked.append(ForkedTable(there.table_key, parent, stage))
@@ -101,7 +102,7 @@ class _UpgradePlan:
     def change(
         self, here: TableEntry, there: TableEntry, forward: TableChanges | None, mine: TableChanges | None
     ) -> None:
-        """A table that both sides have under one name."""
+        """Change a table that both sides have under the same name."""
         one_line = (here.path, here.branch) == (there.path, there.branch)
         if mine is None and one_line and here.version < there.version:
             self.pointers.append(FastForward(here, there))
@@ -118,7 +119,7 @@ class _UpgradePlan:
         return TableEntry(there.table_key, there.path, newest.version, None, newest.count_rows())
 
     def _require_new(self, there: TableEntry, version: int) -> None:
-        """A name that the branch has had a line of its own for, or later versions, cannot come in from elsewhere."""
+        """Refuse a name for which the branch has had a table branch of its own, or later versions."""
         key, branch = there.table_key, self.view.snapshot.branch
         known = self.state.versions.get(key, {})
         latest = max([*known, *self.state.tombstones.get(key, {})], default=0)
@@ -135,7 +136,7 @@ def _apply(table: Table, mine: TableChanges, tables: TableStore) -> Staged:
 
 
 def _rewrite(table: Table, source: Table, mine: TableChanges | None) -> Staged:
-    """The source's content with the branch's changes in it, as a stream."""
+    """Overwrite a table with the source's content and the branch's changes, as a stream."""
     schema = put_schema(source.schema)
     return stage_overwrite(table, pa.RecordBatchReader.from_batches(schema, _merged(source, mine, schema)))
 

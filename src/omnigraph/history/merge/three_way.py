@@ -1,4 +1,8 @@
-"""One table: what both sides made of it since their common base, put together."""
+"""Three-way merge of one table: the changes of source and target since their merge base.
+
+Rows that only one side changed, and columns that settle themselves, are merged as Arrow columns; only the remaining
+rows become Python objects and are decided one by one.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +31,9 @@ _AT_ONCE = 5_000
 
 @dataclass(frozen=True)
 class TableMerge:
-    """What has to change on the target, puts in the order of ids, and what the caller has to decide first.
+    """The changes to make on the target, with puts sorted by id, and the conflicts that the caller must resolve first.
 
-    `more`: how many conflicts there are that are not listed. `places`: where the rows lie on the target, when known.
+    `more`: the number of conflicts that are not listed. `places`: the locations of the rows on the target, if known.
     """
 
     table_key: str
@@ -49,11 +53,11 @@ def merge_table(
     undecided: frozenset[str] = frozenset(),
     most: int | None = MOST_LISTED,
 ) -> TableMerge:
-    """Put the source's changes on top of the target's.
+    """Apply the source's changes on top of the target's.
 
-    Rows that only the source touched are taken as they are. Rows that both touched are merged property by property, or,
-    without `by_property`, must be the same on both sides; so must `undecided` rows, which have no agreed base. Of the
-    conflicts `most` are listed; None lists all.
+    Rows that only the source changed are taken as they are. Rows that both changed are merged property by property, or,
+    without `by_property`, must be equal on both sides; so must `undecided` rows, which have no agreed base. At most
+    `most` conflicts are listed; None lists all.
     """
     contested = _both_touched(source, target, undecided)
     if not len(contested):
@@ -106,7 +110,7 @@ class _Decided:
 
 @dataclass(frozen=True)
 class _Decisions:
-    """What was decided row by row, as rows of the table again."""
+    """The rows that were decided one by one, as Arrow tables again."""
 
     schema: pa.Schema
     listed: ConflictList
@@ -160,7 +164,7 @@ def _settled(
     resolver: Resolver,
     agreed: Row | None = None,
 ) -> _Decided:
-    """Let the caller decide. What only one side changed (`agreed`, on top of ours) is taken whichever side wins."""
+    """Let the resolver decide. What only one side changed (`agreed`, on top of ours) is taken whichever side wins."""
     conflict = Conflict(
         kind, entity.table_key, entity.row_id, message, entity.base, entity.ours, entity.theirs, properties
     )
@@ -174,7 +178,7 @@ def _settled(
 
 
 def _chosen(choice: Any, entity: _Contested, properties: tuple[str, ...], agreed: Row | None) -> Row | None:
-    """The row as decided. Of a caller's own row, what it does not name is as it would be if the target had won."""
+    """The row as decided. In a row of the caller's own, what it does not name is as if the target had won."""
     ours = agreed or entity.ours
     if choice == "ours":
         return ours
@@ -208,7 +212,7 @@ def _contested(source: TableDelta, target: TableDelta, ids: list[str]) -> Iterat
 
 
 def _after(delta: TableDelta, base: dict[str, Row], ids: list[str]) -> dict[str, Row]:
-    """The rows as a side has them; one that it has not touched is as it was."""
+    """The rows as a side has them; a row that it has not changed is that of the base."""
     asked = pa.array(ids, pa.string())
     known = pa.concat_arrays([delta.before_ids, delta.after_ids])
     touched = set(asked.filter(pc.is_in(asked, value_set=known)).to_pylist())
@@ -221,7 +225,7 @@ def _rows(table: pa.Table, ids: list[str]) -> dict[str, Row]:
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """Moments as numbers: Python's dates would lose the time of day."""
+    """Timestamps as integers: Python dates would lose the time of day."""
     for at, each in enumerate(table.schema):
         if pa.types.is_date64(each.type):
             table = table.set_column(at, each.name, table.column(at).cast(pa.int64()))

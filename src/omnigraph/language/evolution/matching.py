@@ -1,6 +1,7 @@
-"""Which accepted declaration each desired one continues: by its name, otherwise by `@rename_from`.
+"""Matches declarations of the desired schema to accepted ones: by name, otherwise by `@rename_from`.
 
-Steps for annotations: what may change freely, and what this release does not understand well enough to change.
+Also plans the steps for annotations: which may change freely, and which this release does not understand well enough to
+change.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ Kind = TypeVar("Kind", bound=Declared)
 
 @record
 class DeclarationMatches(Generic[Kind]):
-    """Pairs of accepted and desired in desired order, what is new, what is gone, and hints that lead nowhere."""
+    """Pairs of accepted and desired declarations in desired order, additions, removals, and unusable rename hints."""
 
     pairs: tuple[tuple[Kind, Kind], ...]
     added: tuple[Kind, ...]
@@ -46,12 +47,12 @@ class DeclarationMatches(Generic[Kind]):
 
     @property
     def renames(self) -> dict[str, str]:
-        """Accepted name to desired name, for those that differ."""
+        """Renames: accepted name to desired name."""
         return {old.name: new.name for old, new in self.pairs if old.name != new.name}
 
 
 def match(accepted: Mapping[str, Kind], desired: Mapping[str, Kind], entity: str) -> DeclarationMatches[Kind]:
-    """Pair declarations of one kind; `entity` is the prefix of their names in messages, as `node:` or `node:T.`."""
+    """Pair declarations of one kind. `entity` prefixes their names in messages, such as `node:` or `node:T.`."""
     partner = {name: name for name in desired if name in accepted}
     claimed = set(partner)
     faults: list[Step] = []
@@ -76,17 +77,17 @@ def match(accepted: Mapping[str, Kind], desired: Mapping[str, Kind], entity: str
 
 
 def rename_hint(each: Declared) -> str | None:
-    """The name in `@rename_from`, if there is one."""
+    """The name in `@rename_from`, or None."""
     return next((held.value for held in each.annotations if held.name == "rename_from"), None)
 
 
 def _faulty(each: Declared) -> bool:
-    """Unpaired although it has a hint: the fault says so, and it is not an addition."""
+    """Whether an unpaired declaration has a rename hint: then it is a fault and not an addition."""
     return rename_hint(each) is not None
 
 
 FREE = frozenset({"description", "instruction", "rename_from"})
-# Compared by what they mean: as constraints, and as the source and the default of a property.
+# Compared elsewhere by their meaning: as constraints, and as embedding source and default of a property.
 SHORTHAND = frozenset({"key", "unique", "index"})
 _MEANING = SHORTHAND | {"embed", "default"}
 
@@ -94,7 +95,7 @@ _MEANING = SHORTHAND | {"embed", "default"}
 def annotation_steps(
     kind: StepKind, entity: str, old: Declared, new: Declared, details: dict[str, Json]
 ) -> Iterator[Step]:
-    """A metadata step when free annotations differ, a refusal when unknown ones do."""
+    """A metadata step if free annotations differ, a refusal if unknown ones do."""
     if _unknown(old) != _unknown(new):
         yield unsupported(entity, "OG-BC-104", "an annotation other than @description and @instruction changes")
     renamed = old.name != new.name
@@ -104,7 +105,7 @@ def annotation_steps(
 
 
 def _free(each: Declared, *, renamed: bool) -> Counter[Annotation]:
-    """A hint that is being followed is told by the rename itself."""
+    """The annotations that may change freely, without a rename hint in use, which the rename step reports."""
     free = FREE - {"rename_from"} if renamed else FREE
     return Counter(held for held in each.annotations if held.name in free)
 

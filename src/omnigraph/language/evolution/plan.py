@@ -1,8 +1,7 @@
-"""The plan from an accepted schema to a desired one.
+"""Plans the migration from an accepted schema to a desired one.
 
-What a plan does to each table, merged over all its steps: one rewrite per table, with no guessing left.
-
-`id`, and on edges `src` and `dst`, always keep their values.
+The steps are also merged into one rewrite per table, which leaves nothing to be guessed at execution. `id`, and on
+edges `src` and `dst`, always keep their values.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 @record
 class ColumnChange:
-    """Where one column of the new table comes from: an accepted column, or else its default (None is null)."""
+    """The origin of one column of the new table: an accepted column, or else its default (None is null)."""
 
     name: str
     type: PropertyType
@@ -40,7 +39,7 @@ class ColumnChange:
 
     @property
     def is_unchanged(self) -> bool:
-        """The stored column stays as it is; enum values are not part of it."""
+        """Whether the stored column does not change. Enum values are not part of the stored type."""
         if self.from_column != self.name or self.from_type is None:
             return False
         return (self.from_type.scalar, self.from_type.nullable) == (self.type.scalar, self.type.nullable)
@@ -48,7 +47,7 @@ class ColumnChange:
 
 @record
 class TableChange:
-    """`keep` rows as they are, `create`, `rewrite` columns, `move` to the table of a new name, or `drop`."""
+    """The change of one table: `keep` it, `create`, `rewrite` columns, `move` to the table of a new name, or `drop`."""
 
     action: Literal["keep", "create", "rewrite", "move", "drop"]
     table_key: str
@@ -66,7 +65,7 @@ def added_table(each: NodeType | EdgeType) -> TableChange:
 
 
 def dropped_table(each: NodeType | EdgeType, mode: DropMode) -> TableChange:
-    """A table that leaves the graph."""
+    """A table that is removed from the graph."""
     return TableChange("drop", each.table_key, each.table_key, mode=mode)
 
 
@@ -133,7 +132,7 @@ class MigrationPlan:
 
 
 def plan_evolution(accepted: Catalog, desired: Catalog, allow_data_loss: bool = False) -> MigrationPlan:
-    """How to get from one schema to the other. Drops are soft unless data loss is allowed."""
+    """Plan the migration from the accepted to the desired schema. Drops are soft unless data loss is allowed."""
     planner = _Planner("hard" if allow_data_loss else "soft", [], [])
     planner.interfaces(accepted, desired)
     nodes = match(accepted.nodes, desired.nodes, "node:")
@@ -147,14 +146,14 @@ def plan_evolution(accepted: Catalog, desired: Catalog, allow_data_loss: bool = 
 
 @dataclass
 class _Planner:
-    """Gathers steps and table changes, interfaces before nodes before edges."""
+    """Collects steps and table changes: interfaces, then nodes, then edges."""
 
     mode: DropMode
     steps: list[Step]
     tables: list[TableChange]
 
     def interfaces(self, accepted: Catalog, desired: Catalog) -> None:
-        """Interfaces are added and changed; they have no tables, and cannot be renamed or removed."""
+        """Plan interfaces: they can be added and changed, have no tables, and cannot be renamed or removed."""
         for name, new in desired.interfaces.items():
             old = accepted.interfaces.get(name)
             if old is None:
@@ -169,7 +168,7 @@ class _Planner:
     def tables_of(
         self, kind: TableKind, matches: DeclarationMatches[Table], desired: Catalog, node_renames: Mapping[str, str]
     ) -> None:
-        """The tables of one kind: faults, then changes and additions by desired name, then drops."""
+        """Plan the tables of one kind: faults, then changes and additions by desired name, then drops."""
         self.steps += matches.faults
         previous = {new.name: old for old, new in matches.pairs}
         for new in sorted([*(new for _, new in matches.pairs), *matches.added], key=lambda each: each.name):
@@ -230,7 +229,7 @@ def _named(kind: TableKind, name: str) -> dict[str, Json]:
 
 
 def _stray_hints(kind: TableKind, new: NodeType | EdgeType, desired: Catalog) -> Iterator[Step]:
-    """A property cannot be renamed from a type that was not there; a hint from an interface is not its own."""
+    """Refuse rename hints on properties of a new type, except hints that come from an interface."""
     implements = new.implements if isinstance(new, NodeType) else ()
     brought = {name for interface in implements for name in desired.interfaces[interface].properties}
     for each in new.properties.values():
@@ -241,12 +240,12 @@ def _stray_hints(kind: TableKind, new: NodeType | EdgeType, desired: Catalog) ->
 
 
 def _is_same(old: NodeType | EdgeType, new: NodeType | EdgeType) -> bool:
-    """Python calls 1 and 1.0 equal; as bounds they are stored differently."""
+    """Strict equality: 1 and 1.0 are equal in Python, but as bounds they are stored differently."""
     return old == new and [*map(range_text, old.rules.ranges)] == [*map(range_text, new.rules.ranges)]
 
 
 def _with_new_ends(old: NodeType | EdgeType, node_renames: Mapping[str, str]) -> NodeType | EdgeType:
-    """An edge between renamed nodes has not changed itself."""
+    """The accepted edge with renamed endpoint types, because a renamed node type does not change the edge."""
     if isinstance(old, NodeType):
         return old
     source, target = (node_renames.get(each, each) for each in (old.source, old.target))
@@ -254,7 +253,7 @@ def _with_new_ends(old: NodeType | EdgeType, node_renames: Mapping[str, str]) ->
 
 
 def _differs_in_spelling(old: NodeType | EdgeType, new: NodeType | EdgeType) -> bool:
-    """The same constraints, said on the property or in the body, once or twice."""
+    """Whether constraints differ only in spelling: on the property or in the body, once or repeated."""
     return old != new and _plainly(old) == _plainly(new)
 
 

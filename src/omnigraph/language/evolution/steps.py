@@ -1,8 +1,7 @@
 """The steps of a migration plan. Each says what changes, what it does to a table, and what must be checked first.
 
-Names in a check and in a step are those of the desired schema, unless the field is called `from`.
-
-The stable codes of schema changes: how dangerous each is, and the way out when it is refused.
+Names in a check and in a step are those of the desired schema, unless the field is called `from`. The module also
+defines the stable codes of schema changes: how dangerous each change is, and what to do when it is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Tier = Literal["safe", "validated", "destructive"]
 
 @record
 class Lint:
-    """One kind of change. `validated` changes depend on the data, `destructive` ones lose some."""
+    """One kind of change. `validated` changes depend on the data; `destructive` ones lose data."""
 
     code: str
     tier: Tier
@@ -127,11 +126,11 @@ StepKind = Literal[
 Rewrite = Literal[
     "none",  # only the schema files change
     "create_table",  # a new empty table
-    "move_table",  # the rows go to the table of the new name
-    "drop_table",  # the table leaves the graph
+    "move_table",  # rows move to the table of the new name
+    "drop_table",  # the table is removed from the graph
     "add_column",  # filled with the default, or with nulls
     "rename_column",
-    "cast_column",  # to a wider number
+    "cast_column",  # to a wider numeric type
     "relax_column",  # the column becomes nullable
     "drop_column",
     "build_index",
@@ -148,13 +147,13 @@ class DataCheck:
     constraint: Json
 
     def to_json(self) -> Json:
-        """For the plan."""
+        """The check as JSON, as shown in the plan."""
         return {"kind": self.kind, "table_key": self.table_key, "constraint": self.constraint}
 
 
 @record
 class Step:
-    """One step. `details` holds the fields of its kind in order; `code` is that of `lint.LINTS`."""
+    """One step. `details` holds the fields of its kind in order; `code` is a key of `LINTS`."""
 
     kind: StepKind
     details: Mapping[str, Json] = field(default_factory=dict)
@@ -163,7 +162,7 @@ class Step:
     code: str | None = None
 
     def to_json(self) -> dict[str, Json]:
-        """For people and programs: the fields of the kind first, then what it takes to apply it."""
+        """The step as JSON: the fields of its kind first, then the requirements for applying it."""
         told: dict[str, Json] = {"kind": self.kind, **self.details, **({"code": self.code} if self.code else {})}
         if self.kind == "unsupported_change":
             return told
@@ -177,6 +176,6 @@ class Step:
 
 
 def unsupported(entity: str, code: str, reason: str) -> Step:
-    """A change that is refused, with the way out that its code knows."""
+    """A refused change, with the remedy that its code defines."""
     details: dict[str, Json] = {"entity": entity, "reason": f"[{code}] {reason}", "way_out": LINTS[code].way_out}
     return Step("unsupported_change", details, code=code)

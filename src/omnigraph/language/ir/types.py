@@ -1,8 +1,7 @@
-"""The types of values in a query, and which of them go together.
+"""The types of values in a query, and which of them are compatible.
 
 A value has a declared type (`PropertyType`), or is a whole node, edge or path (`EntityType`), or is the null literal.
-
-The texts of literals and of parameter values as Python values: strings, numbers, dates, instants.
+The module also converts the texts of literals and parameter values to Python values: strings, numbers, dates, instants.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ INTEGER_RANGES = {
     "I32": range(-(2**31), 2**31),
     "I64": range(-(2**63), 2**63),
     "U32": range(2**32),
-    # The store keeps U64, but every text form of a value goes through a signed 64-bit integer.
+    # Tables store U64, but every text form of a value passes through a signed 64-bit integer.
     "U64": range(2**63),
 }
 _ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
@@ -34,7 +33,7 @@ _DATETIME = re.compile(
 
 
 def decode_string(quoted: str) -> str:
-    """The text of a quoted string. ValueError names an escape that does not exist."""
+    """Decode a quoted string. Raises `ValueError` for an unknown escape."""
     return _ESCAPE.sub(_decode_escape, quoted[1:-1])
 
 
@@ -45,7 +44,7 @@ def _decode_escape(found: re.Match[str]) -> str:
 
 
 def parse_float(text: str) -> float:
-    """A finite float."""
+    """Parse a finite float."""
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(f"{text} is too large for a 64-bit float")
@@ -53,7 +52,7 @@ def parse_float(text: str) -> float:
 
 
 def parse_date(text: str) -> date:
-    """`YYYY-MM-DD`."""
+    """Parse a date `YYYY-MM-DD`."""
     if not _DATE.fullmatch(text):
         raise ValueError(f"'{text}' is not a date: write YYYY-MM-DD")
     try:
@@ -63,7 +62,7 @@ def parse_date(text: str) -> date:
 
 
 def parse_datetime(text: str) -> datetime:
-    """An RFC 3339 instant in UTC, cut to milliseconds as it is stored; no zone means UTC, no time means midnight."""
+    """Parse an RFC 3339 instant to UTC, truncated to milliseconds. The zone defaults to UTC, the time to midnight."""
     if not (parts := _DATETIME.fullmatch(text)):
         raise ValueError(f"'{text}' is not an instant: write YYYY-MM-DDTHH:MM:SSZ")
     zone = (parts["zone"] or "Z").upper()
@@ -75,7 +74,7 @@ def parse_datetime(text: str) -> datetime:
 
 
 def in_utc(value: datetime) -> datetime:
-    """A Python datetime as an instant; a naive one is taken as UTC."""
+    """Convert a Python datetime to UTC; a naive one is taken as UTC."""
     aware = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     return aware.replace(microsecond=aware.microsecond // 1_000 * 1_000)
 
@@ -86,7 +85,7 @@ def _fraction(text: str | None) -> timedelta:
 
 @record
 class EntityType:
-    """A node, an edge or a path as a value. `name` is what it was declared as: a node type, an interface, an edge."""
+    """A node, an edge or a path as a value. `name` is its declared type: a node type, an interface or an edge type."""
 
     kind: Literal["node", "edge", "path"]
     name: str
@@ -117,52 +116,52 @@ DATETIME = PropertyType("DateTime")
 
 
 def nullable(value: PropertyType) -> PropertyType:
-    """The same type, with null among its values."""
+    """The nullable form of a type."""
     return replace(value, nullable=True)
 
 
 def or_null(value: PropertyType, *sources: ValueType) -> PropertyType:
-    """A type that is nullable as soon as one of the values it is made from is."""
+    """The type, nullable if any of the operand types is."""
     return nullable(value) if any(each.nullable for each in sources) else value
 
 
 def is_scalar(value: ValueType) -> bool:
-    """One value that has an order: no list, vector, blob, entity or bare null."""
+    """Whether values are single and ordered: no list, vector, blob, entity or null literal."""
     return isinstance(value, PropertyType) and not value.is_list and value.scalar not in {"Vector", "Blob"}
 
 
 def is_number(value: ValueType) -> bool:
-    """A single integer or float."""
+    """Whether the type is a single integer or float."""
     return isinstance(value, PropertyType) and not value.is_list and value.scalar in NUMERIC
 
 
 def is_integer(value: ValueType) -> bool:
-    """A single integer."""
+    """Whether the type is a single integer."""
     return isinstance(value, PropertyType) and not value.is_list and value.scalar in INTEGERS
 
 
 def is_text(value: ValueType) -> bool:
-    """A single String; an enum is one."""
+    """Whether the type is a single String; enums are Strings."""
     return isinstance(value, PropertyType) and not value.is_list and value.scalar == "String"
 
 
 def is_truth(value: ValueType) -> bool:
-    """A single Bool."""
+    """Whether the type is a single Bool."""
     return isinstance(value, PropertyType) and not value.is_list and value.scalar == "Bool"
 
 
 def is_blob(value: ValueType) -> bool:
-    """A Blob, which is never read as a value."""
+    """Whether the type is Blob, which is never read as a value."""
     return isinstance(value, PropertyType) and value.scalar == "Blob"
 
 
 def same_scalar(left: PropertyType, right: PropertyType) -> bool:
-    """Equal scalars, or two numbers of any width."""
+    """Whether the scalars are equal, or both numeric of any width."""
     return left.scalar == right.scalar or (left.scalar in NUMERIC and right.scalar in NUMERIC)
 
 
 def comparable(left: ValueType, right: ValueType) -> bool:
-    """Whether `=` and `<` mean something between the two."""
+    """Whether `=` and `<` are defined between the two types."""
     if not isinstance(left, PropertyType) or not isinstance(right, PropertyType):
         return False
     return is_scalar(left) and is_scalar(right) and same_scalar(left, right)

@@ -1,6 +1,6 @@
-"""From written annotations to catalog annotations: which may stand where, how often, and with what arguments.
+"""Compiles written annotations to catalog annotations: where each may occur, how often, and with which arguments.
 
-The numbers of `@range(p, a..b)` and `@card(a..b)`.
+Also parses the numbers of `@range(p, a..b)` and `@card(a..b)`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NOT_ALLOWED: dict[str, frozenset[str]] = {
 _ONCE = frozenset({"description", "instruction", "rename_from", "embed", "default", "metric"})
 _TEXTS = frozenset({"description", "instruction", "rename_from"})
 _WITH_VALUE = frozenset({"embed", "default", "metric"})
-# The released program kept these without reading them, as it keeps every annotation that it does not know.
+# The released program stores these without interpreting them, like every annotation that it does not know.
 _UNKNOWN_TO_RELEASED = frozenset({"default", "range", "check", "metric"})
 _KEYWORDS: dict[str, frozenset[str]] = {
     "rename_from": frozenset(),
@@ -51,14 +51,14 @@ def annotation_list(
 
 
 def in_order(annotations: list[Annotation]) -> tuple[Annotation, ...]:
-    """Canonical order: by name, then value, none before any; equal ones keep their order."""
+    """Sort annotations by name, then value (missing first). The sort is stable."""
     return tuple(sorted(annotations, key=lambda each: (each.name, each.value is not None, each.value or "")))
 
 
 def _is_in_order(
     syntax: AnnotationSyntax, annotation: Annotation, before: list[Annotation], place: str, findings: Findings
 ) -> bool:
-    """Whether a known annotation may stand here; what it lacks is noted."""
+    """Whether a known annotation is valid here. Reports misplaced and repeated ones, and wrong arguments."""
     if syntax.name in _NOT_ALLOWED[place]:
         findings.add("S504", syntax.span, f"@{syntax.name} is not allowed on a{_n(place)} {place}")
         return False
@@ -119,7 +119,7 @@ _LARGEST_COUNT = 2**32 - 1
 
 
 def range_bounds(written: Bounds, findings: Findings, *, released: bool) -> tuple[float | None, float | None]:
-    """Both ends of a range; an end that is not written is open."""
+    """Both bounds of a range; a missing bound is open."""
     minimum, maximum = _bound(written.minimum, findings), _bound(written.maximum, findings)
     if not released and minimum is not None and maximum is not None and minimum > maximum:
         findings.add("S408", written.span, "the lower bound is above the upper one")
@@ -140,7 +140,7 @@ def _bound(written: Name | None, findings: Findings) -> float | None:
 
 
 def cardinality_of(written: AnnotationSyntax | None, findings: Findings) -> Cardinality:
-    """The value of `@card(min..max)`; without it any number of edges is allowed."""
+    """The value of `@card(min..max)`; without the annotation any number of edges is allowed."""
     if written is None:
         return Cardinality()
     arguments = written.arguments or ()

@@ -1,10 +1,8 @@
-"""From written constraints to the rules of a type, with every refusal the language knows.
+"""Compiles written constraints to the rules of a type and reports every violation of the language's rules.
 
-`@key`, `@unique` and `@index` on a property mean the body constraint on that property alone.
-
-Regular expressions of `@check`: RE2, the dialect that the engines run at every write, in linear time.
-
-Rules between the properties of one node: where embeddings come from, and defaults that its constraints allow.
+`@key`, `@unique` and `@index` on a property are equivalent to the body constraint on that property alone. The regular
+expressions of `@check` are RE2, the dialect that the engines run at every write, in linear time. Rules between the
+properties of one node are checked here as well: the source of an embedding, and defaults that the constraints permit.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def pattern_fault(pattern: str) -> str | None:
-    """Why a regular expression cannot be used, or None."""
+    """The reason why a regular expression is invalid, or None."""
     _, fault = _search(pattern, "")
     return fault
 
@@ -37,7 +35,7 @@ def pattern_matches(pattern: str, text: str) -> bool:
 
 
 def _search(pattern: str, text: str) -> tuple[bool, str | None]:
-    # A schema without checks does not pay for Arrow.
+    # Imported here, so that a schema without checks does not load Arrow.
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -75,7 +73,7 @@ def rules_of(
 
 @dataclass
 class _Reader:
-    """Gathers the rules of one type."""
+    """Collects the rules of one type."""
 
     members: Mapping[str, Member]
     kind: Literal["node", "edge"]
@@ -86,7 +84,7 @@ class _Reader:
     checks: list[Check] = field(default_factory=list)
 
     def rules(self) -> TypeRules:
-        """What was gathered, in canonical order."""
+        """The collected rules in canonical order."""
         return TypeRules(
             key=self.columns["key"][0] if self.columns["key"] else (),
             unique=in_column_order(self.columns["unique"]),
@@ -96,7 +94,7 @@ class _Reader:
         )
 
     def read(self, syntax: AnnotationSyntax) -> None:
-        """Take one body constraint."""
+        """Add one body constraint."""
         if syntax.name == "range":
             self._read_range(syntax)
         elif syntax.name == "check":
@@ -105,7 +103,7 @@ class _Reader:
             self.read_columns(syntax, names, syntax.span)
 
     def read_columns(self, syntax: AnnotationSyntax, names: tuple[str, ...], span: Span) -> None:
-        """Take a key, unique or index over these columns."""
+        """Add a key, unique or index constraint over these columns."""
         for name in names:
             fault = self._fault(syntax, name)
             if fault:
@@ -121,7 +119,7 @@ class _Reader:
             self.findings.add("S412", span, "the key of an edge names both ends: @key(src, dst, …)")
 
     def _names(self, syntax: AnnotationSyntax) -> tuple[str, ...]:
-        """The columns that a constraint names, without those that do not exist."""
+        """The existing columns that a constraint names; missing ones are reported."""
         names: list[str] = []
         if not syntax.arguments:
             self.findings.add("S401", syntax.span, f"@{syntax.name}(…) names at least one property")
@@ -215,7 +213,7 @@ def _key_fault(declared: PropertyType) -> str | None:
 def _unique_fault(declared: PropertyType, *, on_property: bool, released: bool) -> str | None:
     if on_property and (declared.is_list or declared.scalar == "Vector"):
         return f"is a {declared}: only scalars can be unique"
-    # The released program took @unique(blob) in a body; such a graph stays readable.
+    # The released program accepted @unique(blob) in a body; such a graph must stay readable.
     if declared.scalar == "Blob" and (on_property or not released):
         return "is a Blob: blobs are not compared"
     return None
@@ -230,7 +228,7 @@ def _index_fault(declared: PropertyType, *, on_property: bool) -> str | None:
 
 
 def check_embeds(members: Mapping[str, Member], findings: Findings) -> None:
-    """A vector is embedded from a String of the same node."""
+    """Check that every embedded vector has a String property of the same node as its source."""
     for member in members.values():
         source = member.property.embed_source
         if source is None:
@@ -242,7 +240,7 @@ def check_embeds(members: Mapping[str, Member], findings: Findings) -> None:
 
 
 def check_defaults(members: Mapping[str, Member], rules: TypeRules, findings: Findings) -> None:
-    """A default must pass the ranges and checks of its own property."""
+    """Check that every default satisfies the ranges and checks of its property."""
     for member in members.values():
         default = member.property.default
         fault = None if default is None else _fault(member.property.name, default, rules)

@@ -1,6 +1,6 @@
-"""From a written property to a catalog property: its type and its annotations.
+"""Compiles a written property to a catalog property: its type and its annotations.
 
-What a node takes from the interfaces it implements.
+Also adds the properties that a node inherits from the interfaces it implements.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Members = dict[str, "Member"]
 def inherit(
     own: Members, implements: tuple[Name, ...], interfaces: Mapping[str, Members], findings: Findings, *, released: bool
 ) -> Members:
-    """A node's own properties followed by those its interfaces bring along."""
+    """The properties of a node followed by those that it inherits from its interfaces."""
     everything = dict(own)
     for interface in implements:
         if interface.text not in interfaces:
@@ -50,9 +50,9 @@ def _check_own(present: Member, promised: Member, interface: Name, findings: Fin
 
 
 def _check_brought(present: Member, promised: Member, interface: Name, findings: Findings, *, released: bool) -> None:
-    """Two interfaces may bring the same property only if they mean the same by it."""
+    """Refuse a property that two interfaces define differently."""
     same_type = present.property.type == promised.property.type
-    # The released program compared types alone and kept the first interface's annotations.
+    # The released program compared types only and used the annotations of the first interface.
     if same_type and (released or present.property == promised.property):
         return
     findings.add(
@@ -73,7 +73,7 @@ _EDGE_COLUMNS = frozenset({"src", "dst"})
 
 @record
 class Member:
-    """A property of a type beside the text that declared it, for the places of later findings."""
+    """A property with the syntax node that declared it, which gives later findings their position."""
 
     property: Property
     syntax: PropertySyntax
@@ -82,7 +82,7 @@ class Member:
 def members(
     written: tuple[PropertySyntax, ...], owner: Owner, findings: Findings, *, released: bool
 ) -> dict[str, Member]:
-    """The properties of one body, by name, in the order they were written."""
+    """The properties of one body by name, in source order."""
     found: dict[str, Member] = {}
     for syntax in written:
         name = syntax.name.text

@@ -1,8 +1,7 @@
-"""The three schema files of a graph, and the proof at every open that they still agree.
+"""Reads the three schema files of a graph and verifies at every open that they agree.
 
-`_schema.pg` is what people wrote, `_schema.ir.json` what it means, `__schema_state.json` the hash that was accepted.
-
-What differs between two stored schemas, in words: the answer to "why was my graph refused?".
+`_schema.pg` is the source text, `_schema.ir.json` its compiled form, `__schema_state.json` the accepted hash. This
+module also describes the difference between two stored schemas in words, to explain why a graph was refused.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _LONGEST = 80
 
 
 def differences(left: Json, right: Json, *, left_name: str, right_name: str) -> tuple[str, ...]:
-    """The first differences, each with its place and both values."""
+    """The first differences between two stored schemas, each with its path and both values."""
     found = [
         f"{path or 'the schema'}: {_shown(one)} in {left_name}, {_shown(other)} in {right_name}"
         for path, one, other in _walk("", left, right)
@@ -59,7 +58,7 @@ def _walk_keys(
 
 
 def _named(value: object) -> bool:
-    """A list of types or properties; annotations may share a name and are compared whole."""
+    """Whether this is a list of types or properties, compared by name. Annotations, whose names may repeat, are not."""
     return isinstance(value, list) and all(isinstance(each, Mapping) and _has_id(each) for each in value)
 
 
@@ -98,7 +97,7 @@ class SchemaFiles:
 
 @record
 class Accepted:
-    """A schema that a graph has: its text, what it means, and the hash that commits name it by."""
+    """An accepted schema: its source text, its catalog, and the hash by which commits refer to it."""
 
     source: str
     catalog: Catalog
@@ -120,7 +119,7 @@ def schema_files(text: str, source_name: str = "<text>") -> SchemaFiles:
 def check_schema_files(
     source: str | bytes, ir_json: str | bytes | None, state_json: str | bytes | None, *, uri: str = "<graph>"
 ) -> Catalog:
-    """The catalog of an existing graph. Raises `SchemaContractDrift` that says which files differ, and in what."""
+    """The catalog of an existing graph. Raises `SchemaContractDrift`, which names the differing files and values."""
     catalog = _compiled(source, uri)
     if ir_json is None or state_json is None:
         missing = " and ".join(name for name, data in ((IR, ir_json), (STATE, state_json)) if data is None)
@@ -137,7 +136,7 @@ def check_schema_files(
 
 
 def accepted_catalog(source: str | bytes, accepted: str, *, uri: str = "<graph>") -> Catalog:
-    """The catalog of a schema that a commit names by its hash. `SchemaContractDrift` when the text says another."""
+    """The catalog of the schema with a commit's hash. Raises `SchemaContractDrift` if the text has another hash."""
     reading = _reading(_compiled(source, uri), accepted)
     if reading is None:
         raise _drift(uri, f"the text that is kept for the schema {accepted} is that of another")
@@ -145,7 +144,7 @@ def accepted_catalog(source: str | bytes, accepted: str, *, uri: str = "<graph>"
 
 
 def _reading(catalog: Catalog, accepted: str) -> Catalog | None:
-    """The catalog as it was accepted, by this program or by a released one."""
+    """The catalog as accepted by this program or by a released one."""
     readings = (catalog, _released_reading(catalog))
     return next((each for each in readings if ir_hash(catalog_to_ir(each)) == accepted), None)
 
@@ -183,7 +182,7 @@ def _accepted_hash(state_json: str | bytes, uri: str) -> str:
 
 
 def _released_reading(catalog: Catalog) -> Catalog:
-    """How the released program read `@range(p, ..max)`: it took the number for the lower bound, and enforced that."""
+    """The catalog as the released program read and enforced it: with `max` of `@range(p, ..max)` as the lower bound."""
     nodes = {
         name: replace(node, rules=replace(node.rules, ranges=in_range_order(map(_as_lower_bound, node.rules.ranges))))
         for name, node in catalog.nodes.items()

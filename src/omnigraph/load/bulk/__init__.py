@@ -1,1 +1,1 @@
-"""Loads of any size: tasks write fragments, the driver validates and commits them once."""
+"""Bulk loads of any size: tasks write fragments, the driver validates and commits them once."""

@@ -1,6 +1,6 @@
-"""A unit in chunks that can be read again in halves: how the bad rows of a load are found among the good ones.
+"""Reads a unit in chunks and bisects a chunk with a bad row until the row is found and set aside.
 
-The one pass over the input when bad rows are set aside: a chunk with one is halved until it is found.
+This replaces the plain pass over the input when the error policy allows rejects.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _LINES = 16_384
 
 @dataclass(frozen=True)
 class Lines:
-    """Lines of a file or text."""
+    """A chunk of lines of a file or text."""
 
     unit: Unit
     catalog: Catalog
@@ -55,26 +55,26 @@ class Lines:
         return len(self.lines)
 
     def part(self, start: int, end: int) -> Lines:
-        """Some of the lines."""
+        """A sub-range of the lines."""
         return replace(self, lines=self.lines[start:end], first=self.first + start)
 
     def read(self) -> Iterator[Batch]:
-        """Their rows."""
+        """Read the lines as typed batches."""
         return read_block(self.unit, self.catalog, io.BytesIO(b"\n".join(self.lines)), self.first)
 
     @property
     def place(self) -> SourcePosition:
-        """Where the first one stands."""
+        """The source position of the first row."""
         return SourcePosition(self.unit.input.name, "line", self.first)
 
     def shown(self) -> str:
-        """The first one, for a person."""
+        """The text of the first row, for the reject."""
         return self.lines[0].decode("utf-8", "replace")
 
 
 @dataclass(frozen=True)
 class RowChunk:
-    """Rows of a table."""
+    """A chunk of rows of a table."""
 
     type: GraphType
     catalog: Catalog
@@ -87,11 +87,11 @@ class RowChunk:
         return int(self.batch.num_rows)
 
     def part(self, start: int, end: int) -> RowChunk:
-        """Some of the rows."""
+        """A sub-range of the rows."""
         return replace(self, batch=self.batch.slice(start, end - start), first=self.first + start)
 
     def read(self) -> Iterator[Batch]:
-        """Typed."""
+        """Read the rows as typed batches."""
         reader = pa.RecordBatchReader.from_batches(self.batch.schema, [self.batch])
         return read_arrow(
             reader, self.type, self.catalog, source=self.source, convert=self.convert, first_row=self.first
@@ -99,17 +99,17 @@ class RowChunk:
 
     @property
     def place(self) -> SourcePosition:
-        """Where the first one stands."""
+        """The source position of the first row."""
         return SourcePosition(self.source, "row", self.first)
 
     def shown(self) -> str:
-        """The first one, for a person."""
+        """The text of the first row, for the reject."""
         return str(self.batch.slice(0, 1).to_pylist()[0])
 
 
 @dataclass(frozen=True)
 class Records:
-    """Records that were passed in."""
+    """A chunk of records that the caller passed."""
 
     unit: Unit
     catalog: Catalog
@@ -121,22 +121,22 @@ class Records:
         return len(self.records)
 
     def part(self, start: int, end: int) -> Records:
-        """Some of the records."""
+        """A sub-range of the records."""
         return replace(self, records=self.records[start:end], first=self.first + start)
 
     def read(self) -> Iterator[Batch]:
-        """Typed, with the numbers they have in the whole."""
+        """Read the records as typed batches, numbered as in the whole input."""
         for batch in read_input(replace(self.unit.input, data=self.records), self.catalog, self.world):
             numbers = [number + self.first - 1 for number in batch.places.numbers]
             yield replace(batch, places=SourcePositions(batch.places.source, "record", numbers))
 
     @property
     def place(self) -> SourcePosition:
-        """Where the first one stands."""
+        """The source position of the first row."""
         return SourcePosition(self.unit.input.name, "record", self.first)
 
     def shown(self) -> str:
-        """The first one, for a person."""
+        """The text of the first row, for the reject."""
         return str(self.records[0])
 
 
@@ -144,7 +144,7 @@ Chunk = Lines | RowChunk | Records
 
 
 def chunks_of(unit: Unit, catalog: Catalog, world: World) -> Iterator[Chunk]:
-    """The whole unit in order."""
+    """Split a unit into chunks, in order."""
     form = unit.input.form
     if unit.split is not None:
         for block in read_blocks(unit.split, resolved_options([unit.split.file], world=world)):
@@ -167,7 +167,7 @@ def table_chunks(
     convert: Convert,
     first: int = 1,
 ) -> Iterator[RowChunk]:
-    """The batches of a stream. Its columns are checked at once: they are no fault of a row."""
+    """Split an Arrow stream into chunks. Columns are checked first, because a wrong column is no fault of a row."""
     assert kind is not None
     nothing = pa.RecordBatchReader.from_batches(reader.schema, [])
     list(read_arrow(nothing, kind, catalog, source=source, convert=convert))
@@ -184,7 +184,7 @@ def _lines(unit: Unit, catalog: Catalog, data: bytes, first: int) -> Iterator[Li
 
 
 def write_sifted(job: WriteJob, unit: int, chunks: Iterable[Chunk], limit: int) -> Iterator[pa.RecordBatch]:
-    """Write the good rows of a unit. Yields rows of `RESULT`; more bad rows than `limit` are an error."""
+    """Write the good rows of a unit. Yields batches of schema `RESULT`; more than `limit` bad rows are an error."""
     sinks: dict[str, Sink] = {}
     rejects: list[Reject] = []
     read, world = 0, job.world()
@@ -207,7 +207,7 @@ def write_sifted(job: WriteJob, unit: int, chunks: Iterable[Chunk], limit: int) 
 
 
 def sifted(catalog: Catalog, chunk: Chunk, rejects: list[Reject], world: World) -> Made:
-    """The good rows of a chunk; the bad ones are added to the rejects. Vectors that are made later count as there."""
+    """The good rows of a chunk; bad ones are appended to `rejects`. Vectors still to be computed count as present."""
     try:
         return _made(catalog, chunk, world)
     except (InvalidRecord, ConstraintViolation) as error:
@@ -232,5 +232,5 @@ def _made(catalog: Catalog, chunk: Chunk, world: World) -> Made:
 
 
 def _expected(rows: pa.Table, read_as: GraphType, kind: GraphType) -> pa.Table:
-    """The rows as they will be: a load that makes vectors reads the type as one that may have none."""
+    """The rows as they will be checked: zero vectors stand in for those that the load still computes."""
     return rows if read_as == kind else expect_vectors(rows, kind)

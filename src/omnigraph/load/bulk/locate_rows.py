@@ -1,6 +1,6 @@
-"""The committed rows that a small load may replace: all committed ids pass a sieve of the load's own.
+"""Finds the committed rows that a small load may replace, by testing all committed ids against a filter of its hashes.
 
-Nothing but these rows leaves the tasks that read the table, so what is sent follows the load, not the table.
+Only matching rows leave the tasks that scan the table, so the data sent is proportional to the load, not to the table.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NUMBERS = pa.schema([("numbers", BYTES)])
 
 
 def known_rows(runner: TaskRunner, scan: TableScan, put: Numbers) -> Numbers:
-    """Two numbers of the id, the row id and the address of each committed row whose id has one of the numbers."""
+    """For each committed row whose id hash is in `put`: both hashes of the id, the row id and the row address."""
 
     def work(group: list[TableScan]) -> Iterator[pa.RecordBatch]:
         sieve = sieve_of(put)
@@ -51,7 +51,7 @@ def known_rows(runner: TaskRunner, scan: TableScan, put: Numbers) -> Numbers:
 
 
 def put_numbers(runner: TaskRunner, table: StagedRows, fragments: Sequence[FragmentFile]) -> Numbers:
-    """The numbers of all ids that came with the input, which these fragments have."""
+    """The hashes of all given ids in these fragments, from the hash runs of the load if it wrote any."""
     noted = table.noted.get(IDS)
     if noted is not None:
         return _joined(each.numbers() for each in noted)
@@ -66,7 +66,7 @@ def put_numbers(runner: TaskRunner, table: StagedRows, fragments: Sequence[Fragm
 
 
 def id_chunks(scan: TableScan) -> Iterator[pa.Table]:
-    """The ids of committed rows, with their row ids and addresses."""
+    """Scan the ids of committed rows with their row ids and row addresses."""
     dataset = scan.table().dataset
     fragments = [dataset.get_fragment(each) for each in scan.fragments or ()]
     scanner = dataset.scanner(
@@ -76,13 +76,13 @@ def id_chunks(scan: TableScan) -> Iterator[pa.Table]:
 
 
 def located(rows: pa.Table) -> Numbers:
-    """Two numbers of each id, its row id and its address."""
+    """Both hashes of each id, its row id and its row address."""
     where = [rows.column(name).to_numpy() for name in ("_rowid", "_rowaddr")]
     return np.column_stack([*two_numbers(rows.column(ID)), *where])
 
 
 def two_numbers(ids: Values) -> tuple[Numbers, Numbers]:
-    """Two ids that differ hardly share both."""
+    """Two independent 64-bit hashes of each id; different ids practically never share both."""
     return numbers_of(ids), second_numbers_of(ids)
 
 

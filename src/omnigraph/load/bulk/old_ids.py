@@ -1,7 +1,7 @@
-"""Edges of a permissive load, once all nodes are known: ends that name an old id of a node point at what it is now.
+"""Rewrites edges of a permissive bulk load whose endpoints name the legacy id of a node.
 
-Tasks note old ids while they read. Mostly there are none, and nothing is done here; otherwise fragments with edges that
-name one are written again. The notes are the driver's to hold.
+Tasks record legacy ids while they read, and the driver holds all of them. Usually there are none and nothing is done.
+Otherwise, after all nodes are known, fragments with edges that name a legacy id are rewritten.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ if TYPE_CHECKING:
     from omnigraph.tasks.staged_rows import FragmentFile, StagedRows
 
 _FOUND = pa.schema([("fragment", LONG), ("offset", LONG)])
-_MOVED = pa.schema([("fragment", LONG), ("fragment", TEXT), ("error", BYTES)])
+_MOVED = pa.schema([("number", LONG), ("fragment", TEXT), ("error", BYTES)])
 _NOWHERE = SourcePositions("", "row", ())
 
 
 @dataclass(frozen=True)
 class LegacyIdUse:
-    """An old id, and the unit whose task has noted it."""
+    """A legacy id, and the unit whose task recorded it."""
 
     unit: int
     spelling: LegacyId
 
 
 def told_spellings(rows: Sequence[Mapping[str, Any]], units: Sequence[Unit | FrameUnit]) -> list[LegacyIdUse]:
-    """What tasks have noted, in the order of the input."""
+    """The legacy ids that tasks recorded, in input order."""
     found = []
     for row in sorted((each for each in rows if each["kind"] == "spelling"), key=lambda each: each["unit"]):
         unit = units[row["unit"]]
@@ -64,7 +64,7 @@ def told_spellings(rows: Sequence[Mapping[str, Any]], units: Sequence[Unit | Fra
 
 
 def follow_spellings(reading: InputRead, written: Written, noted: Sequence[LegacyIdUse]) -> Written:
-    """The same with edges that point at ids as they are now. An old id that is ambiguous is an error."""
+    """Replace legacy endpoint ids in all edge tables. An ambiguous legacy id is an error."""
     first_bad = min((each.unit for each in written.told if each.rank == READING), default=None)
     spellings = LegacyIds()
     for each in noted:
@@ -111,7 +111,7 @@ class _Moved:
 
 
 def _moved(reading: InputRead, table: StagedRows, spellings: LegacyIds) -> _Moved | None:
-    """The table after its edges followed, with the first value that breaks a rule; None for one that has none to."""
+    """The rewritten edge table with its first value violation; None if the table cannot refer to a legacy id."""
     kind, uri, mode = table.type, table.location.child(table.line), reading.mode
     if not isinstance(kind, EdgeType) or not spellings.renames_ends_of(kind) or not table.rows:
         return None
@@ -134,16 +134,16 @@ def _moved(reading: InputRead, table: StagedRows, spellings: LegacyIds) -> _Move
     told = reading.runner.map(fragment_files(table), work, _MOVED).collect()
     fragments = list(table.fragments)
     broken = []
-    for each in sorted(told.to_pylist(), key=lambda each: int(each["fragment"])):
+    for each in sorted(told.to_pylist(), key=lambda each: int(each["number"])):
         if each["fragment"]:
-            fragments[each["fragment"]] = replace(fragments[each["fragment"]], fragment=each["fragment"])
+            fragments[each["number"]] = replace(fragments[each["number"]], fragment=each["fragment"])
         if each["error"]:
             broken.append(pickle.loads(each["error"]))  # noqa: S301
     return _Moved(replace(table, fragments=tuple(fragments), noted={}), next(iter(broken), None))
 
 
 def _followed(rows: pa.Table, kind: EdgeType, spellings: LegacyIds) -> pa.Table | None:
-    """The rows as they are stored now; None when none of them points at an old id."""
+    """The rows with current endpoint ids and derived row ids; None if no row names a legacy id."""
     stored = {name: rows.column(name).combine_chunks() for name in rows.column_names}
     ends = {"src": stored["src"], "dst": stored["dst"]}
     batch = Batch(kind, _NOWHERE, {name: stored[name] for name in kind.properties}, stored[ID], **ends)

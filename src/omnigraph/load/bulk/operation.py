@@ -1,4 +1,7 @@
-"""A bulk load as an operation of the commit protocol: read once, validated against every view it is prepared for."""
+"""A bulk load as an operation of the commit protocol.
+
+The input is read and written as fragments once; each `prepare` validates the same fragments against its read view.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class BulkLoad:
-    """One load on Spark. `seconds` tells how long each stage took."""
+    """One load on a task runner. `seconds` holds the elapsed time of each stage."""
 
     reading: InputRead
     seconds: dict[str, float] = field(default_factory=dict)
@@ -40,11 +43,11 @@ class BulkLoad:
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether it may be prepared again for a newer state; replacing what somebody has just written may not."""
+        """Whether it may be prepared again on a newer snapshot. Not for overwrite, which would drop other writes."""
         return self.reading.mode != "overwrite"
 
     def prepare(self, view: ReadView) -> WriteSet:
-        """Read the input, unless that is done, validate it against the view, and say what to stage."""
+        """Read the input on the first call, validate it against the read view, and return what to stage."""
         if self.written is None:
             with self._stage("read and write"):
                 self.written = self.reading.run(view.snapshot, view.tables.location)
@@ -55,7 +58,7 @@ class BulkLoad:
         return WriteSet([each for each in writes if each is not None])
 
     def _validated(self, view: ReadView, written: Written) -> Written:
-        """What can be put into the view, once everything holds, and bad rows are set aside where they may be."""
+        """The rows that satisfy every rule in the read view. Bad rows raise, or are set aside if the policy permits."""
         error = reading_error(written.told)
         if error is not None:
             raise error

@@ -1,9 +1,8 @@
-"""Bad rows set aside after they were compared with all others: found, noted, taken out, until the rest holds.
+"""Sets rows aside that violate rules across rows, after all rows were written as fragments.
 
-Taking a row out can make others bad, such as the edges of a node. Every round takes at least one row out, and the limit
-of the policy ends it.
-
-Staged fragments without some of their rows: what is left when rows are set aside after they were written.
+Violating rows are found, recorded as rejects and removed by rewriting their fragments, until no violation is left.
+Removing a row can make others invalid, such as the edges of a node. Every round removes at least one row and the
+policy's limit bounds the total, so the loop terminates.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _WRITTEN = pa.schema([("number", INT), ("fragment", TEXT)])
 
 
 def without(runner: TaskRunner, table: StagedRows, orders: Collection[int], mode: Mode) -> StagedRows:
-    """The table without the rows of these orders; only fragments that have one are written again."""
+    """Remove rows by their order (fragment number << 32 | offset). Only fragments with removed rows are rewritten."""
     gone: dict[int, list[int]] = {}
     for order in sorted(orders):
         gone.setdefault(order >> 32, []).append(order & 0xFFFF_FFFF)
@@ -81,14 +80,14 @@ def _rest(file: FragmentFile, gone: list[int], uri: str, schema: pa.Schema, mode
 
 @dataclass(frozen=True)
 class Sifted:
-    """The rows that hold in one view, and those that were set aside for it."""
+    """The rows that are valid in one read view, and the rejected ones."""
 
     written: Written
     rejects: tuple[Reject, ...]
 
 
 def sift(reading: InputRead, written: Written, view: ReadView) -> Sifted:
-    """Set rows aside until every rule holds. An error that no row of the input is to blame for is raised."""
+    """Set rows aside until every rule holds. Raises a violation that no row of the input caused."""
     rejects = [reject for _, reject in written.rejects]
     tables, places = dict(written.tables), _Places(reading, written)
     mode: Literal["append", "overwrite"] = "overwrite" if reading.mode == "overwrite" else "append"
@@ -107,7 +106,7 @@ def sift(reading: InputRead, written: Written, view: ReadView) -> Sifted:
 def _bad_rows(
     reading: InputRead, tables: Mapping[str, StagedRows], view: ReadView
 ) -> dict[tuple[str, int], RowViolation | DuplicateRow]:
-    """The rows to set aside next, by table and order, each with the first rule it breaks."""
+    """The rows to set aside in this round, by table and order, each with the first rule that it violates."""
     asked = plan_questions(reading.catalog, view, tables, reading.mode)
     suspects = find_suspects(reading.runner, asked, reading.directory)
     if not suspects:
@@ -127,7 +126,7 @@ def _bad_rows(
 def _require_readable(
     tables: Mapping[str, StagedRows], bad: Mapping[tuple[str, int], RowViolation | DuplicateRow]
 ) -> None:
-    """Rows with blobs cannot be written again without the input, so one of them that is bad fails the load."""
+    """Fail if a bad row belongs to a type with blobs: such a fragment cannot be rewritten without the input."""
     for (key, _), why in bad.items():
         if tables[key].has_blobs:
             told = why.error.message if isinstance(why, RowViolation) else f"the id {why.row_id!r} stands twice"
@@ -144,14 +143,14 @@ def _reject(places: _Places, table: StagedRows, order: int, why: RowViolation | 
 
 @dataclass(frozen=True)
 class _Places:
-    """Where rows came from. A unit is read again for it, once."""
+    """Source positions of rows. A unit is read again, at most once per table, to find them."""
 
     reading: InputRead
     written: Written
     known: dict[tuple[int, str], array[int]] = field(default_factory=dict)
 
     def of(self, table: StagedRows, order: int) -> SourcePosition:
-        """The place of a row of a staged table."""
+        """The source position of a row of a staged table."""
         fragment = table.fragments[order >> 32]
         index = fragment.first + fragment.original(order & 0xFFFF_FFFF)
         unit = self.written.units[fragment.unit]
@@ -165,7 +164,7 @@ class _Places:
         return SourcePosition(unit.input.name, cast("Counted", kind), numbers[index])
 
     def _nth_good(self, number: int, unit: int) -> int:
-        """The number of a row of a frame, counting those that its task has set aside."""
+        """The row number in a Spark frame, including the rows before it that the task has set aside."""
         for bad in sorted(reject.number for at, reject in self.written.rejects if at == unit):
             if bad > number:
                 break

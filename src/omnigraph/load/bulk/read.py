@@ -1,4 +1,4 @@
-"""The one pass over the input: every unit in a task, what they wrote gathered into staged tables."""
+"""Runs the single pass over the input: a task reads each unit, and the fragments written become staged tables."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Written:
-    """The input after its one reading: staged tables in the order of the input, and what was wrong with it."""
+    """The result of reading the input: staged tables in input order, errors (`told`) and rejects."""
 
     tables: Mapping[str, StagedRows]
     units: Sequence[Unit | FrameUnit]
@@ -56,7 +56,7 @@ class Written:
 
 @dataclass(frozen=True)
 class InputRead:
-    """What is read, and into which state of the graph it goes. `directory`: one that all tasks see, if there is one."""
+    """What to read and how. `directory` is a directory shared by all tasks, if there is one."""
 
     runner: TaskRunner
     catalog: Catalog
@@ -70,11 +70,11 @@ class InputRead:
 
     @cached_property
     def readable(self) -> Catalog:
-        """The types as rows are read: vectors that are made here need not be there."""
+        """The catalog for reading: vectors that this load computes may be missing."""
         return self.catalog if self.embeddings is None else vectors_may_be_missing(self.catalog)
 
     def run(self, snapshot: Snapshot, location: Location) -> Written:
-        """Read everything, and write it beside the tables of a snapshot."""
+        """Read the whole input and write it as unreferenced fragments of the snapshot's tables."""
         targets = targets_of(self.catalog, snapshot, location, self.mode)
         sizes, settings = sizes_of(self.runner), store_settings(self.world)
         job = WriteJob(self.catalog, targets, self.mode, sizes, settings, self.directory, self.strict, self.embeddings)
@@ -89,7 +89,7 @@ class InputRead:
     def gathered(
         self, results: Results, units: Sequence[Unit | FrameUnit], snapshot: Entries, location: Location
     ) -> Written:
-        """What tasks have written beside the tables of a snapshot, and told of it."""
+        """Build the staged tables, errors and rejects from the results of tasks."""
         tables = self._tables(results, snapshot, location)
         written = Written(tables, units, told_errors(results, units), told_rejects(results, units))
         return written if self.strict else follow_spellings(self, written, told_spellings(results, units))
@@ -113,7 +113,7 @@ class InputRead:
         catalog, limit, kind, name = self.readable, self.policy.limit, each.type, each.name
         assert kind is not None
         nothing: pa.DataType = pa.null()
-        # Tasks may get columns as a source spells them, `NAME` for an alias `name`; the frame's own names count.
+        # Tasks may get columns in the spelling of the data source, `NAME` for an alias `name`; the frame's names apply.
         names = list(each.data.columns)
         columns = pa.schema([(column, nothing) for column in names])
         list(read_arrow(pa.RecordBatchReader.from_batches(columns, []), kind, catalog, source=name))
@@ -125,7 +125,7 @@ class InputRead:
         return frame_units(name, told.to_pylist())
 
     def _tables(self, results: Results, snapshot: Entries, location: Location) -> dict[str, StagedRows]:
-        """Named types first, then nodes and edges as they appeared: the order in which repeated ids are told."""
+        """Staged tables: named types, nodes, edges, by first appearance. Duplicate ids are reported in this order."""
         ordered = sorted(results, key=lambda each: each["unit"])
         seen = [key for each in ordered if each["kind"] == "read" for key in json.loads(each["body"])]
         keys = [each.table_key for each in self.plan.types] + sorted(seen, key=lambda key: key.startswith("edge:"))
@@ -141,7 +141,7 @@ class InputRead:
 def write_frame(
     job: WriteJob, kind: GraphType, catalog: Catalog, name: str, batches: Iterator[pa.RecordBatch], limit: int = 0
 ) -> Iterator[pa.RecordBatch]:
-    """Write the rows of one partition of a frame. Yields rows of `RESULT`."""
+    """Write the rows of one partition of a Spark frame. Yields batches of schema `RESULT`."""
     first = next(batches, None)
     if first is None:
         return write_batches(job, partition_unit(), [])
@@ -157,7 +157,7 @@ def _chained(first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> Iterato
 
 
 def frame_units(name: str, results: Results) -> tuple[list[FrameUnit], Results]:
-    """Partitions in order, each with the number of its first row."""
+    """The partitions of a frame in order, each with the number of its first row."""
     read = {each["unit"]: each["rows"] for each in results if each["kind"] == "read"}
     counts = [read.get(number, 0) for number in range(max(read, default=-1) + 1)]
     firsts = accumulate(counts, initial=1)
@@ -165,7 +165,7 @@ def frame_units(name: str, results: Results) -> tuple[list[FrameUnit], Results]:
 
 
 def _groups(inputs: Sequence[Input]) -> Iterator[list[Input]]:
-    """Neighbouring inputs that one job can read; a frame is a job of its own."""
+    """Group neighbouring inputs that one job can read. A Spark frame is a job by itself."""
     group: list[Input] = []
     for each in inputs:
         if each.form == "spark" and group:
@@ -182,7 +182,7 @@ def _groups(inputs: Sequence[Input]) -> Iterator[list[Input]]:
 def targets_of(
     catalog: Catalog, snapshot: Iterable[TableEntry], location: Location, mode: Mode
 ) -> dict[str, FragmentTarget]:
-    """Where the rows of each type of a snapshot are written."""
+    """The fragment targets of a snapshot's tables, by table key."""
     options = location.storage_options
     known = {each.table_key: _known(catalog, each, location) for each in snapshot if mode == "merge" and each.row_count}
     return {
@@ -197,7 +197,7 @@ def targets_of(
 
 
 def _known(catalog: Catalog, entry: TableEntry, location: Location) -> TableScan | None:
-    """The committed rows of a type with blobs: its files cannot be sorted again, so they are written apart at once."""
+    """The committed rows of a type with blobs: its files cannot be reordered, so replacing rows are written apart."""
     kind = type_of(catalog, entry.table_key)
     has_blobs = any(each.type.scalar == "Blob" for each in kind.properties.values())
     return TableScan(location, entry.pin) if has_blobs else None

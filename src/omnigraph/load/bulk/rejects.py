@@ -1,6 +1,8 @@
-"""Rows that were set aside: where each stood, which rule it broke, what it was.
+"""Rejected rows of a bulk load, and errors of tasks located at their source positions.
 
-Errors about the input, put at the place a person knows: the row of a frame, the two lines that share an id.
+A reject records where the row was, which rule it violated and its text. Tasks count rows of a Spark partition from 1;
+the driver adds the rows before the partition, so that errors name the row of the frame or the two lines that share an
+id.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ REJECTS = pa.schema(
 
 @dataclass(frozen=True)
 class Reject:
-    """One row. `number` counts lines, rows or records (`unit`) of the source from 1; `value` is the row as it stood."""
+    """One rejected row. `number` counts `unit`s (line, row or record) of the source from 1; `value` is its text."""
 
     source: str
     unit: str
@@ -67,7 +69,7 @@ class Reject:
 
 
 def reject_of(error: OmniGraphError, place: SourcePosition, value: str) -> Reject:
-    """What is kept of a row that an error is about."""
+    """The reject for a row that raised an error."""
     known = error if isinstance(error, InvalidRecord | ConstraintViolation) else None
     return Reject(
         place.source,
@@ -82,12 +84,12 @@ def reject_of(error: OmniGraphError, place: SourcePosition, value: str) -> Rejec
 
 
 def counts_of(rejects: Sequence[Reject]) -> dict[str, int]:
-    """How many rows broke each rule."""
+    """The number of rejects by rule."""
     return dict(sorted(Counter(each.rule for each in rejects).items()))
 
 
 def require_within(rejects: Sequence[Reject], limit: int) -> None:
-    """Fail when more rows are bad than may be set aside."""
+    """Raise if there are more rejects than the policy allows."""
     if len(rejects) > limit:
         first = min(rejects, key=lambda each: (each.source, each.number))
         raise InvalidInput(
@@ -96,7 +98,7 @@ def require_within(rejects: Sequence[Reject], limit: int) -> None:
 
 
 def write_rejects(rejects: Sequence[Reject], path: str, world: World) -> None:
-    """A Parquet file with the rejects, by source and place; empty when there are none."""
+    """Write the rejects to a Parquet file, sorted by source and position. Without rejects the file has no rows."""
     ordered = sorted(rejects, key=lambda each: (each.source, each.number))
     sink = io.BytesIO()
     parquet.write_table(pa.Table.from_pylist([asdict(each) for each in ordered], schema=REJECTS), sink)
@@ -114,7 +116,7 @@ _ROW = re.compile(r", row (\d+):")
 
 @dataclass(frozen=True)
 class FrameUnit:
-    """A partition of a frame: how many rows were before it, once that is known."""
+    """A partition of a Spark frame, with the number of its first row in the frame."""
 
     name: str
     first_row: int
@@ -122,7 +124,7 @@ class FrameUnit:
 
 @dataclass(frozen=True)
 class InputError:
-    """An error that a task met, with its unit and rank."""
+    """An error that a task reported, with its unit and rank."""
 
     unit: int
     rank: int
@@ -131,7 +133,7 @@ class InputError:
 
 
 def told_errors(rows: Sequence[Mapping[str, Any]], units: Sequence[Unit | FrameUnit]) -> list[InputError]:
-    """The errors among the results of tasks, the first to tell first."""
+    """The errors in the results of tasks, in the order in which they are reported."""
     found = [
         InputError(row["unit"], row["rows"], row["table"], _placed(pickle.loads(row["body"]), units[row["unit"]]))  # noqa: S301
         for row in rows
@@ -141,7 +143,7 @@ def told_errors(rows: Sequence[Mapping[str, Any]], units: Sequence[Unit | FrameU
 
 
 def told_rejects(rows: Sequence[Mapping[str, Any]], units: Sequence[Unit | FrameUnit]) -> list[tuple[int, Reject]]:
-    """The rows that tasks have set aside, each with its unit."""
+    """The rejects in the results of tasks, each with its unit."""
     found = [(row["unit"], Reject(**json.loads(row["body"]))) for row in rows if row["kind"] == "reject"]
     return [(unit, _moved(reject, units[unit])) for unit, reject in found]
 
@@ -156,12 +158,12 @@ def _moved(reject: Reject, unit: Unit | FrameUnit) -> Reject:
 
 
 def reading_error(told: Sequence[InputError]) -> OmniGraphError | None:
-    """The error that ends a load before its rows are compared."""
+    """The error that fails the load before rules across rows are checked."""
     return next((each.error for each in told if each.rank in (READING, EDGE_IDS, VECTORS)), None)
 
 
 def value_error(told: Sequence[InputError]) -> OmniGraphError | None:
-    """The first value that breaks a rule."""
+    """The first value violation."""
     return next((each.error for each in told if each.rank == VALUES), None)
 
 
@@ -173,7 +175,7 @@ def repeated_error(
     catalog: Catalog,
     world: World,
 ) -> OmniGraphError:
-    """The error about an id that stands twice; only now the places are looked up, by reading those units again."""
+    """The error for an id that occurs twice. Only this path reads units again, to find the source positions."""
     first, second = (place_of(table, order, units, catalog, world) for order in rows)
     return repeated_id(table.type, row_id, first, second)
 
@@ -181,7 +183,7 @@ def repeated_error(
 def place_of(
     table: StagedRows, order: int, units: Sequence[Unit | FrameUnit], catalog: Catalog, world: World
 ) -> SourcePosition:
-    """Where a row of a staged table came from, when no row was set aside."""
+    """The source position of a row of a staged table, provided that no row was set aside."""
     fragment = table.fragments[order >> 32]
     index = fragment.first + fragment.original(order & 0xFFFF_FFFF)
     unit = units[fragment.unit]
@@ -191,7 +193,7 @@ def place_of(
 
 
 def nth_place(batches: Iterable[Batch], table_key: str, index: int) -> SourcePosition:
-    """The place of the row of a type with this index."""
+    """The source position of the index-th row of a table."""
     for batch in batches:
         if batch.type.table_key == table_key:
             if index < len(batch):
@@ -201,7 +203,7 @@ def nth_place(batches: Iterable[Batch], table_key: str, index: int) -> SourcePos
 
 
 def renumbered(error: Error, source: str, unit: str, number: int) -> Error:
-    """The error at another number: a task that reads a part of something counts from 1."""
+    """Replace the position number in an error; a task that reads part of a source counts from 1."""
     start = f"{source}, {unit} " if source else f"{unit} "
     told, colon, rest = error.message.removeprefix(start).partition(":")
     if not error.message.startswith(start) or not told.isdigit():
@@ -214,7 +216,7 @@ def renumbered(error: Error, source: str, unit: str, number: int) -> Error:
 
 
 def _placed(error: OmniGraphError, unit: Unit | FrameUnit) -> OmniGraphError:
-    """A task counts the rows of its partition from 1; the rows before it are added here."""
+    """Add the number of rows before the partition, because its task counts rows from 1."""
     if not isinstance(unit, FrameUnit):
         return error
     found = _ROW.match(error.message.removeprefix(unit.name))

@@ -1,8 +1,9 @@
-"""Merge: which committed rows the load replaces, found by a join of ids as numbers, and staged as one Update.
+"""Merge mode of a bulk load: finds the committed rows that the load replaces and stages the result as one Lance Update.
 
-Replaced rows are taken out of their fragments by deletion files. The rows that come in their place carry their stable
-row ids: Lance binds them to the first rows of a new fragment, so a fragment with old and new rows is written again with
-the old ones in front.
+Ids of the load and of the table are matched by a join of 64-bit hashes. Replaced rows are removed from their fragments
+by deletion files, and the rows that replace them keep their stable row ids. Lance assigns given row ids to the first
+rows of a new fragment, so a staged fragment with both replacing and new rows is rewritten with the replacing rows
+first.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.uint64]
 
 _PUT, _THERE = range(2)
-# What a matched pair becomes: a row id for a fragment, an offset for a committed fragment.
-_FRAGMENT, _FRAGMENT = range(2)
+# Roles of a matched pair: a row id for a staged fragment, a removed offset for a committed fragment.
+_STAGED, _COMMITTED = range(2)
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFF_FFFF)
 _OUTCOME = pa.schema([("role", INT), ("number", LONG), ("body", BYTES)])
@@ -50,7 +51,7 @@ _SHRUNK = pa.schema([("number", LONG), ("fragment", TEXT)])
 
 @dataclass(frozen=True)
 class Replacements:
-    """The staged table as it is to be put, and the offsets of replaced rows by committed fragment."""
+    """The staged table to commit, and the offsets of replaced rows by committed fragment."""
 
     staged: StagedRows
     gone: Mapping[int, bytes]
@@ -58,7 +59,7 @@ class Replacements:
 
 
 def find_replacements(runner: TaskRunner, view: ReadView, table: StagedRows) -> Replacements | None:
-    """Match the ids of the load with the committed ones; None when every row is new."""
+    """Match the ids of the load with the committed ids. Returns None if every row is new."""
     entry = view.entry(table.type.table_key)
     scan = TableScan(view.tables.location, entry.pin)
     fragments = [each for each in fragment_files(table) if not each.minted]
@@ -69,7 +70,10 @@ def find_replacements(runner: TaskRunner, view: ReadView, table: StagedRows) -> 
 
 
 def stage_merge(table: Table, runner: TaskRunner, replacements: Replacements) -> Staged:
-    """Take the replaced rows out of a handle of the same content, in tasks, and stage everything as one Update."""
+    """Write deletion files for the replaced rows in tasks, and stage everything as one Update.
+
+    `table` must be open at a version with the content that the replacements were found in.
+    """
     bring_files(table, replacements.staged)
     location, pin = replacements.staged.location, table.pin
     items = sorted(replacements.gone.items())
@@ -94,7 +98,7 @@ def stage_merge(table: Table, runner: TaskRunner, replacements: Replacements) ->
 def _by_sieve(
     runner: TaskRunner, table: StagedRows, fragments: list[FragmentFile], scan: TableScan, _committed: int
 ) -> Batches:
-    """A few rows that are put: each task knows all committed rows that these may replace."""
+    """Match a small load: each task gets all committed rows that the load may replace."""
     there = known_rows(runner, scan, put_numbers(runner, table, fragments))
     rewrite = _Rewrite.of(table)
 
@@ -111,7 +115,7 @@ def _by_sieve(
 def _by_shuffle(
     runner: TaskRunner, table: StagedRows, fragments: list[FragmentFile], scan: TableScan, committed: int
 ) -> Batches:
-    """Ids of both sides meet part by part, and what was found of a fragment or fragment in one task."""
+    """Match a large load: a first exchange joins ids by hash partition, a second collects pairs by fragment."""
     sources: list[FragmentFile | TableScan] = [*fragments, *tasks_of(scan)]
     parts = parts_for(table.rows + committed, runner)
     groups = max(1, min(parts, len(table.fragments)))
@@ -126,7 +130,7 @@ def _by_shuffle(
 
 
 def _matched(runner: TaskRunner, sources: list[FragmentFile | TableScan], parts: int, groups: int) -> Batches:
-    """Packets of matched pairs: by fragment the row and its row id, by committed fragment the offset; cut in groups."""
+    """Packets of matched pairs by group: offset and row id for staged fragments, the offset for committed ones."""
 
     def emit(group: list[FragmentFile | TableScan]) -> Iterator[pa.RecordBatch]:
         for source in group:
@@ -142,7 +146,7 @@ def _matched(runner: TaskRunner, sources: list[FragmentFile | TableScan], parts:
 
 
 def _ids_of(source: FragmentFile | TableScan) -> Iterator[tuple[int, Numbers]]:
-    """Ids as two numbers each, with where they are: in a fragment, or as row id and address of a committed row."""
+    """Both hashes of each id, with the row's order in the load, or with row id and row address of a committed row."""
     if isinstance(source, FragmentFile):
         start = np.uint64(source.number) << _HALF
         for batch in source.read([ID]):
@@ -154,16 +158,16 @@ def _ids_of(source: FragmentFile | TableScan) -> Iterator[tuple[int, Numbers]]:
 
 
 def _packets_of(found: Collected, groups: int) -> Iterator[pa.RecordBatch]:
-    """Packets by the fragment or fragment that owns the rows; its number stands where packets have their space."""
+    """Packets by the staged or committed fragment that owns the rows; its number takes the field of the space."""
     for role, owner, rows in _owned(found):
         part, width = owner % groups, rows.shape[1]
         yield pa.record_batch([[part], [owner], [role], [width], [rows.tobytes()]], schema=PACKET)
 
 
 def _owned(found: Collected) -> Iterator[tuple[int, int, Numbers]]:
-    """By fragment its rows with their row ids, by committed fragment the offsets of replaced rows.
+    """Matched rows by fragment: offsets and row ids for staged fragments, replaced offsets for committed ones.
 
-    Both sides have an id at most once, so equal numbers are one pair.
+    Ids are unique on both sides, so equal hashes form exactly one pair.
     """
     put, there = found.get((0, _PUT)), found.get((0, _THERE))
     if put is None or there is None:
@@ -173,8 +177,8 @@ def _owned(found: Collected) -> Iterator[tuple[int, int, Numbers]]:
     at = np.minimum(at, len(there) - 1)
     same = (there[at, 0] == put[:, 0]) & (there[at, 1] == put[:, 1])
     mine, theirs = put[same], there[at[same]]
-    yield from _by_owner(_FRAGMENT, mine[:, 2] >> _HALF, np.column_stack([mine[:, 2] & _LOW, theirs[:, 2]]))
-    yield from _by_owner(_FRAGMENT, theirs[:, 3] >> _HALF, (theirs[:, 3] & _LOW)[:, None])
+    yield from _by_owner(_STAGED, mine[:, 2] >> _HALF, np.column_stack([mine[:, 2] & _LOW, theirs[:, 2]]))
+    yield from _by_owner(_COMMITTED, theirs[:, 3] >> _HALF, (theirs[:, 3] & _LOW)[:, None])
 
 
 def _by_owner(role: int, owners: Numbers, rows: Numbers) -> Iterator[tuple[int, int, Numbers]]:
@@ -187,7 +191,7 @@ def _by_owner(role: int, owners: Numbers, rows: Numbers) -> Iterator[tuple[int, 
 
 @dataclass(frozen=True)
 class _Rewrite:
-    """What a task must know to put row ids on fragments."""
+    """What a task needs to assign row ids to staged fragments."""
 
     location: Location
     line: str
@@ -197,14 +201,14 @@ class _Rewrite:
 
     @classmethod
     def of(cls, table: StagedRows) -> _Rewrite:
-        """For the fragments of a table."""
+        """The rewrite of a staged table's fragments."""
         fragments = {number: each.fragment for number, each in enumerate(table.fragments)}
         blobs = table.type.name if table.has_blobs else None
         return cls(table.location, table.line, rows_schema(table.type), fragments, blobs)
 
     def outcome(self, role: int, number: int, rows: Numbers, file: FragmentFile | None) -> pa.RecordBatch:
-        """A committed fragment with its replaced offsets, or a fragment with its row ids."""
-        if role == _FRAGMENT:
+        """The result for one fragment: replaced offsets of a committed one, or the staged one with its row ids."""
+        if role == _COMMITTED:
             offsets = rows.reshape(-1).astype(np.uint32)
             return pa.record_batch([[role], [number], [offsets.tobytes()]], schema=_OUTCOME)
         assert file is not None, "a fragment is told by its file"
@@ -214,7 +218,7 @@ class _Rewrite:
 
 
 def _require_sorted(file: FragmentFile, rows: Numbers, type_name: str | None) -> None:
-    """Files with blobs have nothing but known rows or nothing but new ones, unless somebody committed meanwhile."""
+    """Require that a file with blobs has only replacing rows; otherwise a concurrent commit changed the table."""
     if type_name is not None and len(rows) != file.rows:
         raise CommitRejected(f"{type_name} was changed while the load was reading, and has blobs: load again.")
 
@@ -222,7 +226,7 @@ def _require_sorted(file: FragmentFile, rows: Numbers, type_name: str | None) ->
 def _with_old_rows_first(
     file: FragmentFile, fragment: str, rows: Numbers, location: Location, line: str, schema: pa.Schema
 ) -> dict[str, object]:
-    """The fragment as a fragment that carries the row ids of the rows it replaces."""
+    """The staged fragment with the row ids of the rows that it replaces, rewritten if those are not its first rows."""
     from lance import FragmentMetadata
 
     rows = rows[np.argsort(rows[:, 0])]
@@ -255,13 +259,13 @@ def _replacements(table: StagedRows, told: list[dict[str, Any]]) -> Replacements
         return None
     fragments, rows = list(table.fragments), 0
     for each in told:
-        if each["role"] == _FRAGMENT:
+        if each["role"] == _STAGED:
             body = json.loads(each["body"])
             fragments[each["number"]] = replace(fragments[each["number"]], fragment=body["fragment"])
             rows += body["replaced"]
     gone: dict[int, list[NDArray[np.uint32]]] = {}
     for each in told:
-        if each["role"] == _FRAGMENT:
+        if each["role"] == _COMMITTED:
             gone.setdefault(each["number"], []).append(np.frombuffer(each["body"], np.uint32))
     offsets = {number: np.sort(np.concatenate(found)).tobytes() for number, found in gone.items()}
     return Replacements(replace(table, fragments=tuple(fragments)), offsets, rows)

@@ -1,12 +1,11 @@
-"""Text files cut into byte ranges, so that many tasks read one file, each the lines that begin in its range.
+"""Splits text files into byte ranges, so that many tasks read one file, each the lines that begin in its range.
 
-The ranges know nothing of lines when they are planned. A first pass counts the lines that begin in each, which gives
-every range the number of its first line: an error in line 1,234,567 names that line, whichever task meets it.
+Ranges are planned without looking at line ends. A first pass counts the lines that begin in each range, which gives
+every range the number of its first line: an error in line 1,234,567 names that line whichever task finds it.
 Compressed files cannot be entered in the middle and are one range each.
 
-The files of a load: found by path, directory or pattern, on disks and in buckets, and read by byte range.
-
-Executors read with the settings that the driver resolved, so they need none of their own.
+Files are found by path, directory or pattern, on disks and in buckets. Executors read them with the storage options
+that the driver resolved, so they need none of their own.
 """
 
 from __future__ import annotations
@@ -49,10 +48,10 @@ def find_files(
     storage_options: Mapping[str, str] | None = None,
     world: World = REAL,
 ) -> list[SourceFile]:
-    """The files that the sources name, each once, sorted by name. A source that names none is an `InvalidInput`.
+    """The files of all sources, without duplicates, sorted by name. Raises `InvalidInput` for a source without files.
 
-    A directory or prefix stands for everything below it but names that begin with `.` or `_`, as in Spark. In a
-    pattern, `*` and `?` stay within one name and `**` crosses directories.
+    A directory or prefix includes everything below it except names that begin with `.` or `_`, as in Spark. In a
+    pattern, `*` and `?` match within one name and `**` crosses directories.
     """
     given = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     found = {file for source in given for file in _files_of(os.fspath(source), storage_options, world)}
@@ -62,7 +61,7 @@ def find_files(
 def resolved_options(
     files: Iterable[SourceFile], storage_options: Mapping[str, str] | None = None, world: World = REAL
 ) -> dict[str, str]:
-    """The settings with which an executor reaches the buckets of these files."""
+    """The storage options with which an executor reads the buckets of these files."""
     resolved: dict[str, str] = {}
     for bucket in sorted({bucket_of(file.uri) for file in files if "://" in file.uri}):
         resolved |= parse_location(bucket, world, storage_options).storage_options or {}
@@ -70,7 +69,7 @@ def resolved_options(
 
 
 def read_range(file: SourceFile, start: int, end: int, storage_options: Mapping[str, str] | None = None) -> bytes:
-    """The bytes from `start` up to `end`, which must be within the file as it was found."""
+    """Read the bytes from `start` up to `end`. Raises `InvalidInput` if the file was truncated since it was listed."""
     if start >= end:
         return b""
     data = _read_local(file.uri, start, end) if "://" not in file.uri else _read(file.uri, start, end, storage_options)
@@ -104,11 +103,11 @@ def _read(uri: str, start: int, end: int, options: Mapping[str, str] | None) -> 
 
 @functools.lru_cache(maxsize=16)
 def _client(bucket: str, options: tuple[tuple[str, str], ...]) -> RemoteObjects:
-    """Kept, because a worker reads many ranges of one bucket."""
+    """The client of a bucket, cached because a worker reads many ranges of one bucket."""
     return open_remote_objects(parse_location(bucket, REAL, dict(options)), REAL)
 
 
-# A file without line ends is not a file of lines; it must not be taken into memory to find that out.
+# Bounds the memory spent on a file without line ends before it is refused.
 LONGEST_LINE = 256 << 20
 Codec = Literal["gzip", "bz2", "zstd", "lz4"]
 _STEP = 1 << 20
@@ -118,7 +117,7 @@ _COUNTS = pa.schema([pa.field("split", pa.int64(), nullable=False), pa.field("li
 
 @dataclass(frozen=True)
 class Split:
-    """The lines of a file that begin at a byte from `start` up to `end`. `first_line` counts from 1; 0 is unknown."""
+    """The lines of a file that begin in bytes `start` up to `end`. `first_line` counts from 1; 0 is unknown."""
 
     file: SourceFile
     start: int
@@ -127,13 +126,13 @@ class Split:
 
     @property
     def codec(self) -> Codec | None:
-        """How the file is compressed, by the end of its name."""
+        """The compression of the file, by its suffix."""
         return next((codec for suffix, codec in _CODECS.items() if self.file.uri.endswith(suffix)), None)
 
 
 @dataclass(frozen=True)
 class LineBlock:
-    """Whole lines, the last one without its line end if it ends the file. `first_line` is 0 if it is not known."""
+    """Complete lines; the last line of the file may lack its line end. `first_line` is 0 if unknown."""
 
     data: bytes
     first_line: int
@@ -145,12 +144,12 @@ class LineBlock:
 
 
 def plan_splits(files: Iterable[SourceFile], *, split_bytes: int = SPLIT_BYTES) -> list[Split]:
-    """The ranges of all files, in the order of the files. Files without content have none."""
+    """Split all files, in order. Empty files have no split."""
     return [split for file in files for split in _splits_of(file, split_bytes)]
 
 
 def read_blocks(split: Split, storage_options: Mapping[str, str] | None = None) -> Iterator[LineBlock]:
-    """The lines of a split, in blocks that fit in memory; at most one unless the file is compressed."""
+    """Read the lines of a split in blocks that fit in memory; at most one block unless the file is compressed."""
     if split.codec is not None:
         yield from _read_compressed(split, split.codec, storage_options)
         return
@@ -160,7 +159,7 @@ def read_blocks(split: Split, storage_options: Mapping[str, str] | None = None) 
 
 
 def count_lines(split: Split, storage_options: Mapping[str, str] | None = None) -> int:
-    """How many lines begin in a split of a file that is not compressed."""
+    """Count the lines that begin in a split of an uncompressed file."""
     before_last = range(max(split.start - 1, 0), split.end - 1)
     ends = sum(
         read_range(split.file, start, min(start + _STEP, before_last.stop), storage_options).count(b"\n")
@@ -170,7 +169,7 @@ def count_lines(split: Split, storage_options: Mapping[str, str] | None = None) 
 
 
 def number_splits(splits: Sequence[Split], counts: Mapping[Split, int]) -> list[Split]:
-    """The splits with their first lines, from the number of lines in each but the last of every file."""
+    """Set `first_line` of each split, given the line counts of all but the last split of every file."""
     numbered = []
     for _, of_file in groupby(splits, key=lambda each: each.file):
         some = list(of_file)
@@ -182,7 +181,7 @@ def number_splits(splits: Sequence[Split], counts: Mapping[Split, int]) -> list[
 def number_lines(
     runner: TaskRunner, splits: Sequence[Split], storage_options: Mapping[str, str] | None = None
 ) -> list[Split]:
-    """Count the lines on the executors and number the splits. Files of one split need no counting."""
+    """Count lines in tasks and number the splits. Files with a single split need no counting."""
     to_count = [split for split, after in pairwise(splits) if split.file == after.file]
     if not to_count:
         return number_splits(splits, {})
@@ -204,7 +203,7 @@ def _splits_of(file: SourceFile, split_bytes: int) -> list[Split]:
 
 
 def _lines_that_begin_in(split: Split, options: Mapping[str, str] | None) -> bytes:
-    """A line begins after a line end, so the byte before the range decides about its first byte."""
+    """The lines that begin in the split. The byte before the range tells whether a line begins at its first byte."""
     if split.start == 0:
         return _with_rest_of_last_line(split, read_range(split.file, 0, split.end, options), options)
     data = read_range(split.file, split.start - 1, split.end, options)
@@ -254,7 +253,7 @@ def _read_compressed(split: Split, codec: Codec, options: Mapping[str, str] | No
 
 
 class _Ranges(io.RawIOBase):
-    """A file as a stream, each read a range of it."""
+    """A file as a stream in which every read is a range request."""
 
     def __init__(self, file: SourceFile, options: Mapping[str, str] | None) -> None:
         self._file = file

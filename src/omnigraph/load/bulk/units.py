@@ -1,8 +1,8 @@
-"""The input of a load cut into units, each the work of one task: lines of a file, row groups, fragments, whole files.
+"""Splits the input of a load into units, each of which one task reads.
 
-A unit reads the same whenever it is read, so a task that failed can run again. Only a Spark frame is cut by Spark.
-
-Files of JSON values that cannot be cut at line ends, because a value spans lines or shares one.
+A unit is a range of lines, a group of Parquet row groups or Lance fragments, or a whole file. Reading a unit is
+repeatable, so a failed task can run again. Spark DataFrames are partitioned by Spark instead. Under the permissive
+grammar, a JSON file in which a value spans lines or shares one cannot be split at line ends and becomes one unit.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _DIVIDED = pa.schema([("split", LONG)])
 
 
 def undivided_files(runner: TaskRunner, splits: Sequence[Split], storage_options: Mapping[str, str]) -> set[SourceFile]:
-    """The files to be read as one: small ones, compressed ones, and those with a line that is no whole value.
+    """The files that must be read as one unit: small or compressed ones, and those with a line that is no JSON value.
 
-    A value that spans lines begins with a line that is none, so looking at each split apart is enough.
+    A value that spans lines begins with a line that is not a complete value, so each split can be checked alone.
     """
     cut = Counter(each.file for each in splits)
     asked = [each for each in splits if cut[each.file] > 1 and each.codec is None]
@@ -66,13 +66,13 @@ _ROWS_PER_UNIT = 500_000
 _WHOLE_TASK = 1 << 40
 _BATCH = 65_536
 _PARQUET = (".parquet", ".pq")
-# What an executor is told of the driver's environment: how to reach object stores.
+# Prefixes of the environment variables that executors inherit from the driver: access to object stores.
 _STORE_SETTINGS = ("AWS_", "GOOGLE_", "AZURE_", "OBJECT_STORE_")
 
 
 @dataclass(frozen=True)
 class Unit:
-    """One task's input. `fragments` are row groups of a Parquet file or fragments of a Lance table."""
+    """The input of one task. `fragments` are row groups of a Parquet file or fragments of a Lance dataset."""
 
     input: Input
     split: Split | None = None
@@ -82,7 +82,7 @@ class Unit:
 
     @property
     def size(self) -> int:
-        """Bytes, as far as they are known. Fragments are a task's worth by themselves."""
+        """Bytes, for grouping units into tasks. A unit of fragments or of unknown size fills a task by itself."""
         if self.split is not None:
             return self.split.end - self.split.start
         return _WHOLE_TASK if self.fragments is not None else self.input.size or _WHOLE_TASK
@@ -91,7 +91,7 @@ class Unit:
 def plan_units(
     runner: TaskRunner, inputs: Sequence[Input], world: World, *, split_bytes: int, strict: bool = True
 ) -> list[Unit]:
-    """Every input but Spark's own frames, cut and in order, with the line or row that each unit begins at."""
+    """Split all inputs except Spark DataFrames into units, in order, with the first line or row of each."""
     units = [unit for each in inputs for unit in _units_of(each, world, split_bytes)]
     if not strict:
         units = permissive_units(runner, units, world)
@@ -102,12 +102,12 @@ def plan_units(
 
 
 def store_settings(world: World) -> dict[str, str]:
-    """The part of the environment that tasks need."""
+    """The environment variables that tasks need."""
     return {name: value for name, value in world.environ.items() if name.startswith(_STORE_SETTINGS)}
 
 
 def read_unit(unit: Unit, catalog: Catalog, world: World) -> Iterator[Batch]:
-    """The typed rows of a unit."""
+    """Read a unit as typed batches."""
     if unit.split is not None:
         yield from _read_split(unit, unit.split, catalog, world)
     elif unit.fragments is not None:
@@ -121,7 +121,7 @@ def read_unit(unit: Unit, catalog: Catalog, world: World) -> Iterator[Batch]:
 
 @contextmanager
 def row_source(unit: Unit, world: World) -> Iterator[tuple[pa.RecordBatchReader, Convert]]:
-    """A unit of rows as a stream of Arrow, and how its cells are read."""
+    """Open a tabular unit as an Arrow stream, with the conversion for its columns."""
     each = unit.input
     if each.form == "lance":
         yield _fragment_reader(unit, world), cast_column
@@ -137,7 +137,7 @@ def row_source(unit: Unit, world: World) -> Iterator[tuple[pa.RecordBatchReader,
 
 
 def read_block(unit: Unit, catalog: Catalog, stream: Readable, first_line: int) -> Iterator[Batch]:
-    """The typed rows of some lines."""
+    """Read a block of lines as typed batches."""
     if unit.input.type is None:
         read = read_strict if unit.strict else read_permissive
         return read(stream, catalog, source=unit.input.name, first_line=first_line)
@@ -158,7 +158,7 @@ def _units_of(given: Input, world: World, split_bytes: int) -> list[Unit]:
 
 
 def permissive_units(runner: TaskRunner, units: Sequence[Unit], world: World) -> list[Unit]:
-    """The units for the permissive grammar, in which values may span lines: a file that has such is one unit."""
+    """The units for the permissive grammar. A file in which a value spans lines becomes one unit."""
     graph_splits = [each.split for each in units if each.split is not None and each.input.type is None]
     options = resolved_options([each.file for each in graph_splits], world=world)
     whole = undivided_files(runner, graph_splits, options)
@@ -171,7 +171,7 @@ def permissive_units(runner: TaskRunner, units: Sequence[Unit], world: World) ->
 
 
 def _absolute(each: Input) -> Input:
-    """The input with a path that means the same in another process; messages keep the name it was given by."""
+    """The input with an absolute path, valid in other processes. Messages keep the name that the user gave."""
     if each.form in ("graph file", "file") and not is_remote(each.data.where):
         return replace(each, data=replace(each.data, where=str(Path(each.data.where).absolute())))
     if each.form == "lance" and not is_remote(each.data):
@@ -180,7 +180,7 @@ def _absolute(each: Input) -> Input:
 
 
 def _cut(each: Input, sizes: Sequence[tuple[int, int]]) -> list[Unit]:
-    """Neighbouring fragments together until they are a task's worth; an input without any is read for its columns."""
+    """Group neighbouring fragments up to `_ROWS_PER_UNIT`. An empty input gets one unit, which checks its columns."""
     units: list[Unit] = []
     group: list[int] = []
     row = first = 1
@@ -202,7 +202,7 @@ def _row_groups(each: Input, world: World) -> list[tuple[int, int]]:
 
 
 def _sendable(each: Input) -> Input:
-    """An input that can be sent to a task: streams are read here, for they exist only here."""
+    """An input that can be pickled. Streams, iterators and tables exist only in this process and are read now."""
     if each.form == "graph stream":
         data = each.data.read()
         return replace(each, form="graph text", data=data.encode() if isinstance(data, str) else bytes(data))
@@ -226,7 +226,7 @@ def _fragment_reader(unit: Unit, world: World) -> pa.RecordBatchReader:
 
 
 def _parquet(each: Input, world: World) -> parquet.ParquetFile:
-    """A file of this machine is read by Arrow itself, which is quicker than through Python."""
+    """Open a Parquet file. Arrow reads local files directly, which is faster than through a Python file object."""
     where = each.data.where
     return parquet.ParquetFile(open_file(each.data, world) if is_remote(where) else where, memory_map=True)
 

@@ -1,7 +1,7 @@
-"""Typed rows written as fragments, by the tasks of one Spark job: the only time that the input is read.
+"""Writes typed rows as Lance fragments, in tasks; the only time that a bulk load reads its input.
 
-Every task makes ids, checks the rules on single values, and writes one stream of files per type, in memory that follows
-`Sizes`. What is wrong with the input comes back as data, so that no task runs twice for it.
+Every task derives ids, checks rules on single values and writes one series of files per type, in memory bounded by
+`Sizes`. Errors in the input are returned as data, so that the runner does not retry a task because of them.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ if TYPE_CHECKING:
 
 Kind = Literal["fragment", "noted", "error", "reject", "spelling", "read"]
 RESULT = pa.schema([("unit", INT), ("kind", TEXT), ("table", TEXT), ("rows", LONG), ("body", BYTES)])
-# When an error is told, as the embedded loader does: reading first, then the ids of edges, vectors that could not be
-# made, then rules on values.
+# The rank of an error determines which one is reported, as in the embedded loader: reading first, then the ids of
+# edges, then failed embeddings, then rules on values.
 READING, EDGE_IDS, VECTORS, VALUES = range(4)
 
 
 @dataclass(frozen=True)
 class FragmentTarget:
-    """Where the rows of a type are written. `known`: committed rows; those that replace one are written apart."""
+    """Where the rows of a type are written. Rows that replace one of `known`, if set, get files of their own."""
 
     uri: str
     options: Mapping[str, str] | None
@@ -62,9 +62,9 @@ class FragmentTarget:
 
 @dataclass(frozen=True)
 class WriteJob:
-    """What every task of the job knows. `directory`: where numbers of the rows are noted, if all tasks see one.
+    """The parameters of all tasks. `directory` is a shared directory for hash runs, if there is one.
 
-    `embeddings` makes the vectors that are missing; it may hold a secret.
+    `embeddings` computes missing vectors and may contain a secret.
     """
 
     catalog: Catalog
@@ -77,17 +77,17 @@ class WriteJob:
     embeddings: Embeddings | None = field(default=None, repr=False)
 
     def world(self) -> World:
-        """The world of a task: its own clock and randomness, the driver's way to object stores."""
+        """The world of a task: its own clock and randomness, and the driver's settings for object stores."""
         here = World()
         return World(environ={**here.environ, **self.settings})
 
     def with_vectors(self, batch: Batch, rows: pa.Table, world: World) -> pa.Table:
-        """The rows of a batch, with a vector where `@embed` names a text and there was none."""
+        """The rows of a batch with missing `@embed` vectors computed."""
         return rows if self.embeddings is None else rows_with_vectors(batch, rows, self.catalog, self.embeddings, world)
 
 
 def write_batches(job: WriteJob, unit: int, batches: Iterable[Batch]) -> Iterator[pa.RecordBatch]:
-    """Write a unit's rows. Yields rows of `RESULT`: the fragments, the first error of each rank, what was read."""
+    """Write the rows of a unit. Yields batches of schema `RESULT`: fragments, the first error per rank, rows read."""
     world = job.world()
     sinks: dict[str, Sink] = {}
     told: dict[tuple[int, str], OmniGraphError] = {}
@@ -124,12 +124,12 @@ def result(unit: int, kind: Kind, table: str, rows: int, body: bytes) -> pa.Reco
 
 
 def partition_unit() -> int:
-    """The number of the running task's partition: the unit that a partition of a frame is."""
+    """The unit number of the running task: the index of its partition in the Spark frame."""
     return task_number()
 
 
 def _ids(batch: Batch, world: World, told: dict[tuple[int, str], OmniGraphError]) -> Column | None:
-    """The ids, or None when they are wrong in a batch of edges, which are told after all has been read."""
+    """The ids; None if a batch of edges has wrong ids. Those errors rank after all reading errors."""
     if not isinstance(batch.type, EdgeType):
         return strict_ids(batch, world)
     try:
@@ -140,7 +140,7 @@ def _ids(batch: Batch, world: World, told: dict[tuple[int, str], OmniGraphError]
 
 
 def _permissive_ids(batch: Batch, world: World, spellings: LegacyIds) -> Column:
-    """Edges follow the nodes that were renamed later, when all are known."""
+    """The ids under the permissive grammar. Legacy endpoints are rewritten later, when all nodes are known."""
     return permissive_edge_ids(batch, world) if isinstance(batch.type, EdgeType) else spellings.node_ids(batch, world)
 
 
@@ -150,7 +150,7 @@ def _noted(spellings: LegacyIds) -> bytes:
 
 
 def is_minted(batch: Batch) -> bool:
-    """Whether no row of a batch came with an id, or a key that makes one."""
+    """Whether all ids of a batch are minted: no row has an id, and the type has no key."""
     return not batch.type.rules.key and batch.ids.null_count == len(batch)
 
 
@@ -162,7 +162,7 @@ def _check_values(catalog: Catalog, key: str, rows: pa.Table, told: dict[tuple[i
 
 
 class Sink:
-    """The rows of one type on their way to files of a fixed number of rows, and their numbers to the ledger."""
+    """Writes the rows of one type to files of a fixed number of rows, and their hashes to the hash run writer."""
 
     def __init__(self, job: WriteJob, unit: int, key: str) -> None:
         self._target = job.targets[key]
@@ -176,7 +176,7 @@ class Sink:
         self._minted = True
 
     def add(self, rows: pa.Table, *, minted: bool) -> Iterator[pa.RecordBatch]:
-        """Take rows, and tell of the files that became full."""
+        """Buffer rows. Yields results for the files that became full."""
         if minted != self._minted and self._waiting:
             yield from self.finish()
         self._minted = minted
@@ -190,19 +190,19 @@ class Sink:
             yield from self.finish()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """Write what still waits."""
+        """Write the buffered rows."""
         if self._waiting:
             rows, self._waiting = pa.concat_tables(self._waiting), []
             yield from self._write(rows)
 
     def close(self) -> Iterator[pa.RecordBatch]:
-        """Write everything that waits: no more rows come."""
+        """Write the buffered rows and finish the hash runs."""
         yield from self.finish()
         if self._ledger is not None:
             yield from map(self._told, self._ledger.finish())
 
     def _note(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Ids that were made here are nobody else's: they are compared with none."""
+        """Write hashes of the rows. Minted ids are unique and need no comparison, so they are left out."""
         wanted = [each for each in self._draws if not (self._minted and each == IDS)]
         if self._ledger is not None:
             for drawn, numbers in draw(rows, wanted):
@@ -232,7 +232,7 @@ class Sink:
 
 
 def _apart(ids: pa.ChunkedArray[Any], known: TableScan) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The rows whose ids are committed, and the others."""
+    """The positions of rows whose ids are committed, and of all other rows."""
     there = np.zeros(len(ids), dtype=bool)
     for batch in known.table().scan([ID], batch_size=65_536):
         there |= pc.is_in(ids, value_set=batch.column(ID)).to_numpy()

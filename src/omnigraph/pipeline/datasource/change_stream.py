@@ -1,10 +1,11 @@
-"""The change feed of a graph as a stream: what each commit did to the rows of one type.
+"""Streams the change feed of a graph to Spark: the changes of each commit to the rows of one type.
 
-    spark.readStream.format("omnigraph").option("type", "Person").option("since", "now").load("./graph.omni")
+    changes = spark.readStream.format("omnigraph").option("changes", "true").option("type", "Person")
+    changes.option("since", "now").load("./graph.omni")
 
-Offsets are places of the feed, which lie after commits: a query that restarts goes on after the last commit that it
-has handled. Rows have the type's columns, `_op` (insert, update or delete; a deleted row as it was) and `_commit`.
-Blobs are left out.
+Offsets are cursors of the feed, which point after a commit: a restarted query continues after the last commit that it
+processed. Rows have the type's columns, `_op` (insert, update or delete; a deleted row has its last values) and
+`_commit`. Blobs are left out.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _CURSOR, _AFTER = "cursor", "commit"
 
 
 def change_schema(catalog: Catalog, type_name: str) -> pa.Schema:
-    """The columns of a stream of changes, as tables store them."""
+    """The Arrow schema of a change stream, in stored types."""
     kind = named_type(type_name, catalog)
     schema = edge_arrow_schema(kind) if isinstance(kind, EdgeType) else node_arrow_schema(kind)
     kept = [each.with_nullable(True) for each in stored_schema(schema) if not is_blob(each)]
@@ -75,7 +76,7 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._feed
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Where a new query begins."""
+        """The offset at which a new query begins."""
         if self.since == BEGINNING:
             return {_CURSOR: self.feed.beginning()}
         return {_CURSOR: self.feed.now() if self.since == "now" else self.feed.cursor_after(self.since)}
@@ -85,11 +86,11 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxFiles(self.most_commits) if self.most_commits else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Later commits are for the next run."""
+        """Fix the end of the run: later commits are read by the next run."""
         self._last = self.feed.now()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """The place after the newest commit, or after as many as one batch may have."""
+        """The offset after the newest commit, or after as many commits as one batch may have."""
         most = limit.max_files if isinstance(limit, ReadMaxFiles) else None
         ahead = self.feed.commits(start[_CURSOR], self._last, most)
         if not ahead:
@@ -97,7 +98,7 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {_CURSOR: self.feed.cursor_after(ahead[-1].id), _AFTER: ahead[-1].id}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """One task for each commit between two places that changed the type."""
+        """One partition for each commit between the offsets that changed the type."""
         return [
             InputPartition(changed)
             for commit in self.feed.commits(start[_CURSOR], end[_CURSOR])
@@ -107,12 +108,12 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def table_key(self) -> str:
-        """The table of the type."""
+        """The table key of the type."""
         manifest, schemas = self.door.reader()
         return named_type(self.type_name, schemas.of(manifest.line(self.branch).state.schema).catalog).table_key
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The changed rows of one task."""
+        """Read the changed rows of one partition."""
         changed: ChangedTable = partition.value
         delta = changed.delta(TableStore(self.door.location))
         for operation, rows in _by_operation(delta):
@@ -127,7 +128,7 @@ def _by_operation(delta: TableDelta) -> Iterator[tuple[str, pa.Table]]:
 
 
 def _shaped(rows: pa.Table, operation: str, commit: str, schema: pa.Schema) -> pa.Table:
-    """Rows in the stream's columns; a property that the commit's schema did not have is null."""
+    """Convert rows to the stream's schema; a property that the commit's schema lacks is null."""
     count = rows.num_rows
     held = {_OPERATION.name: pa.array([operation] * count, _TEXT), _COMMIT.name: pa.array([commit] * count, _TEXT)}
     columns = [

@@ -1,4 +1,4 @@
-"""A graph as a process of Spark opens it: by its URI, with the schema of the branch that is worked on."""
+"""A picklable reference to a graph, which each Spark process opens for itself."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GraphReference:
-    """Where a graph is and how its store is reached. Travels by pickle; what it opens stays in the process."""
+    """The URI and storage options of a graph. Can be pickled; what it opens stays in the process."""
 
     uri: str
     settings: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @property
     def location(self) -> Location:
-        """The place."""
+        """The parsed location of the graph."""
         return parse_location(self.uri, REAL, dict(self.settings))
 
     def manifest(self) -> GraphManifest:
-        """The graph, open for writing, once in this process; operations that died are finished or undone first."""
+        """The graph opened for writing, cached per process. Recovery of dead operations runs first."""
         return _opened(self)
 
     def catalog(self, branch: str = MAIN) -> Catalog:
-        """The schema of a branch as it is now."""
+        """The current catalog of a branch."""
         manifest = self.manifest()
         return Schemas(manifest).of(manifest.fresh_line(branch).state.schema).catalog
 
     def objects(self) -> ObjectStore:
-        """Small files below the graph's root."""
+        """The object store of the graph's root."""
         return open_stores(self.location).objects
 
     def reader(self) -> tuple[GraphManifest, Schemas]:
-        """The graph, open for reading alone, with its schemas."""
+        """The graph opened read-only, with its schemas."""
         manifest = GraphManifest(self.location, read_only=True)
         return manifest, Schemas(manifest)
 

@@ -1,4 +1,4 @@
-"""What the options of `format("omnigraph")` ask for, checked and resolved."""
+"""Checks and resolves the options of Spark's `format("omnigraph")`."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _STORAGE = "storage."
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """The options of one read or write, by their names in small letters."""
+    """The options of one read or write, by lower-case name."""
 
     graph: str
     options: Mapping[str, str] = field(repr=False)
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> SourceOptions:
-        """Read Spark's options, which know no case."""
+        """Read Spark's options, whose names are case-insensitive."""
         named = {key.lower(): value for key, value in options.items()}
         graph = named.get("path") or named.get("graph")
         if not graph:
@@ -42,33 +42,33 @@ class SourceOptions:
 
     @property
     def branch(self) -> str:
-        """The branch, main if none is given."""
+        """The branch; main by default."""
         return self.options.get("branch") or "main"
 
     @property
     def type_name(self) -> str:
-        """The type, which must be given."""
+        """The type, a required option."""
         if not self.options.get("type"):
             raise InvalidInput(f'format({NAME!r}) needs the type: .option("type", "Person")')
         return self.options["type"]
 
     @property
     def wants_changes(self) -> bool:
-        """Whether the rows are changes."""
+        """Whether the source is a change stream."""
         return self.options.get("changes", "").lower() == "true"
 
     @property
     def settings(self) -> dict[str, str]:
-        """Settings of the object store."""
+        """The storage options."""
         return {key[len(_STORAGE) :]: value for key, value in self.options.items() if key.startswith(_STORAGE)}
 
     @property
     def door(self) -> GraphReference:
-        """The graph, for any process."""
+        """A reference to the graph that any process can open."""
         return GraphReference(self.graph, tuple(sorted(self.settings.items())))
 
     def scan(self) -> TableScan:
-        """The type's table, pinned."""
+        """A scan of the type's table, pinned to a version."""
         from omnigraph.tasks.table_scan import resolve_scan
 
         columns = self.options.get("columns")
@@ -83,7 +83,7 @@ class SourceOptions:
         )
 
     def query(self) -> QuerySource | None:
-        """The query, pinned, if one is asked for."""
+        """The query, pinned to a commit; None if the option is not set."""
         text = self.options.get("query")
         if not text:
             return None
@@ -95,14 +95,14 @@ class SourceOptions:
         return QuerySource(self.door, text, params, self.options.get("name"), self.branch, commit).pinned()
 
     def change_schema(self) -> pa.Schema:
-        """The columns of changes."""
+        """The Arrow schema of the change stream."""
         from omnigraph.pipeline.datasource.change_stream import change_schema
 
         manifest, schemas = self.door.reader()
         return change_schema(schemas.of(manifest.line(self.branch).state.schema).catalog, self.type_name)
 
     def changes(self) -> ChangeStreamReader:
-        """The reader of a stream of changes."""
+        """The reader of the change stream."""
         from omnigraph.history.change_feed import BEGINNING
         from omnigraph.pipeline.datasource.change_stream import ChangeStreamReader
 
@@ -111,11 +111,11 @@ class SourceOptions:
         return ChangeStreamReader(self.door, self.type_name, self.branch, self.change_schema(), since, most)
 
     def target(self, *, overwrite: bool) -> WriteTarget:
-        """Where a write goes. Its key is new unless one is given: then a second write with it does nothing."""
+        """The target of a write. With the option `key`, a repeated write does nothing; otherwise the key is new."""
         return self._target("overwrite" if overwrite else self._mode(), self.options.get("key") or REAL.ulid())
 
     def stream_target(self, *, overwrite: bool) -> WriteTarget:
-        """Where a stream goes. Its key is the query's id, which its checkpoint keeps."""
+        """The target of a stream. Its key is the id of the streaming query, which the checkpoint stores."""
         if overwrite:
             raise InvalidInput("a stream is added: use the output mode append.")
         return self._target(self._mode(), self.options.get("key") or self._query_id())
@@ -135,7 +135,7 @@ class SourceOptions:
         return mode
 
     def _query_id(self) -> str:
-        """Spark keeps the id of a streaming query in its checkpoint, and tells the writer only where that is."""
+        """Read the id of the streaming query from its checkpoint; Spark passes only the checkpoint's location."""
         import orjson
 
         from omnigraph.load.bulk.splits import find_files, read_range, resolved_options

@@ -1,8 +1,9 @@
-"""A `.gq` query as a Spark frame: run by the embedded engine over one state of the graph, in one task.
+"""Reads the result of a `.gq` query as a Spark frame; the embedded engine runs it over one snapshot, in one task.
 
     spark.read.format("omnigraph").option("query", GQ).option("params", '{"name": "Ada"}').load("./graph.omni")
 
-The state is pinned when the frame is loaded. The query runs once then, for its columns, and again whenever Spark reads.
+The snapshot is pinned when the frame is loaded. The query runs once then, to determine its columns, and again whenever
+Spark reads the frame.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class QuerySource:
-    """A query, its parameters as JSON, and the commit that it is asked of."""
+    """A query, its parameters as JSON, and the commit that it reads."""
 
     door: GraphReference
     text: str
@@ -41,14 +42,14 @@ class QuerySource:
     commit: str | None
 
     def pinned(self) -> QuerySource:
-        """The same, at the newest commit of its branch if it has none."""
+        """The source pinned to a commit: the newest of its branch unless one is set."""
         if self.commit is not None:
             return self
         newest = self.door.reader()[0].snapshot(self.branch).commit_id
         return QuerySource(self.door, self.text, self.params, self.name, self.branch, newest)
 
     def rows(self) -> pa.Table:
-        """The result."""
+        """Run the query."""
         manifest, schemas = self.door.reader()
         state = manifest.snapshot(self.branch) if self.commit is None else manifest.snapshot_of(self.commit)
         catalog = schemas.of(state.schema).catalog
@@ -67,11 +68,11 @@ class QueryReader(DataSourceReader):
         self.source = source
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One."""
+        """A single partition."""
         return [InputPartition(0)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows."""
+        """Run the query and convert its rows."""
         del partition
         rows = self.source.rows()
         for batch in rows.to_batches():

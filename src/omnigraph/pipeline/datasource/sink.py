@@ -1,8 +1,9 @@
-"""Micro-batches into a graph, each as one commit, exactly once.
+"""Loads the micro-batches of a Spark stream into a graph, each as one commit, exactly once.
 
     stream.writeStream.foreachBatch(og.stream_into("./graph.omni", "Person", mode="merge")).start()
 
-A batch that is run again, after a failure or a restart from a checkpoint, has the same key and makes no second commit.
+A batch that runs again, after a failure or a restart from a checkpoint, has the same idempotency key and makes no
+second commit.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from omnigraph.transaction.commit.protocol import Receipt
 
-# Where Spark tells the thread that runs a batch which query it runs.
+# The thread-local property in which Spark stores the id of the streaming query.
 _QUERY = "sql.streaming.queryId"
 
 

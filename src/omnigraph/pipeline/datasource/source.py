@@ -1,15 +1,14 @@
-"""`format("omnigraph")`: one type of the graph, or a query, as a Spark frame; and frames of one type into the graph.
+"""Spark's `format("omnigraph")`: reads a type or a query as a frame, and writes frames of one type into the graph.
 
     spark.read.format("omnigraph").option("type", "Person").load("./graph.omni")
     frame.write.format("omnigraph").option("type", "Person").option("mode", "merge").mode("append").save("./graph.omni")
 
 Options of a read: `type`, or `query` (with `params`, `name`); `branch`, or `snapshot` (a commit id), or `timestamp`;
-`columns` (comma-separated) or `.schema(...)`, because Spark does not tell a Python source which columns a query needs;
-`rowsPerTask`; `storage.<name>` for settings of the object store. The graph is the path, or the option `graph`. Simple
-conditions joined by AND are applied by the table itself where `spark.sql.python.filterPushdown.enabled` is set;
-`read_type` takes any condition and works on every session. Options of a write: `type`, `branch`, `mode` (append, merge;
-`.mode("overwrite")` replaces the type), `actor`, `key`. Of a stream of changes: `changes`, `type`, `branch`, `since`,
-`maxCommitsPerBatch`.
+`columns` (comma-separated) or `.schema(...)`, because Spark does not push column selections into a Python data source;
+`rowsPerTask`; `storage.<name>` for storage options. The graph is the path, or the option `graph`. Simple conditions
+joined by AND are pushed down to the table if `spark.sql.python.filterPushdown.enabled` is set; `read_type` accepts any
+condition and works on every session. Options of a write: `type`, `branch`, `mode` (append, merge; `.mode("overwrite")`
+replaces the type), `actor`, `key`. Of a change stream: `changes`, `type`, `branch`, `since`, `maxCommitsPerBatch`.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def read_type(
     rows_per_task: int | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """One type as a frame, with only these columns and rows read: what the data source API cannot be told."""
+    """Read one type as a frame with projection and filter push-down, which the data source API cannot express fully."""
     from omnigraph.spark.runner import one_task_each
     from omnigraph.tasks.table_scan import ROWS_PER_TASK, read_scan, resolve_scan, tasks_of
 
@@ -92,7 +91,7 @@ def read_type(
 
 
 class OmniGraphSource(DataSource):
-    """Made when a frame is loaded, and sent with it: what it resolves then is what every use of the frame reads."""
+    """The data source. Created when a frame is loaded and pickled with it, so every use reads the same snapshot."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -103,11 +102,11 @@ class OmniGraphSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name after `format`."""
+        """The name for `format`."""
         return NAME
 
     def schema(self) -> StructType:
-        """The columns in Spark's types: the table's, the query's, or those of changes."""
+        """The Spark schema of the table, of the query result or of the change stream."""
         from omnigraph.spark.types import spark_schema
 
         if self.asked.wants_changes:
@@ -115,7 +114,7 @@ class OmniGraphSource(DataSource):
         return spark_schema(self.query.rows().schema if self.query is not None else self._scan.schema())
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of the columns that `schema` has, which may be fewer than the table's."""
+        """A reader of the columns in `schema`, which may be a subset of the table's."""
         from dataclasses import replace
 
         if self.asked.wants_changes:
@@ -129,19 +128,19 @@ class OmniGraphSource(DataSource):
         return OmniGraphReader(scan, schema, self.rows_per_task)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """A writer of one commit."""
+        """A batch writer, which makes one commit."""
         from omnigraph.pipeline.datasource.writer import TypeWriter
 
         return TypeWriter(self.asked.target(overwrite=overwrite), schema.fieldNames())
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's own
-        """A reader of changes."""
+        """A reader of the change stream."""
         if not self.asked.wants_changes:
             raise InvalidInput('a stream reads changes: add .option("changes", "true").')
         return self.asked.changes()
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        """A writer of one commit per micro-batch."""
+        """A stream writer, which makes one commit per micro-batch."""
         from omnigraph.pipeline.datasource.writer import TypeStreamWriter
 
         return TypeStreamWriter(self.asked.stream_target(overwrite=overwrite), schema.fieldNames())
@@ -162,13 +161,13 @@ class OmniGraphReader(DataSourceReader):
         self.pushFilters = _Pushdown(self)  # type: ignore[method-assign]
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The tasks."""
+        """One partition per scan task."""
         from omnigraph.tasks.table_scan import ROWS_PER_TASK, tasks_of
 
         return [InputPartition(each) for each in tasks_of(self.scan, rows_per_task=self.rows_per_task or ROWS_PER_TASK)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task. Spark makes up an empty one when there is none."""
+        """Read the rows of one partition. Spark passes an empty one if there are none."""
         import pyarrow as pa
 
         from omnigraph.spark.types import to_spark
@@ -176,14 +175,14 @@ class OmniGraphReader(DataSourceReader):
 
         if partition.value is None:
             return
-        # A schema that the user gave allows nulls everywhere, and Spark compares to the letter.
+        # A user-given schema is nullable throughout, and Spark requires the same nullability.
         fields = zip(self.scan.schema(), self.nullable, strict=True)
         schema = pa.schema([field.with_nullable(nullable) for field, nullable in fields])
         for batch in read_scan(partition.value):
             yield to_spark(batch, schema)
 
     def take(self, filters: Iterable[offered.Filter]) -> Iterator[offered.Filter]:
-        """Take over the conditions that the table can apply, give back the others."""
+        """Push down the filters that the table can apply. Yields those that Spark must apply."""
         from dataclasses import replace
 
         from omnigraph.storage.filters.model import And
@@ -200,8 +199,8 @@ class OmniGraphReader(DataSourceReader):
 
 
 class _Pushdown:
-    """Filters are taken when Spark offers them. Spark refuses a reader that would take filters while it has that
-    switched off, which is its default; it looks at `__func__` to find out, and here finds its own.
+    """Accepts filters if Spark offers them. With filter push-down switched off, the default, Spark refuses a reader
+    that overrides `pushFilters`; it detects this by `__func__`, which here is Spark's own method.
     """
 
     def __init__(self, reader: OmniGraphReader) -> None:
@@ -222,7 +221,7 @@ def _require_same_types(scan: TableScan, wanted: StructType) -> None:
 
 
 def _condition(schema: pa.Schema, asked: offered.Filter) -> Filter | None:
-    """Spark's condition as ours; None when the table cannot apply it exactly."""
+    """Translate a Spark filter; None if the table cannot apply it exactly."""
     from omnigraph.storage.filters import model as filters
 
     if isinstance(asked, offered.Not):
@@ -257,5 +256,5 @@ def _leaf(asked: Any) -> Filter | None:
 
 
 def _value(value: Any) -> Any:
-    """U64 is a decimal in Spark and an integer in the table."""
+    """Convert integral decimals to int: U64 is a decimal in Spark and an integer in the table."""
     return int(value) if isinstance(value, Decimal) and value == value.to_integral_value() else value

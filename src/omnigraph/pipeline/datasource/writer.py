@@ -1,9 +1,9 @@
-"""`df.write.format("omnigraph")` and `writeStream`: rows of one type into the graph, as one commit a write or batch.
+"""The writers behind `df.write.format("omnigraph")` and `writeStream`: rows of one type, one commit per write or batch.
 
-Executors cast and check rows and write them as fragments beside the type's table, as every load on Spark does. At the
-end Spark calls the driver's side of the writer, in a process of its own, with what the tasks have told. There the rows
-are compared with each other and with the graph, by narrow columns read back, in bounded memory, and committed as one.
-A write that fails or dies leaves files that no version names, until cleanup.
+Executors cast and check rows and write them as fragments next to the type's table, like every load on Spark. At the end
+Spark calls the driver side of the writer, in a separate process, with the messages of the tasks. It validates the rows
+against each other and against the graph, by reading back narrow columns in bounded memory, and commits them as one. A
+write that fails or dies leaves files that no version references, until a cleanup removes them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WriteTarget:
-    """Where rows go. `key` makes the commit happen once, however often Spark asks for it."""
+    """The target of a write. `key` is the idempotency key: a retried commit happens once."""
 
     door: GraphReference
     type_name: str
@@ -53,7 +53,7 @@ class WriteTarget:
     key: str
 
     def prepared(self, columns: Sequence[str]) -> PreparedWrite:
-        """The target as the branch is now: what tasks need to write beside its table. The columns must fit the type."""
+        """Resolve the target on the current snapshot of the branch, and check that the columns fit the type."""
         manifest, schemas = self.door.reader()
         line = manifest.line(self.branch)
         catalog, snapshot = schemas.of(line.state.schema).catalog, manifest.snapshot(self.branch)
@@ -67,7 +67,7 @@ class WriteTarget:
 
 @dataclass(frozen=True)
 class PreparedWrite:
-    """A write whose tasks may begin. It is for rows of the type as it was then."""
+    """A write resolved for its tasks, bound to the definition of the type at that time."""
 
     target: WriteTarget
     kind: GraphType
@@ -76,13 +76,13 @@ class PreparedWrite:
     job: WriteJob = field(repr=False)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> TaskMessage:
-        """The body of a task."""
+        """Write the rows of one task."""
         named = (each.rename_columns(list(self.columns)) for each in batches)
         told = write_frame(self.job, self.kind, self.job.catalog, self.kind.name, named)
         return TaskMessage([row for batch in told for row in batch.to_pylist()])
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], key: str) -> None:
-        """All that the tasks have written as one commit; none for a key that was used before."""
+        """Commit the rows of all tasks at once. A reused key makes no commit."""
         target, world = self.target, REAL
         results = [row for each in messages if isinstance(each, TaskMessage) for row in each.results]
         manifest = target.door.manifest()
@@ -110,7 +110,7 @@ class PreparedWrite:
 
 @dataclass
 class TaskMessage(WriterCommitMessage):
-    """What one task tells of its rows: the fragments that it wrote, and what was wrong."""
+    """The message of one task: the fragments that it wrote, and errors."""
 
     results: list[dict[str, Any]]
 
@@ -122,19 +122,19 @@ class TypeWriter(DataSourceArrowWriter):
         self.prepared = target.prepared(columns)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:  # type: ignore[override]
-        """The body of a task."""
+        """Write the rows of one task."""
         return self.prepared.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """One commit of all tasks' rows."""
+        """Commit the rows of all tasks."""
         self.prepared.commit(messages, self.prepared.target.key)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Nothing was committed: the files that tasks wrote wait for cleanup."""
+        """Do nothing: nothing was committed, and a cleanup removes the files that tasks wrote."""
 
 
 class TypeStreamWriter(DataSourceStreamArrowWriter):
-    """A stream into one type: each micro-batch is a commit, whose key is the query's and the batch's number."""
+    """A stream into one type. Each micro-batch is one commit, keyed by the query id and the batch number."""
 
     def __init__(self, target: WriteTarget, columns: Sequence[str]) -> None:
         self.prepared = target.prepared(columns)
@@ -146,15 +146,15 @@ class TypeStreamWriter(DataSourceStreamArrowWriter):
             )
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:  # type: ignore[override]
-        """The body of a task."""
+        """Write the rows of one task."""
         return self.prepared.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """One commit of the batch's rows; a batch that was committed before makes none."""
+        """Commit the rows of a micro-batch. A batch that was committed before makes no commit."""
         self.prepared.commit(messages, f"{self.prepared.target.key}:{batchId}")
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Nothing was committed: the files that tasks wrote wait for cleanup."""
+        """Do nothing: nothing was committed, and a cleanup removes the files that tasks wrote."""
 
 
 def _require_columns(kind: GraphType, catalog: Catalog, columns: Sequence[str]) -> None:

@@ -1,1 +1,1 @@
-"""Columns of tables by row number, cached and carried forward to newer versions."""
+"""Reads columns of tables by row number, caches them, and carries them over to newer versions."""

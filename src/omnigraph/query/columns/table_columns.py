@@ -1,7 +1,7 @@
-"""One pinned table, by row number: whole columns from memory, or a few rows from the store.
+"""Reads one pinned table by row number: whole columns from the cache, or a few rows from the store.
 
-The number of a row is its place in a scan of the pinned version, which Lance calls `_rowoffset`. A column that was in
-memory for another version is carried over from it, and only rows that are new are read.
+A row number is the position of a row in a scan of the pinned version, which Lance calls `_rowoffset`. A column that is
+cached for another version is carried over from it, and only new rows are read.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 ROW_NUMBER = "_rowoffset"
-# Up to here a whole column costs no more than looking for rows in it.
+# Up to this size, reading a whole column costs no more than looking for rows in it.
 SMALL_TABLE = 20_000
 _BYTES_PER_VALUE = 24
 # A whole column is read when at least one row of so many is wanted.
@@ -47,13 +47,13 @@ _SPARSE = 16
 
 @dataclass(frozen=True)
 class Window:
-    """Some rows of a table, by ascending number, and their values."""
+    """Some rows of a table, by ascending row number, and their values."""
 
     numbers: Numbers
     columns: dict[str, Column]
 
     def values(self, names: Sequence[str], rows: Numbers) -> dict[str, Column] | None:
-        """The columns at some rows; None when the window does not have all of that."""
+        """The columns at some rows; None when the window lacks a column or a row."""
         if not set(names) <= self.columns.keys() or not len(self.numbers):
             return None
         places = np.minimum(np.searchsorted(self.numbers, rows), len(self.numbers) - 1)
@@ -63,7 +63,7 @@ class Window:
 
 
 class State(NamedTuple):
-    """A state of a table of which something is in memory."""
+    """A version of a table of which something is cached."""
 
     identity: tuple[Pin, int]
     table: Table
@@ -71,16 +71,16 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class TableRows:
-    """A table of the snapshot. `prefers` is the traversal mode, which columns follow; `note` hears about choices."""
+    """A table of the snapshot. `prefers` is the traversal mode, which columns follow; `note` records decisions."""
 
     entry: TableEntry
     store: TableStore
     cache: ReadCache
     prefers: str = "auto"
     note: Callable[[str], None] = lambda _: None
-    # Columns that this read has had in hand already: found without asking the cache, and not gone before it ends.
+    # Columns that this read has used: found without asking the cache, and not evicted while the read runs.
     _held: dict[str, Column] = field(default_factory=dict, compare=False, repr=False)
-    # The part of the table that a stream has just read.
+    # The part of the table that a streamed scan has just read.
     _window: list[Window] = field(default_factory=list, compare=False, repr=False)
 
     @cached_property
@@ -90,18 +90,18 @@ class TableRows:
 
     @cached_property
     def size(self) -> int:
-        """How many rows there are."""
+        """The number of rows, cached."""
         return self.cache.get("size", self.identity, lambda: int(self.table.dataset.count_rows()), lambda _: 64)
 
     @property
     def name(self) -> str:
-        """The type, without what kind it is."""
+        """The name of the type, without `node:` or `edge:`."""
         return self.entry.table_key.partition(":")[2]
 
     # -- values --------------------------------------------------------------------------------------------------------
 
     def has_at_hand(self, names: Iterable[str]) -> bool:
-        """Whether these columns are in memory already."""
+        """Whether these columns are in memory."""
         return all(self._at_hand(name) is not None for name in names)
 
     def _at_hand(self, name: str) -> Column | None:
@@ -114,7 +114,7 @@ class TableRows:
 
     @cached_property
     def identity(self) -> tuple[Pin, int]:
-        """Which state of which table this is, for what is kept of it."""
+        """The version of the table, as a part of cache keys."""
         return self.store.identity(self.entry.pin)
 
     def column(self, name: str) -> Column:
@@ -122,12 +122,12 @@ class TableRows:
         return self.columns([name])[name]
 
     def columns(self, names: Sequence[str]) -> dict[str, Column]:
-        """Whole columns; those that are missing are read in one scan."""
+        """Whole columns; those that are not cached are carried over, or read in one scan."""
         self._load(names)
         return {name: self._held[name] for name in names}
 
     def values(self, names: Sequence[str], rows: Numbers) -> dict[str, Column]:
-        """The columns at some rows; a row number below zero gives null."""
+        """The columns at some rows; a negative row number gives null."""
         if not names:
             return {}
         if self._window and (seen := self._window[0].values(names, rows)) is not None:
@@ -142,7 +142,7 @@ class TableRows:
         return {name: _take(found[name], indices, len(wanted)) for name in names}
 
     def reads_whole(self, names: Sequence[str], rows: int) -> bool:
-        """Whether whole columns are the better way to so many rows."""
+        """Whether reading whole columns is better than taking this many rows."""
         if self.prefers != "auto":
             return self.prefers == "csr"
         if self.has_at_hand(names) or self.size <= SMALL_TABLE or rows * _SPARSE >= self.size:
@@ -167,15 +167,15 @@ class TableRows:
         read = self.table.read(list(names), fragments=batches)
         return {name: one_array(read.column(name)) for name in names}
 
-    # -- from one state to the next ------------------------------------------------------------------------------------
+    # -- carrying over between versions --------------------------------------------------------------------------------
 
     @cached_property
     def state(self) -> State:
-        """The state that this is."""
+        """The version of this table, with its handle."""
         return State(self.identity, self.table)
 
     def moves_from(self, earlier: State) -> RowRemap | None:
-        """How this state is made from another; None when it is not worth it."""
+        """The row remap from another version to this one, cached; None when too much differs to carry anything over."""
         key = earlier.identity, self.identity
         return self.cache.get("moves", key, lambda: (self._moves_from(earlier.table),), _size_of_moves)[0]
 
@@ -184,12 +184,12 @@ class TableRows:
         return moves if moves is not None and moves.later_rows == self.size else None
 
     def column_of(self, earlier: State, name: str) -> Column | None:
-        """The column of this name in another state, if it is in memory and the same one."""
+        """The column in another version, if it is cached and has the same field id: a name can be given again."""
         found = cast("Column | None", self.cache.find(("column", (earlier.identity, name))))
         return found if found is not None and same_column(earlier.table, self.table, name) else None
 
     def _carried(self, names: Sequence[str]) -> dict[str, Column]:
-        """Those of some columns that were in memory for another state, made from them."""
+        """Those of the columns that are cached for another version, carried over to this one."""
         by_state: dict[State, dict[str, Column]] = {}
         for name in names:
             earlier = cast("State | None", self.cache.latest(("column", self.entry.path, name)))
@@ -216,7 +216,7 @@ class TableRows:
         return np.arange(self.size, dtype=np.int64)
 
     def matching(self, where: Filter) -> Numbers:
-        """The numbers of the rows that a filter selects, ascending: from memory, or from the table and its indexes."""
+        """The row numbers that a filter selects, ascending: from columns in memory, or by a scan with indexes."""
         names = sorted(columns_of(where))
         if self.reads_whole(names, self.guess(where)):
             self.note(f"{self.name}: columns in memory")
@@ -225,7 +225,7 @@ class TableRows:
         return self.search_store([], where)[ROW_NUMBER].to_numpy().astype(np.int64)
 
     def truth(self, where: Filter, rows: Numbers | None) -> Mask:
-        """Where the filter is true: in the whole table, or at some rows."""
+        """Where the filter is true, in the whole table or at some rows; null counts as false."""
         names = sorted(columns_of(where))
         values = self.columns(names) if rows is None else self.values(names, rows)
         kept: Any = truth(where, pa.table(values) if names else _no_columns(self.size if rows is None else len(rows)))
@@ -233,7 +233,7 @@ class TableRows:
         return mask
 
     def search_store(self, names: Sequence[str], where: Filter | None, **search: object) -> pa.Table:
-        """Rows from the table itself, with their numbers; `search` may hold a text query or a vector query."""
+        """Scan the table itself; returns columns and row numbers. `search` may hold a text query or a vector query."""
         count("table_scans", self.entry.path)
         condition = None if where is None else render(where, self.table.schema)
         with lance_errors(f"searching {self.entry.path} at version {self.entry.version}"):
@@ -244,7 +244,7 @@ class TableRows:
         return rows
 
     def windows(self, names: Sequence[str], where: Filter | None, rows: int) -> Iterator[Numbers]:
-        """The numbers of the rows that a filter selects, some at a time. Meanwhile their values are at hand."""
+        """The row numbers that a filter selects, a window at a time. `values` reads the window while it is current."""
         count("table_scans", self.entry.path)
         condition = None if where is None else render(where, self.table.schema)
         try:
@@ -258,7 +258,7 @@ class TableRows:
             self._window.clear()
 
     def rows_of_ids(self, ids: pa.Array[Any]) -> Numbers:
-        """The row of each id, -1 where there is none."""
+        """The row number of each id, -1 where there is none."""
         if self.reads_whole(["id"], len(ids)):
             return id_places(ids, self.column("id")).astype(np.int64)
         found = self.search_store(["id"], one_of("id", pc.unique(ids).to_pylist()))
@@ -267,7 +267,7 @@ class TableRows:
         return np.where(places < 0, -1, numbers[places]) if len(numbers) else places
 
     def guess(self, where: Filter) -> int:
-        """How many rows a filter will select, for choosing a way; an equality is taken to be selective."""
+        """A guess of how many rows a filter selects, for choosing an access path; equality is taken to be selective."""
         return 1 if _is_selective(where) else self.size
 
 

@@ -1,1 +1,1 @@
-"""Adjacency in compressed sparse rows: built, carried forward to newer versions, traversed."""
+"""CSR adjacency: builds it, carries it over to newer versions, and traverses it."""

@@ -1,6 +1,7 @@
-"""Neighbours of a few rows, looked up in the edge table by its indexes. Nothing is built and nothing is kept.
+"""Chooses how a traversal finds neighbours (index lookups or CSR adjacency), and does the index lookups.
 
-Lookups by index or adjacency in memory: whichever touches fewer edges. The answer is the same.
+The choice goes to whichever touches fewer edges; the result is the same. A lookup reads the edge table through its
+indexes, builds nothing and caches nothing beyond the read.
 """
 
 from __future__ import annotations
@@ -25,32 +26,32 @@ if TYPE_CHECKING:
 
 Mode = Literal["indexed", "csr"]
 TraversalMode = Literal["auto", "indexed", "csr"]
-# Building adjacency reads every edge and sorts it; carrying it over from another version only copies it.
+# Cost per edge: building adjacency reads and sorts every edge, carrying it over only copies it.
 _BUILD_COST = 1.5
 _CARRY_COST = 0.1
-# So few edges are in memory sooner than an index has answered once.
+# Up to this many edges, building adjacency is faster than a single index lookup.
 _SMALL = 20_000
 
 
 class TraversalOptions(Protocol):
-    """What a reader may say about traversals; `query.exec.limits.ReadOptions` has it."""
+    """The options of a read that concern traversals; `query.exec.limits.ReadOptions` implements it."""
 
     @property
     def traversal(self) -> TraversalMode:
-        """A mode that is forced, or `auto`."""
+        """A forced mode, or `auto`."""
 
     @property
     def indexed_frontier(self) -> int:
-        """Up to how many starts are looked up by index."""
+        """The largest frontier that index lookups are used for."""
 
     @property
     def indexed_hops(self) -> int:
-        """Up to how many hops are looked up by index."""
+        """The largest number of hops that index lookups are used for."""
 
 
 @dataclass(frozen=True)
 class TraversalEstimate:
-    """What is known before a walk: how many starts, how many hops, how many edges and nodes there are."""
+    """The sizes that are known before a traversal: frontier, hops, and the rows of the edge and start tables."""
 
     frontier: int
     hops: int
@@ -67,10 +68,10 @@ def choose_mode(
     is_popular: Callable[[], bool] = lambda: False,
     can_carry: Callable[[], bool] = lambda: False,
 ) -> Mode:
-    """The mode for one walk.
+    """Choose the mode of one traversal.
 
-    `is_covered` and `can_carry` open the edge table, and `is_popular` counts how often it is asked, so they are called
-    only when the answer can matter. Edges that are looked up again and again are worth having in memory.
+    `is_covered` and `can_carry` open the edge table, and `is_popular` counts its uses, so each is called only when its
+    answer can matter. An edge table that is looked up again and again is worth having in memory.
     """
     if options.traversal != "auto":
         return options.traversal
@@ -85,7 +86,7 @@ def choose_mode(
 
 
 def index_covers(table: Table, column: str) -> bool:
-    """Whether an ordered index of a column knows every row."""
+    """Whether a B-tree index of a column covers every fragment."""
     fragments = set(table.fragment_ids())
     for index in table.dataset.describe_indices():
         if index.field_names == [column] and index.index_type.upper() == "BTREE":
@@ -99,18 +100,18 @@ _COLUMNS = {"out": (("src", "dst"),), "in": (("dst", "src"),), "both": (("src", 
 
 @dataclass(frozen=True)
 class Lookups:
-    """Answers like `Adjacency.of`, from the store."""
+    """Finds neighbours by index lookups in the edge table; has the interface of `Adjacency.of`."""
 
     edges: TableRows
     starts: TableRows
     ends: TableRows
     direction: str
     distinct: bool
-    # Ids of rows that were found on the way: the next hop starts from them.
+    # Ids of nodes that were found on the way: the next hop starts from them.
     _ids: dict[int, str] = field(default_factory=dict)
 
     def of(self, rows: Numbers) -> Neighbourhood:
-        """The neighbours of some rows; a row below zero has none."""
+        """The neighbours of some rows; a negative row has none."""
         asked, places = np.unique(rows, return_inverse=True)
         asked_ids = self._ids_of(asked)
         found = [self._found(asked, asked_ids, near, far) for near, far in _COLUMNS[self.direction]]
@@ -133,7 +134,7 @@ class Lookups:
         if self.starts.entry.table_key == self.ends.entry.table_key:
             self._remember(ends, far_ids)
         edges = rows.column(ROW_NUMBER).to_numpy().astype(np.int64)
-        # Both orientations of a loop are one edge, which the first has found.
+        # In both directions a loop is found twice; it is one edge, so the second time is dropped.
         kept = (ends >= 0) & ((near == "src") | (self.direction != "both") | (ends != asked[owners]))
         return owners[kept], ends[kept], edges[kept]
 
@@ -157,7 +158,7 @@ class Lookups:
 
 
 def _again(whole: Neighbourhood, places: Numbers) -> Neighbourhood:
-    """The same answers for rows that were asked for in another order, or more than once."""
+    """Expand the answers for distinct rows to the rows as requested, in their order and with repeats."""
     starts = np.cumsum(whole.counts) - whole.counts
     counts = whole.counts[places]
     chosen = ragged(starts[places], counts)

@@ -1,9 +1,10 @@
-"""Adjacency in memory: for each row of a node table the rows it is connected with, as two flat arrays.
+"""CSR adjacency in memory: for each row of a node table the rows that it is connected with, as two flat arrays.
 
 `ends[offsets[n]:offsets[n + 1]]` are the neighbours of row n, ascending. Distinct adjacency has each neighbour once;
-otherwise there is one entry for each edge, and `edges` has its row in the edge table.
+otherwise there is one entry for each edge, and `edges` holds its row in the edge table.
 
-What became of the nodes of one state of a table in another one, by their numbers.
+`Renumbering` maps the row numbers of nodes in one version of a table to those in another, so that cached adjacency can
+be carried over instead of rebuilt.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ if TYPE_CHECKING:
     from omnigraph.query.columns.table_columns import Numbers, State, TableRows
     from omnigraph.storage.tables.version_diff import RowRemap
 
-# Above one neighbour of so many that is out of order, all are sorted.
+# When more than one neighbour of so many would have to be sorted again, rebuilding is as fast.
 _SHUFFLED = 4
 
 
 @dataclass(frozen=True)
 class Neighbourhood:
-    """The neighbours of several rows, one after another: `counts[i]` of them belong to the i-th row asked for."""
+    """The neighbours of several rows, concatenated: `counts[i]` of them belong to the i-th requested row."""
 
     counts: Numbers
     ends: Numbers
@@ -37,13 +38,13 @@ class Neighbourhood:
 
     @property
     def owners(self) -> Numbers:
-        """For each neighbour, which of the rows asked for it belongs to."""
+        """For each neighbour, the index of the requested row that it belongs to."""
         return np.repeat(np.arange(len(self.counts), dtype=np.int64), self.counts)
 
 
 @dataclass(frozen=True)
 class Adjacency:
-    """All neighbours of all rows."""
+    """All neighbours of all rows, as compressed sparse rows."""
 
     offsets: Numbers
     ends: NDArray[Any]
@@ -51,26 +52,26 @@ class Adjacency:
 
     @property
     def size(self) -> int:
-        """How many rows it is about."""
+        """The number of rows."""
         return len(self.offsets) - 1
 
     @property
     def nbytes(self) -> int:
-        """The memory that it holds, and will hold once everything about it was asked."""
+        """The memory that it holds, including the cached degrees."""
         return int(self.offsets.nbytes * 2 + self.ends.nbytes + (0 if self.edges is None else self.edges.nbytes))
 
     @cached_property
     def degrees(self) -> Numbers:
-        """How many neighbours each row has."""
+        """The number of neighbours of each row."""
         return np.diff(self.offsets)
 
     @cached_property
     def largest(self) -> int:
-        """The most neighbours that any row has."""
+        """The largest degree."""
         return int(self.degrees.max(initial=0))
 
     def of(self, rows: Numbers) -> Neighbourhood:
-        """The neighbours of some rows; a row below zero has none."""
+        """The neighbours of some rows; a negative row has none."""
         known = rows >= 0
         if not known.all():
             counts = np.zeros(len(rows), np.int64)
@@ -85,7 +86,7 @@ class Adjacency:
     def sums(self, weights: Numbers) -> Numbers:
         """For each row the sum of its neighbours' weights."""
         largest = int(weights.max(initial=0))
-        # Small numbers move through memory faster.
+        # Narrow integers need less memory bandwidth.
         narrow = weights.astype(np.uint8) if largest < 256 else weights
         running = np.zeros(len(self.ends) + 1, np.int32 if largest * len(self.ends) < 2**31 else np.int64)
         np.cumsum(narrow[self.ends], dtype=running.dtype, out=running[1:])
@@ -94,7 +95,7 @@ class Adjacency:
         return total
 
     def connects(self, starts: Numbers, ends: Numbers) -> NDArray[np.bool_]:
-        """Whether each start has the end of the same place among its neighbours."""
+        """For each pair of a start and an end, whether the end is a neighbour of the start."""
         found = np.zeros(len(starts), np.bool_)
         valid = (starts >= 0) & (ends >= 0)
         wanted, high = ends[valid], self.offsets[starts[valid] + 1]
@@ -105,7 +106,7 @@ class Adjacency:
         return found
 
     def _places(self, starts: Numbers, wanted: Numbers) -> Numbers:
-        """Where the first neighbour of each start is that is not below the wanted one."""
+        """Binary search: the position of the first neighbour of each start that is not below the wanted one."""
         low, top = self.offsets[starts].copy(), self.offsets[starts + 1].copy()
         while (open_ := low < top).any():
             middle = (low + top) // 2
@@ -116,10 +117,10 @@ class Adjacency:
         return low
 
     def renumbered(self, starts: Renumbering, ends: Renumbering) -> Adjacency | None:
-        """The same under other numbers of rows; None when sorting everything takes no longer.
+        """The same adjacency under the row numbers of another version; None when rebuilding takes no longer.
 
-        Rows that stay in order among each other are copied as they are, stretch by stretch. Only the neighbours of rows
-        that have one out of order are sorted again.
+        Runs of rows that keep their relative order are copied as a whole. Only the neighbours of a row that has a
+        moved neighbour are sorted again.
         """
         there = starts.numbers >= 0
         if starts.is_in_shreds or self.degrees[~there].any():
@@ -145,7 +146,7 @@ class Adjacency:
         return Adjacency(offsets, renamed, edges)
 
     def with_more(self, starts: NDArray[Any], ends: NDArray[Any], edges: Numbers | None, size: int) -> Adjacency:
-        """The same with a few more steps, of edges whose rows come after all others, and for more rows."""
+        """Add a few entries, of edges whose rows come after all existing ones, and grow to `size` rows."""
         grown = np.concatenate([self.offsets, np.full(size - self.size, self.offsets[-1], np.int64)])
         whole = Adjacency(grown, self.ends, self.edges)
         if edges is None:
@@ -157,7 +158,7 @@ class Adjacency:
             starts, ends, edges = starts[order], ends[order], edges[order]
         if not len(starts):
             return whole
-        # Behind those that have the same end: their edges come first.
+        # Insert after equal ends: the existing edges have lower row numbers.
         places = whole._places(starts, ends + 1)
         added = np.concatenate([[0], np.cumsum(np.bincount(starts, minlength=size))])
         return Adjacency(
@@ -178,18 +179,18 @@ def ragged(starts: Numbers, counts: Numbers) -> Numbers:
 
 
 def _different(starts: NDArray[Any], ends: NDArray[Any]) -> tuple[Numbers, Numbers]:
-    """Each pair once, in order."""
+    """The distinct pairs, sorted."""
     once = np.unique(np.stack([starts, ends]).astype(np.int64), axis=1)
     return once[0], once[1]
 
 
-# Copying so many spans one by one takes longer than sorting.
+# Copying more spans than this one by one takes longer than sorting.
 _MANY_SPANS = 2_000
 
 
 @dataclass(frozen=True)
 class Renumbering:
-    """For each node its number now, or `GONE`, and whether it left its place among the others."""
+    """The new row number of each node, or `GONE`, and whether the node was moved by an update."""
 
     numbers: NDArray[np.int32]
     is_moved: NDArray[np.bool_]
@@ -198,12 +199,12 @@ class Renumbering:
 
     @property
     def is_in_shreds(self) -> bool:
-        """Whether there are too many spans to go through one by one."""
+        """Whether there are too many spans to copy one by one."""
         return len(self.moves.stretches) + int(self.is_moved.sum()) > _MANY_SPANS
 
     @cached_property
     def spans(self) -> list[tuple[int, int]]:
-        """The nodes that are still there, in the order that they have now, as spans of their old numbers."""
+        """The remaining nodes in their new order, as spans of old row numbers."""
         old = {int(self.numbers[each]): int(each) for each in np.flatnonzero(self.is_moved)}
         found: list[tuple[int, int]] = []
         at = 0
@@ -217,11 +218,11 @@ class Renumbering:
 
 
 def renumbering(rows: TableRows, earlier: State, moves: RowRemap) -> Renumbering | None:
-    """From another state of these rows; None when the ids that they had there are no longer at hand."""
+    """Map the row numbers of another version to this one; None when the ids of that version are no longer cached."""
     numbers = moves.later_numbers()
     is_moved = numbers == GONE
     if is_moved.any():
-        # A node that was changed is a new row, under the same id.
+        # An updated node is a new row with the same id.
         ids = rows.column_of(earlier, "id")
         if ids is None:
             return None

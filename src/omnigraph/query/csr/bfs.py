@@ -1,7 +1,7 @@
-"""Which nodes are within reach: breadth first from each start, every end once, at its shortest distance.
+"""Breadth-first search: the nodes within reach of each start, every end once, at its shortest distance.
 
-A start counts as visited from the beginning, so a cycle does not come back to it. Only a loop of the start itself
-reaches it, at the first hop, and leads nowhere else.
+A start counts as visited from the beginning, so a cycle does not return to it. Only a loop at the start itself reaches
+it, at the first hop, and leads nowhere else.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class Neighbours(Protocol):
-    """Anything that can tell the neighbours of rows."""
+    """A source of neighbours: CSR adjacency or index lookups."""
 
     def of(self, rows: Numbers) -> Neighbourhood:
         """The neighbours of some rows."""
 
 
 def reach(neighbours: Neighbours, starts: Numbers, hops: Hops, *, chains: bool, edge: str) -> Neighbourhood:
-    """The ends within the bounds for each start, ascending. Without `chains` a walk ends after one hop."""
+    """The ends of each start within the hop bounds, ascending. Without `chains` a walk ends after one hop."""
     if hops.minimum == 1 and (hops.maximum == 1 or not chains):
         return neighbours.of(starts)
     if not chains:
@@ -73,14 +73,14 @@ def _by_owner(owners: list[Numbers], ends: list[Numbers], size: int) -> Neighbou
 
 
 class _Visited:
-    """Pairs of a start and a node, as sorted numbers."""
+    """The visited pairs of a start and a node, as a sorted array of codes."""
 
     def __init__(self, owners: Numbers, nodes: Numbers, width: np.int64) -> None:
         self._width = width
         self._codes = np.sort(owners * width + nodes)
 
     def add(self, owners: Numbers, nodes: Numbers) -> tuple[Numbers, Numbers]:
-        """The pairs that were not there before, each once; from now on they are."""
+        """Add pairs, and return those that were not there before, without duplicates."""
         if not len(nodes):
             return owners, nodes
         self._widen(int(nodes.max()) + 1)

@@ -1,6 +1,7 @@
-"""From a table of edges to adjacency: both ends of every edge as row numbers, then sorted into groups by their start.
+"""Builds CSR adjacency from an edge table: both ends of every edge as row numbers, then grouped by start.
 
-A pair of rows is one number, start above end, so that one sort of plain integers does all the grouping.
+A pair of rows is encoded as one integer, the start in the bits above the end, so that one sort of plain integers does
+all the grouping.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
 
     Pairs = tuple[NDArray[np.int32], NDArray[np.int32], Numbers | None]
 
-# Few large batches take two thirds of the time of many small ones.
+# A few large batches take two thirds of the time of many small ones.
 _BATCH_ROWS = 131_072
-# Below so many edges a second thread costs more than it saves.
+# Below this many edges a second thread costs more than it saves.
 _WORTH_A_THREAD = 50_000
 _BITS = 63
 
@@ -48,19 +49,19 @@ class Ends:
         return int(self.sources.nbytes + self.targets.nbytes + (0 if self.edges is None else self.edges.nbytes))
 
     def since(self, edge: int) -> Ends:
-        """Of the edges from this row on; none must have been left out."""
+        """The ends of the edges from this row on; valid only when no edge was left out."""
         numbers = np.arange(edge, len(self.sources), dtype=np.int64)
         return Ends(self.sources[edge:], self.targets[edge:], numbers, self.source_size, self.target_size)
 
     def adjacency(self, direction: str, *, distinct: bool) -> Adjacency:
-        """The neighbours in one direction: out from sources, in from targets, or both."""
+        """The adjacency in one direction: `out` from sources, `in` from targets, or `both`."""
         starts, ends, edges = pairs(self, direction, numbered=not distinct)
         sizes = (self.target_size, self.source_size) if direction == "in" else (self.source_size, self.target_size)
         return _grouped(starts, ends, edges, *sizes)
 
 
 def pairs(ends: Ends, direction: str, *, numbered: bool = True) -> Pairs:
-    """The start, the end and the edge of every step that can be taken in a direction."""
+    """Start, end and edge of every step in a direction; in both directions a loop is one step."""
     edges = None
     if numbered:
         edges = np.arange(len(ends.sources), dtype=np.int64) if ends.edges is None else ends.edges
@@ -77,7 +78,7 @@ def pairs(ends: Ends, direction: str, *, numbered: bool = True) -> Pairs:
 
 
 def read_ends(edges: TableRows, sources: TableRows, targets: TableRows) -> Ends:
-    """The ends of an edge table, looked up in the node tables."""
+    """Read the edge table and look its endpoints up in the node tables."""
     table = edges.table
     batches = list(table.scan(["src", "dst"], batch_size=_BATCH_ROWS))
     columns = pa.Table.from_batches(batches, schema=table.schema_of(["src", "dst"]))
@@ -86,7 +87,7 @@ def read_ends(edges: TableRows, sources: TableRows, targets: TableRows) -> Ends:
 
 
 def whole_ends(src: NDArray[np.int32], dst: NDArray[np.int32], source_size: int, target_size: int) -> Ends:
-    """Without the edges that lack a node at an end."""
+    """Leave out the edges that have no node at an end."""
     whole = (src >= 0) & (dst >= 0)
     if whole.all():
         return Ends(src, dst, None, source_size, target_size)
@@ -94,7 +95,7 @@ def whole_ends(src: NDArray[np.int32], dst: NDArray[np.int32], source_size: int,
 
 
 def looked_up(*asked: tuple[pa.ChunkedArray[Any], pa.Array[Any]]) -> list[NDArray[np.int32]]:
-    """The places of ids among those of a table, for both ends at once."""
+    """The row numbers of ids in a node table, for both ends in parallel."""
     if len(asked[0][0]) < _WORTH_A_THREAD:
         return [id_places(*each) for each in asked]
     with ThreadPoolExecutor(len(asked)) as pool:
@@ -104,10 +105,10 @@ def looked_up(*asked: tuple[pa.ChunkedArray[Any], pa.Array[Any]]) -> list[NDArra
 def _grouped(
     starts: NDArray[np.int32], ends: NDArray[np.int32], edges: Numbers | None, start_size: int, end_size: int
 ) -> Adjacency:
-    """Adjacency with one entry for each edge, or without edges for each different pair."""
+    """Adjacency with one entry for each edge, or, without edges, for each distinct pair."""
     shift = max(end_size - 1, 1).bit_length()
     codes = starts.astype(np.int64)
-    # In place: a new array of this size costs more than what is computed.
+    # In place: allocating another array of this size costs more than the arithmetic.
     codes <<= shift
     codes |= ends
     if edges is None:
@@ -122,13 +123,13 @@ def _grouped(
 
 
 def _once(codes: Numbers) -> Numbers:
-    """Sorted codes, each once."""
+    """Sorted codes without duplicates."""
     repeated = codes[1:] == codes[:-1]
     return codes[np.concatenate([[True], ~repeated])] if repeated.any() else codes
 
 
 def in_order(codes: Numbers, edges: Numbers, bits: int) -> tuple[Numbers, Numbers]:
-    """Codes in order, and of equal ones the edges in order. A number that fits a code and an edge sorts at once."""
+    """Sort by code, then by edge. When a code and an edge fit into 63 bits, they are sorted as one integer."""
     edge_bits = int(edges.max(initial=0)).bit_length()
     if bits + edge_bits > _BITS:
         order = np.lexsort((edges, codes))

@@ -1,7 +1,8 @@
-"""An edge table and the node tables at its ends, and the adjacency that is kept of them.
+"""Builds and caches the adjacency of an edge table, given the node tables at its two ends.
 
-Adjacency belongs to the versions of all three. When one of them has moved, what was kept of the versions before is
-carried over: rows that stayed keep their neighbours under new numbers, and only edges that are new are looked up.
+A cached adjacency belongs to one version of each of the three tables. When one of them has a new version, the adjacency
+is carried over: unchanged rows keep their neighbours under new row numbers, and only the endpoints of new edges are
+looked up.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EdgeTables:
-    """The edges, and the nodes that they come from and go to."""
+    """An edge table and the node tables of its sources and targets."""
 
     edges: TableRows
     sources: TableRows
@@ -37,19 +38,19 @@ class EdgeTables:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Which states of which tables these are."""
+        """The versions of the three tables."""
         return self.edges.identity, self.sources.identity, self.targets.identity
 
     def key(self, direction: str, *, distinct: bool) -> tuple[object, ...]:
-        """What adjacency is kept under."""
+        """The cache key of an adjacency."""
         return *self.identity, direction, distinct
 
     def built(self, direction: str, *, distinct: bool) -> Adjacency | None:
-        """Adjacency, if it is in memory."""
+        """The adjacency, if it is cached for these versions."""
         return cast("Adjacency | None", self.cache.find(("adjacency", self.key(direction, distinct=distinct))))
 
     def adjacency(self, direction: str, *, distinct: bool) -> Adjacency:
-        """All neighbours in a direction, built once for the versions of the three tables."""
+        """All neighbours in a direction: cached, carried over from other versions, or built."""
         found, key = self.built(direction, distinct=distinct), self.key(direction, distinct=distinct)
         if found is None:
             found = self.cache.get(
@@ -66,16 +67,16 @@ class EdgeTables:
         return found
 
     def _is_whole(self) -> bool:
-        """Whether no edge was left out: one whose node comes later would be missed by what is carried over."""
+        """Whether no edge was left out. Carrying over would miss an edge whose node is added later."""
         ends = cast("Ends | None", self.cache.find(("ends", self.identity)))
         return ends is not None and ends.edges is None
 
     def can_carry(self, direction: str, *, distinct: bool) -> bool:
-        """Whether adjacency of other versions is in memory to which only few edges have to be added."""
+        """Whether adjacency of other versions is cached to which only a few edges have to be added."""
         return self._kept(direction, distinct=distinct) is not None
 
     def ends(self) -> Ends:
-        """The rows at both ends of every edge."""
+        """The row numbers at both ends of every edge, cached."""
         found = cast("Ends | None", self.cache.find(("ends", self.identity)))
         if found is None:
             found = self.cache.get(
@@ -101,7 +102,7 @@ class EdgeTables:
         return None if any(each is None for each in found) else cast("Moves", found)
 
     def _kept(self, direction: str, *, distinct: bool) -> tuple[Adjacency, Three, Moves] | None:
-        """Adjacency of other versions whose edges are all there, under the numbers that they had."""
+        """Cached adjacency of other versions whose edges all still exist under the same row numbers."""
         earlier = cast("Three | None", self.cache.latest(("adjacency", *self._paths, direction, distinct)))
         if earlier is None:
             return None
@@ -137,7 +138,7 @@ class EdgeTables:
         moves = None if known is None or known.edges is not None else self._moves(earlier)
         if known is None or moves is None:
             return None
-        # They are at hand for the next state, too.
+        # Loading the ids keeps them cached for the next version as well.
         source_ids, target_ids = self.sources.column("id"), self.targets.column("id")
         sources = _numbers_now(known.sources, self.sources, earlier[1], moves[1])
         targets = _numbers_now(known.targets, self.targets, earlier[2], moves[2])
@@ -158,7 +159,7 @@ class EdgeTables:
 def _numbers_now(
     nodes: NDArray[np.int32], rows: TableRows, earlier: State, moves: RowRemap
 ) -> NDArray[np.int32] | None:
-    """Nodes of another state by the numbers that they have in this one."""
+    """Map row numbers of another version to this one."""
     if moves.only_adds:
         return nodes
     now = renumbering(rows, earlier, moves)

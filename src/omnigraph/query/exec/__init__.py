@@ -1,1 +1,1 @@
-"""The operators of a query plan, and the working set that they fill."""
+"""Runs the operators of a query plan over batches of variable bindings."""

@@ -1,13 +1,9 @@
-"""The working set of a read: for each match, which row of which table each variable is.
+"""Holds the working set of a read: for each match, the row that each variable is bound to.
 
-A variable is a column of row numbers; -1 is a variable that an optional part did not find. Values of properties are not
-here: they are fetched when an expression asks for them.
-
-What a variable can be: one table, or for an interface several, and how a key names a row of one of them.
-
-A variable of one type has row numbers for keys. A variable of several types has the number of the type above them.
-
-Paths that were found, and their values.
+A variable is a column of keys. The key of a variable of one type is a row number. The key of a variable of several
+types (an interface) has the number of the type in the bits above the row number. The key of a path is its number in
+`FoundPaths`. Key -1 means that an optional match did not bind the variable. Property values are not here: they are
+fetched when an expression needs them.
 """
 
 from __future__ import annotations
@@ -35,23 +31,23 @@ NOTHING = -1
 
 @dataclass(frozen=True)
 class Bindings:
-    """Matches so far. With a `weight`, each row stands for as many equal ones as its weight says."""
+    """A batch of matches. With a `weight`, each row stands for that many equal matches."""
 
     count: int
     keys: Mapping[str, Numbers] = field(default_factory=dict)
     weight: Numbers | None = None
 
     def take(self, rows: NDArray[Any]) -> Bindings:
-        """Some rows, by number, in that order and as often as they are named."""
+        """Rows by number, in that order; a number may repeat."""
         keys = {name: key[rows] for name, key in self.keys.items()}
         return Bindings(len(rows), keys, None if self.weight is None else self.weight[rows])
 
     def where(self, keep: NDArray[np.bool_]) -> Bindings:
-        """The rows that are marked."""
+        """The rows whose mask bit is set."""
         return self if bool(keep.all()) else self.take(np.flatnonzero(keep))
 
     def slice(self, start: int, stop: int) -> Bindings:
-        """The rows from one number to another."""
+        """The rows from `start` up to `stop`."""
         if start == 0 and stop >= self.count:
             return self
         keys = {name: key[start:stop] for name, key in self.keys.items()}
@@ -59,7 +55,7 @@ class Bindings:
         return Bindings(min(stop, self.count) - start, keys, weight)
 
     def batches(self, most: int) -> Iterator[Bindings]:
-        """The rows, each as often as its weight says, at most so many at a time."""
+        """The rows, repeated by their weight, in batches of at most `most`."""
         if self.weight is None:
             yield from (self.slice(first, first + most) for first in range(0, self.count, most))
             return
@@ -69,28 +65,28 @@ class Bindings:
             yield plain.take(np.searchsorted(stops, wanted, side="right"))
 
     def bind(self, **keys: Numbers) -> Bindings:
-        """The same rows with more variables."""
+        """The same rows with more variables bound."""
         return replace(self, keys={**self.keys, **keys})
 
     def times(self, weight: Numbers) -> Bindings:
-        """The same rows, each standing for `weight` times as many matches; those with none are gone."""
+        """Multiply the weights; rows whose weight becomes zero are dropped."""
         combined = weight if self.weight is None else self.weight * weight
         heavier = replace(self, weight=combined)
         return heavier.where(combined > 0)
 
     def repeated(self) -> Bindings:
-        """Every row as often as its weight says."""
+        """Repeat every row by its weight."""
         if self.weight is None:
             return self
         return replace(self, weight=None).take(np.repeat(np.arange(self.count), self.weight))
 
 
-# Before anything is matched there is one way to match nothing.
+# The empty pattern has exactly one match.
 START = Bindings(1)
 
 
 def joined(parts: list[Bindings]) -> Bindings:
-    """Rows below each other; all have the same variables."""
+    """Concatenate batches that bind the same variables."""
     if len(parts) == 1:
         return parts[0]
     keys = {name: np.concatenate([each.keys[name] for each in parts]) for name in parts[0].keys}
@@ -101,7 +97,7 @@ def joined(parts: list[Bindings]) -> Bindings:
 
 @dataclass(frozen=True)
 class Gathered:
-    """Matches of which the first two batches were taken, to see how many there are."""
+    """Matches of which the first two batches were taken, to know whether there is more than one."""
 
     first: Bindings | None
     second: Bindings | None
@@ -109,11 +105,11 @@ class Gathered:
 
     @property
     def goes_on(self) -> bool:
-        """Whether they are more than are held at once."""
+        """Whether there is more than one batch."""
         return self.second is not None
 
     def all(self) -> Iterator[Bindings]:
-        """All of them, from the first on."""
+        """All batches, including the two that were taken."""
         yield from (each for each in (self.first, self.second) if each is not None)
         yield from self.others
 
@@ -125,36 +121,36 @@ TYPE_NAME = "#type"
 
 @dataclass(frozen=True)
 class VariableTables:
-    """A node or edge variable and the tables that its rows are in."""
+    """A node or edge variable, and the tables that it ranges over."""
 
     variable: Variable
     tables: tuple[TableRows, ...]
 
     @property
     def size(self) -> int:
-        """How many nodes or edges it could be."""
+        """The number of rows of all its tables."""
         return sum(each.size for each in self.tables)
 
     @property
     def is_plain(self) -> bool:
-        """Whether its keys are row numbers as they are."""
+        """Whether it has one table, so that its keys are row numbers."""
         return len(self.tables) == 1
 
     def keys_of(self, type_name: str, rows: Numbers) -> Numbers:
-        """Keys for rows of one type."""
+        """The keys of rows of one type."""
         if self.is_plain:
             return rows
         return np.where(rows < 0, NOTHING, rows | (self._number(type_name) << _TYPE_SHIFT))
 
     def rows_in(self, type_name: str, keys: Numbers) -> Numbers:
-        """Row numbers in the table of one type; -1 for keys of another."""
+        """Row numbers in the table of one type; -1 for keys of other types."""
         if self.is_plain:
             return keys
         mine = (keys >= 0) & (keys >> _TYPE_SHIFT == self._number(type_name))
         return np.where(mine, keys & _ROW, NOTHING)
 
     def values(self, names: Sequence[str], keys: Numbers) -> dict[str, Column]:
-        """The properties of these nodes or edges."""
+        """Property values at some keys."""
         stored = [name for name in names if name != TYPE_NAME]
         found = self.tables[0].values(stored, keys) if self.is_plain else self._of_several(stored, keys)
         if TYPE_NAME in names:
@@ -186,7 +182,7 @@ class VariableTables:
 
 @dataclass(frozen=True)
 class FoundPath:
-    """The ids along a path: one node more than edges."""
+    """The ids along a path; there is one node more than edges."""
 
     nodes: tuple[str, ...]
     edges: tuple[str, ...]
@@ -194,17 +190,17 @@ class FoundPath:
 
 @dataclass
 class FoundPaths:
-    """The paths that a variable stands for; its keys are their numbers."""
+    """The paths that a path variable is bound to; a key is the number of a path."""
 
     paths: list[FoundPath] = field(default_factory=list)
 
     def add(self, path: FoundPath) -> int:
-        """The number of a new path."""
+        """Add a path and return its key."""
         self.paths.append(path)
         return len(self.paths) - 1
 
     def values(self, names: Sequence[str], keys: Numbers) -> dict[str, pa.Array[Any]]:
-        """`length`, `nodes` and `edges` of some paths; a key below zero gives null."""
+        """`length`, `nodes` and `edges` of the paths; a negative key gives null."""
         chosen = [None if key < 0 else self.paths[key] for key in keys.tolist()]
         texts = pa.list_(pa.field("item", pa.string()))
         made: dict[str, pa.Array[Any]] = {

@@ -1,4 +1,7 @@
-"""One read at work: the snapshot, the values given, the limits, and the tables it has opened."""
+"""Holds the state of one running read: snapshot, parameters, limits, caches, and the tables it has opened.
+
+It also chooses how a traversal finds neighbours: by index lookups, or from CSR adjacency in memory.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ _BACK = {"out": "in", "in": "out"}
 
 @dataclass
 class QueryContext:
-    """Everything that the steps of one read share."""
+    """Everything that the operators of one read share."""
 
     snapshot: Snapshot
     store: TableStore
@@ -52,26 +55,26 @@ class QueryContext:
     engine: Engine
     deadline: Deadline
     profile: Profile
-    # What the cache calls the query: quicker to look for than the query itself.
+    # The number of the query in the cache: hashing it is cheaper than hashing the query.
     query_number: int = -1
-    # Of a read that hands its result over in batches: the columns that it is made from, for each variable.
+    # For a streamed result: the stored columns that the result reads, by variable.
     streamed: Mapping[str, list[str]] = field(default_factory=dict)
-    # Rows that a search has chosen for a variable: nothing else counts as that variable.
+    # Keys that a ranking has chosen for a variable: the variable matches nothing else.
     chosen: dict[str, Numbers] = field(default_factory=dict)
-    # Every plan that was made again for chosen rows. Measurements know steps by identity, so they must stay alive.
+    # Plans made again for chosen keys. `Profile` identifies operators by `id()`, so they must stay alive.
     replanned: list[tuple[Step, ...]] = field(default_factory=list)
     _tables: dict[str, TableRows] = field(default_factory=dict)
     _edges: dict[str, EdgeTables] = field(default_factory=dict)
-    # By identity, which is quicker to look for; what is held keeps its identity.
+    # By `id()` of the variable, which is quicker than hashing; the value holds the variable, so the id stays unique.
     _bounds: dict[int, VariableTables] = field(default_factory=dict)
 
     @cached_property
     def values_key(self) -> str:
-        """The values of the request, for what is kept under them."""
+        """The parameter values as a part of cache keys."""
         return repr(self.params)
 
     def table(self, table_key: str) -> TableRows:
-        """A table of the snapshot."""
+        """A table of the snapshot, opened once."""
         if table_key not in self._tables:
             entry = self.snapshot[table_key]
             self._tables[table_key] = TableRows(
@@ -80,7 +83,7 @@ class QueryContext:
         return self._tables[table_key]
 
     def bound(self, variable: Variable) -> VariableTables:
-        """The tables of a node or edge variable."""
+        """The tables that a node or edge variable ranges over."""
         found = self._bounds.get(id(variable))
         if found is None:
             tables = tuple(self.table(f"{variable.kind}:{name}") for name in variable.types)
@@ -95,11 +98,11 @@ class QueryContext:
         *,
         most: int | None = None,
     ) -> pa.Table:
-        """The rows of a query over `matches`."""
+        """Run a query over `matches`; its SQL text is cached under `key`."""
         return self.engine.select(self.text(key, query), matches, most=most)
 
     def text(self, key: Hashable, query: Callable[[], exp.Query]) -> str:
-        """The text of a query, kept under the key and the values of the request."""
+        """The SQL text of a query, cached under the key and the parameter values."""
         whole = (key, self.values_key, self.now if self.uses_now else None)
         return self.cache.get(
             "sql", whole, lambda: query().sql("duckdb", copy=False), lambda made: 4 * len(made) + 1_000
@@ -108,11 +111,11 @@ class QueryContext:
     # -- traversal -----------------------------------------------------------------------------------------------------
 
     def edge_type(self, traversal: Traversal) -> EdgeType:
-        """The edge that a traversal follows."""
+        """The edge type that a traversal follows."""
         return self.catalog.edges[traversal.edge]
 
     def neighbours(self, traversal: Traversal, frontier: int, *, distinct: bool) -> Neighbours:
-        """The neighbours along a traversal, from whichever side is cheaper for so many starts."""
+        """The neighbours along a traversal, from CSR adjacency or index lookups, by the size of the frontier."""
         built = self._three(traversal).built(traversal.direction, distinct=distinct)
         if built is not None and self.options.traversal != "indexed":
             self.profile.note(f"{traversal.edge}: csr")
@@ -126,7 +129,7 @@ class QueryContext:
         return Lookups(edges, start, end, traversal.direction, distinct)
 
     def mode(self, traversal: Traversal, frontier: int, *, distinct: bool) -> Mode:
-        """How a traversal will be followed."""
+        """Choose between CSR adjacency and index lookups for a frontier of this size."""
         edge, (start, _) = self.edge_type(traversal), self._ends(traversal)
         edges = self.table(edge.table_key)
         hops = traversal.hops.maximum if edge.source == edge.target else 1
@@ -147,11 +150,11 @@ class QueryContext:
         return self.cache.is_worth_keeping(("edges", edges.identity), rows=rows, size=40 * rows)
 
     def adjacency(self, traversal: Traversal, *, distinct: bool) -> Adjacency:
-        """All neighbours along a traversal, built once for the versions of its three tables."""
+        """The CSR adjacency of a traversal, cached for the versions of its three tables."""
         return self._three(traversal).adjacency(traversal.direction, distinct=distinct)
 
     def degrees(self, traversal: Traversal, *, distinct: bool) -> Numbers | None:
-        """How many neighbours each row has, when only adjacency of the other direction is there to tell it."""
+        """The degree of each row, counted from cached adjacency of the opposite direction; None without any."""
         three, direction = self._three(traversal), traversal.direction
         if direction == "both" or three.built(direction, distinct=distinct) is not None:
             return None
@@ -173,7 +176,7 @@ class QueryContext:
         return (three.targets, three.sources) if traversal.direction == "in" else (three.sources, three.targets)
 
     def end_types(self, traversal: Traversal) -> tuple[str, str]:
-        """The node types at the start and at the end of a traversal, as it is followed."""
+        """The node types at the start and the end of a traversal, in the direction in which it is followed."""
         edge = self.edge_type(traversal)
         return (edge.target, edge.source) if traversal.direction == "in" else (edge.source, edge.target)
 

@@ -1,4 +1,7 @@
-"""DuckDB over Arrow tables in memory, for one read at a time, inside limits."""
+"""Runs DuckDB over Arrow tables for one read, within its limits of time and memory.
+
+Reads with equal settings share one DuckDB instance; each read has its own connection.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,13 @@ if TYPE_CHECKING:
     Settings = tuple[tuple[str, str], ...]
 
 _lock = threading.Lock()
-# An answer of so many rows comes quicker as Python values than as Arrow.
+# An answer of at most this many rows is faster as Python values than as Arrow.
 FEW = 1_000
 _instances: dict[Settings, duckdb.DuckDBPyConnection] = {}
 
 
 class Engine:
-    """Runs SQL over Arrow tables. The instance is shared by reads with equal limits; the connection is this read's."""
+    """Runs SQL over Arrow tables. Reads with equal limits share the instance; the connection belongs to one read."""
 
     def __init__(self, options: ReadOptions, deadline: Deadline) -> None:
         self._settings = _settings(options)
@@ -33,10 +36,10 @@ class Engine:
         self._connection: duckdb.DuckDBPyConnection | None = None
 
     def select(self, sql: str, matches: pa.Table | None, *, most: int | None = None) -> pa.Table:  # noqa: ARG002
-        """The rows of a query of ours over `matches`; `most` when it is known how many rows there can be.
+        """The rows of a generated query over `matches`. `most` is an upper bound on their number, if one is known.
 
-        DuckDB finds the table by the name of the argument, which takes a third of the time of registering it. Without
-        one, `matches` is what was `collected`.
+        DuckDB finds the table by the name of the argument (a replacement scan), which takes a third of the time of
+        registering it. When `matches` is None, that name is the view of what was `collected`.
         """
         with self._guarded() as connection:
             if most is not None and most <= FEW:
@@ -46,7 +49,7 @@ class Engine:
         return rows
 
     def stream(self, sql: str, rows: int) -> Iterator[pa.Table]:
-        """The rows of a query of ours over what was `collected`, so many at a time."""
+        """The rows of a generated query over what was `collected`, in batches of `rows`."""
         with self._guarded() as connection:
             relation: Any = connection.sql(sql)
             reader: pa.RecordBatchReader = relation.to_arrow_reader(rows)
@@ -58,7 +61,7 @@ class Engine:
             yield pa.Table.from_batches([batch])
 
     def run(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
-        """The rows of a query of ours over several tables."""
+        """The rows of a generated query over several tables."""
         with self._guarded() as connection, _registered(connection, tables):
             relation: Any = connection.sql(sql)
             rows: pa.Table = relation.to_arrow_table()
@@ -81,8 +84,8 @@ class Engine:
 
     @contextmanager
     def collected(self, name: str, batches: Iterator[pa.Table]) -> Iterator[None]:
-        """While the block runs, a table of DuckDB's own holds all batches; beyond the memory limit it uses the disk."""
-        # Making the batches asks queries, too: until all are there, the name must not mean what is collected.
+        """While the block runs, the view `name` holds all batches in a temporary table, which can spill to disk."""
+        # Computing the batches runs queries over `matches` as well, so the view is created only when all are there.
         kept = f"{name}_collected"
         try:
             for number, batch in enumerate(batches):
@@ -94,7 +97,7 @@ class Engine:
             self._connected().execute(f"drop view if exists {name}; drop table if exists {kept}")
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -131,7 +134,7 @@ def _duckdb_errors() -> Iterator[None]:
 
 @contextmanager
 def _stream_errors(deadline: Deadline) -> Iterator[None]:
-    """Through an Arrow stream an error of DuckDB comes as an OSError that only its text tells apart."""
+    """DuckDB errors that cross an Arrow stream become an OSError; only its text tells which one it was."""
     try:
         yield
     except OSError as error:
@@ -144,7 +147,7 @@ def _stream_errors(deadline: Deadline) -> Iterator[None]:
 
 
 def _few_rows(answer: duckdb.DuckDBPyConnection) -> pa.Table:
-    """A small answer by way of Python values, which takes half the time; the caller casts to the types it wants."""
+    """Fetch a small answer as Python values, which takes half the time; the caller casts to the types it wants."""
     names = [each[0] for each in answer.description or ()]
     columns: list[Any] = list(zip(*answer.fetchall(), strict=True)) or [()] * len(names)
     return pa.table([pa.array(values) for values in columns], names=names)

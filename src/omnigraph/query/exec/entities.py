@@ -1,4 +1,4 @@
-"""The last step: keys of entities become objects, and every column gets the Arrow type that the query promises."""
+"""Finishes a result: entity keys become structs, and every column gets the Arrow type that the query declares."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PATH_VALUES = ("length", "nodes", "edges")
 
 
 def finished(scope: Scope, checked: CheckedQuery, rows: pa.Table) -> pa.Table:
-    """The result under its own column names."""
+    """The result under its own column names and types."""
     columns = [
         _finished(scope, column, one_array(rows.column(f"c{number}"))) for number, column in enumerate(checked.columns)
     ]
@@ -33,7 +33,7 @@ def finished(scope: Scope, checked: CheckedQuery, rows: pa.Table) -> pa.Table:
 
 
 def result_schema(scope: Scope, checked: CheckedQuery) -> pa.Schema:
-    """Names and types of the columns of a result, before there is one."""
+    """Names and types of the result columns, known before the query runs."""
     return pa.schema([pa.field(each.name, _arrow_type(scope, each)) for each in checked.columns])
 
 
@@ -47,7 +47,7 @@ def _arrow_type(scope: Scope, column: Column) -> pa.DataType:
 
 
 def entity_fields(scope: Scope, name: str) -> list[str]:
-    """The stored columns that a whole node or edge is made from."""
+    """The stored columns that a whole node or edge is built from."""
     variable = scope.variables[name]
     if variable.kind == "path":
         return []
@@ -74,7 +74,7 @@ def _objects(scope: Scope, name: str, keys: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def _fields(catalog: Catalog, variable: Variable) -> dict[str, tuple[str, pa.DataType]]:
-    """The fields of an entity: how each is called, where it is stored, and its type."""
+    """The fields of an entity: name in the result, stored column, and Arrow type. Blobs are not included."""
     if variable.kind == "path":
         texts = pa.list_(pa.field("item", pa.string()))
         return {name: (name, pa.int64() if name == "length" else texts) for name in _PATH_VALUES}

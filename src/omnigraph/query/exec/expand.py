@@ -1,4 +1,7 @@
-"""Following a traversal from rows: to new variables, or between two that are bound."""
+"""Follows a traversal from the rows of a batch: to a new variable (expand), or between two bound ones (expand into).
+
+Neighbours are looked up once per distinct start, filtered, and then joined back to the rows.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,12 @@ if TYPE_CHECKING:
     from omnigraph.query.exec.scope import Scope
     from omnigraph.query.plan.operators import Expand, ExpandInto
 
-# Walks of several hops are made from so many starts at a time.
+# Starts of a walk of several hops that are processed at once; bounds the visited set.
 _WALKS = 4_096
 
 
 def expand(scope: Scope, step: Expand, rows: Bindings) -> Iterator[Bindings]:
-    """Each row with each end that the traversal reaches, in batches."""
+    """Join each row with every end that the traversal reaches from it, in batches."""
     starts, places, different = _starts(scope, step, rows)
     most = scope.read.options.batch_rows
     for near, first in _reached(scope, step.traversal, different):
@@ -44,7 +47,7 @@ def _starts(scope: Scope, step: Expand, rows: Bindings) -> tuple[Numbers, Number
 
 
 def _reached(scope: Scope, traversal: Traversal, starts: Numbers) -> Iterator[tuple[Neighbourhood, int]]:
-    """The ends of some starts at a time, and the place of the first of those starts."""
+    """The ends of the starts, a slice of starts at a time, and the index of the first start of each slice."""
     read, edge = scope.read, scope.read.edge_type(traversal)
     bound_edge = traversal.edge_variable is not None
     neighbours = read.neighbours(traversal, len(starts), distinct=not bound_edge)
@@ -57,7 +60,7 @@ def _reached(scope: Scope, traversal: Traversal, starts: Numbers) -> Iterator[tu
 
 
 def _allowed(scope: Scope, step: Expand, near: Neighbourhood) -> Neighbourhood:
-    """Without the ends and edges that their own conditions exclude."""
+    """Drop the ends and edges that their own conditions exclude."""
     _, end = scope.read.end_types(step.traversal)
     candidates = VariableFilter(scope, step.target, step.conditions)
     keep = np.ones(len(near.ends), np.bool_)
@@ -72,7 +75,7 @@ def _allowed(scope: Scope, step: Expand, near: Neighbourhood) -> Neighbourhood:
 
 
 def _batches(counts: Numbers, most: int) -> Iterator[slice]:
-    """Cut rows so that each batch gives about as many results as may be held at once."""
+    """Slice rows so that each batch produces about `most` results; a row is never split."""
     if int(counts.sum()) <= most:
         yield slice(0, len(counts))
         return
@@ -102,7 +105,7 @@ def _followed(
 
 
 def meet(scope: Scope, step: ExpandInto, rows: Bindings) -> Bindings:
-    """The rows whose ends are connected; with a bound edge, each with every such edge."""
+    """Keep the rows whose endpoints are connected; with a bound edge, one row for each such edge."""
     start_type, end_type = scope.read.end_types(step.traversal)
     starts = scope.read.bound(step.source).rows_in(start_type, rows.keys[step.source.name])
     ends = scope.read.bound(step.target).rows_in(end_type, rows.keys[step.target.name])

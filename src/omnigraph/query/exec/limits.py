@@ -1,8 +1,7 @@
-"""When a read must stop: its time is over, or somebody said so.
+"""Limits and measures a read: its options, its deadline and cancellation, and a profile of its operators.
 
-How long each operator took and how many rows it gave, when somebody wants to know.
-
-How a read may go about its work. None of this changes the answer.
+Nothing in `ReadOptions` changes the result of a read, except that a limit can make it fail and that a search through a
+vector index is approximate.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _LOOKS_EVERY = 0.02
 
 
 class Deadline:
-    """Asked between steps of a read; `check` raises when it must stop."""
+    """The deadline and cancellation of a read. Operators call `check`, which raises when the read must stop."""
 
     def __init__(self, options: ReadOptions, world: World) -> None:
         self._options = options
@@ -35,18 +34,18 @@ class Deadline:
 
     @property
     def is_set(self) -> bool:
-        """Whether there is anything to watch."""
+        """Whether there is a timeout or a cancellation callback."""
         return self._ends is not None or self._options.cancelled is not None
 
     def check(self) -> None:
-        """Raise when the read must stop."""
+        """Raise when the read was cancelled or has timed out."""
         if self._options.cancelled is not None and self._options.cancelled():
             raise QueryCancelled
         if self._ends is not None and self._options.timeout is not None and self._world.monotonic() >= self._ends:
             raise QueryTimedOut(self._options.timeout)
 
     def is_over(self) -> bool:
-        """Whether the read must stop."""
+        """Whether the read was cancelled or has timed out."""
         try:
             self.check()
         except (QueryCancelled, QueryTimedOut):
@@ -55,7 +54,7 @@ class Deadline:
 
     @contextmanager
     def watching(self, interrupt: Callable[[], None]) -> Iterator[None]:
-        """While the block runs, interrupt it from outside as soon as the read must stop."""
+        """While the block runs, a thread calls `interrupt` as soon as the read must stop."""
         if not self.is_set:
             yield
             return
@@ -77,7 +76,7 @@ class Deadline:
 
 @dataclass
 class Measured:
-    """What one operator did."""
+    """Rows, time and decisions of one operator."""
 
     rows: int = 0
     seconds: float = 0.0
@@ -87,7 +86,7 @@ class Measured:
 
 @dataclass
 class Profile:
-    """Measurements by operator. Time that an operator spends in others is theirs."""
+    """Measurements by operator. Time that an operator spends inside another one counts for the inner one only."""
 
     world: World
     measured: dict[int, Measured] = field(default_factory=dict)
@@ -99,7 +98,7 @@ class Profile:
 
     @contextmanager
     def timing(self, operator: object) -> Iterator[Measured]:
-        """Count the time of a block as the operator's; notes made inside are the operator's too."""
+        """Attribute the time of the block, and the notes made inside it, to the operator."""
         measured = self.of(operator)
         self._running.append(id(operator))
         begun = self.world.monotonic()
@@ -114,12 +113,12 @@ class Profile:
                 self.of_id(self._running[-1]).seconds -= taken
 
     def note(self, text: str) -> None:
-        """Remember a decision that the running operator has made."""
+        """Record a decision of the operator that is running."""
         if self._running and text not in self.of_id(self._running[-1]).notes:
             self.of_id(self._running[-1]).notes.append(text)
 
     def of_id(self, key: int) -> Measured:
-        """The measurements by the identity of an operator."""
+        """The measurements by the `id()` of an operator."""
         return self.measured.setdefault(key, Measured())
 
 

@@ -1,4 +1,4 @@
-"""Runs the steps of a pattern over rows, a batch at a time."""
+"""Runs the operators of a plan as a chain of generators over batches of matches."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
     from omnigraph.query.columns.table_columns import Numbers
     from omnigraph.query.exec.scope import Scope
 
-# A larger table is not held in memory only to hand its rows over.
+# A streamed scan of a larger table reads it in windows instead of caching its columns.
 WINDOWED = 500_000
 STREAMED_ROWS = 65_536
-# Inside of the rows of an optional or negated part, which row of the outer match each belongs to.
+# While a nested pattern runs: the number of the outer row that each inner row belongs to.
 _TAG = "#tag"
 
 
 @dataclass(frozen=True)
 class Matcher:
-    """Matches one pattern."""
+    """Runs the operators of one pattern."""
 
     scope: Scope
 
     def run(self, steps: tuple[Step, ...], rows: Bindings = START) -> Iterator[Bindings]:
-        """The matches, in batches."""
+        """Chain the operators; matches come in batches as the caller reads them."""
         batches: Iterator[Bindings] = iter((rows,))
         for step in steps:
             batches = self._stepping(step, batches)
@@ -67,10 +67,10 @@ class Matcher:
                     break
                 yield rows
 
-    # -- one method for each kind of step ------------------------------------------------------------------------------
+    # -- one method for each operator ----------------------------------------------------------------------------------
 
     def scan(self, step: Scan, rows: Bindings) -> Iterator[Bindings]:
-        """All nodes of a variable, with each row."""
+        """Combine each row with every node that the scan finds."""
         if (windows := self._windows(step, rows)) is not None:
             yield from (Bindings(len(keys), {step.variable.name: keys}) for keys in windows)
             return
@@ -83,7 +83,7 @@ class Matcher:
             yield _each_with_each(rows.slice(first, first + most), step.variable.name, keys)
 
     def _windows(self, step: Scan, rows: Bindings) -> Iterator[Numbers] | None:
-        """The nodes of a large table a window at a time, when the result is handed over in batches anyway."""
+        """The nodes of a large table in windows, for a plan that begins with this scan and streams; else None."""
         read, bound = self.scope.read, self.scope.read.bound(step.variable)
         names = read.streamed.get(step.variable.name)
         begins = rows.count == 1 and not rows.keys and rows.weight is None
@@ -96,33 +96,33 @@ class Matcher:
         return table.windows(names, step.conditions.pushed, STREAMED_ROWS)
 
     def expand(self, step: Expand, rows: Bindings) -> Iterator[Bindings]:
-        """Ends of a traversal."""
+        """Follow a traversal to new nodes."""
         yield from expand(self.scope, step, rows)
 
     def meet(self, step: ExpandInto, rows: Bindings) -> Iterator[Bindings]:
-        """Rows whose ends are connected."""
+        """Filter rows by whether their bound endpoints are connected."""
         yield meet(self.scope, step, rows)
 
     def weigh(self, step: CountBranches, rows: Bindings) -> Iterator[Bindings]:
-        """Rows with the number of matches of branches."""
+        """Multiply the weight of each row by the number of matches of its branches."""
         yield rows.times(Weights(self.scope).of(step.variable, step.branches, rows.keys[step.variable.name]))
 
     def tally(self, step: CountComponent, rows: Bindings) -> Iterator[Bindings]:
-        """Rows times the matches of an unconnected part."""
+        """Multiply every row by the number of matches of an unconnected component."""
         keys = VariableFilter(self.scope, step.variable, step.conditions).keys()
         ways = int(Weights(self.scope).of(step.variable, step.branches, keys).sum())
         yield rows.times(np.full(rows.count, ways, np.int64))
 
     def keep(self, step: FilterRows, rows: Bindings) -> Iterator[Bindings]:
-        """Rows for which conditions hold."""
+        """Filter rows by conditions."""
         yield rows.where(self.scope.keeps(step.conditions, rows))
 
     def find_path(self, step: FindShortestPath, rows: Bindings) -> Iterator[Bindings]:
-        """Rows with a shortest path."""
+        """Bind a shortest path; rows without one are dropped."""
         yield find_paths(self.scope, step, rows)
 
     def maybe(self, step: OptionalMatch, rows: Bindings) -> Iterator[Bindings]:
-        """Rows with what an optional part finds, or nothing."""
+        """Left join with a nested pattern: rows without a match keep -1 for its variables."""
         inner = Matcher(self.scope.inside(step.variables))
         names = [each.name for each in step.introduces]
         tagged = Bindings(rows.count, {**rows.keys, _TAG: np.arange(rows.count)})
@@ -137,7 +137,7 @@ class Matcher:
         yield result if whole.weight is None else result.times(whole.weight)
 
     def without(self, step: AntiJoin, rows: Bindings) -> Iterator[Bindings]:
-        """Rows for which a part finds nothing."""
+        """Anti-join: keep the rows for which a nested pattern has no match. It runs once per distinct outer binding."""
         names = [name for name in step.correlated if name in rows.keys]
         different, places = _distinct(rows, names)
         inner = Matcher(self.scope.inside(step.variables))
@@ -182,7 +182,7 @@ def _only(rows: Bindings, *names: str) -> Bindings:
 
 
 def _distinct(rows: Bindings, names: list[str]) -> tuple[Bindings, np.ndarray[Any, Any]]:
-    """The different combinations of some variables, and which of them each row has."""
+    """The distinct combinations of some variables, and which of them each row has."""
     if not names:
         return Bindings(1), np.zeros(rows.count, np.int64)
     if len(names) == 1:

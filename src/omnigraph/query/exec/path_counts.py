@@ -1,4 +1,7 @@
-"""In how many ways branches of a pattern match, without listing them: sums over neighbours, from the leaves inwards."""
+"""Counts the matches of branches of a pattern without listing them: sums over neighbours, from the leaves inwards.
+
+A count that might not fit into 64 bits is refused instead of wrapping around.
+"""
 
 from __future__ import annotations
 
@@ -20,20 +23,20 @@ if TYPE_CHECKING:
     from omnigraph.query.exec.scope import Scope
     from omnigraph.query.plan.operators import CountedBranch
 
-# Beyond this a product of two counts might not fit into 64 bits.
+# Larger products of two counts might not fit into 64 bits.
 _MOST = 2**62
-# With so few of the nodes selected, going back from them is quicker than asking everybody.
+# When less than one of so many nodes is selected, walking back from those is faster than summing over all.
 _FEW = 32
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Counts the matches of branches."""
+    """Counts the matches of branches at the rows of a variable."""
 
     scope: Scope
 
     def of(self, variable: Variable, branches: tuple[CountedBranch, ...], keys: Numbers) -> Numbers:
-        """For each key of a bound variable in how many ways all branches match."""
+        """For each key of a bound variable, the product of the numbers of matches of its branches."""
         total = np.ones(len(keys), np.int64)
         for branch in branches:
             self.scope.read.deadline.check()
@@ -66,13 +69,13 @@ class Weights:
         return self._summed(branch, near)
 
     def _is_counted_whole(self, branch: CountedBranch) -> bool:
-        """Whether every end counts, once."""
+        """Whether every end counts exactly once, so that the count is the degree."""
         if branch.branches or branch.edge_conditions:
             return False
         return VariableFilter(self.scope, branch.target, branch.conditions).is_everything
 
     def _summed(self, branch: CountedBranch, near: Neighbourhood) -> Numbers:
-        """The sum over each row's neighbours of the ways in which the neighbour goes on."""
+        """For each row, the sum over its neighbours of the number of matches beyond the neighbour."""
         _, end = self.scope.read.end_types(branch.traversal)
         keys = self.scope.read.bound(branch.target).keys_of(end, near.ends)
         allowed = VariableFilter(self.scope, branch.target, branch.conditions).allows(keys)
@@ -100,7 +103,7 @@ class Weights:
         return adjacency.sums(weights)[rows]
 
     def _scattered(self, branch: CountedBranch, selected: Numbers, ways: Numbers, size: int) -> Numbers:
-        """The same sums, made by going from the selected ends back to the starts."""
+        """The same sums, computed from the selected ends back to the starts."""
         once = branch.traversal.edge_variable is None
         near = self.scope.read.adjacency(turned(branch.traversal), distinct=once).of(selected)
         if (ways == 1).all():

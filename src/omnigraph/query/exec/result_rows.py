@@ -1,4 +1,8 @@
-"""From matches to the columns of the result."""
+"""Turns the matches of a pattern into the rows of the result: projects, groups, orders and limits them.
+
+A plain count is summed, a small result that needs no computation is built from Python values, and everything else is
+one SQL query for DuckDB. More matches than one batch are first collected in a DuckDB table, which can spill to disk.
+"""
 
 from __future__ import annotations
 
@@ -47,17 +51,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ResultRows:
-    """Makes the result of one query from its matches."""
+    """Computes the result of one query from its matches."""
 
     scope: Scope
     checked: CheckedQuery
 
     def bounds(self) -> LimitOffset:
-        """Limit and offset of this request."""
+        """Limit and offset, with the parameters of the request filled in."""
         return LimitOffset(self._bound(self.checked.limit), self._bound(self.checked.offset) or 0)
 
     def result(self, batches: Iterator[Bindings]) -> pa.Table:
-        """The rows of the result: columns `c0`, `c1`, … in which an entity is still a key."""
+        """Compute the result: columns `c0`, `c1`, … in which an entity is still a key."""
         if is_plain_count(self.checked):
             return self._counted(batches)
         gathered = self.gathered(batches)
@@ -66,7 +70,10 @@ class ResultRows:
         return self._of_one(self._empty() if gathered.first is None else gathered.first)
 
     def gathered(self, batches: Iterator[Bindings]) -> Gathered:
-        """The first matches, and whether there are so many more that they go through a table of DuckDB."""
+        """Take the first two batches, to know whether the matches fit in one or have to be collected in DuckDB.
+
+        A reciprocal rank fusion ranks all matches at once, so it gets them as one batch.
+        """
         if is_plain_count(self.checked):
             return Gathered(None, None, batches)
         batches = self._enough(batches)
@@ -76,7 +83,7 @@ class ResultRows:
         return Gathered(first, second, batches)
 
     def batch(self, rows: Bindings) -> pa.Table:
-        """The columns of some matches of a result that has neither order nor groups. Bounds are the caller's."""
+        """Project some matches of a query without order and groups. The caller applies limit and offset."""
         table = self._table(rows)
         if is_picked(self.checked, alone=False):
             columns = [table.column(self._name(each.value)) for each in self.checked.columns]
@@ -115,7 +122,7 @@ class ResultRows:
         )
 
     def _group_ties(self) -> list[Expression]:
-        """What tells groups apart, and so decides between those that the order leaves equal."""
+        """The values that identify a group, used to break ties that `order` leaves."""
         keys = [each.value for each in self.checked.columns if not isinstance(each.value, Aggregate)]
         parts = [(isinstance(each, EntityValue) and self._identifying(each.variable)) or [each] for each in keys]
         return [part for several in parts for part in several]
@@ -126,7 +133,7 @@ class ResultRows:
         return _fusion_name(expression) if isinstance(expression, Rrf) else self.scope.name(expression)
 
     def _best(self, rows: Bindings) -> Bindings:
-        """When the greatest counts are asked for, the rows that can be among them."""
+        """Drop groups that cannot be in the result when it is ordered by a count and limited."""
         bounds, order = self.bounds(), self.checked.order
         if bounds.limit is None or not order or self.checked.having or rows.weight is None:
             return rows
@@ -145,22 +152,22 @@ class ResultRows:
     # -- matches as a table --------------------------------------------------------------------------------------------
 
     def _collected(self, batches: Iterator[Bindings]) -> pa.Table:
-        """More matches than are held at once go into a table of DuckDB, which may use the disk."""
+        """Collect matches that do not fit in one batch in a DuckDB table, which can spill to disk."""
         with self.scope.read.engine.collected(MATCHES, self.tables(batches)):
             return self._selected(None, weighted_rows=self.checked.aggregated, alone=False)
 
     def tables(self, batches: Iterator[Bindings]) -> Iterator[pa.Table]:
-        """Matches as tables of one shape."""
+        """Matches as Arrow tables with one schema."""
         for rows in batches:
             yield self._table(rows, always_weighted=True)
 
     def text_over_collected(self) -> str:
-        """The SQL that makes the result from matches that were collected."""
+        """The SQL that computes the result from the collected matches."""
         key, weighted_rows = ("outcome", self.scope.read.query_number, "collected"), self.checked.aggregated
         return self.scope.read.text(key, lambda: self._query(weighted_rows=weighted_rows, alone=False))
 
     def _table(self, rows: Bindings, *, always_weighted: bool = False) -> pa.Table:
-        """The columns that the result is made from."""
+        """The columns that the result is computed from, one row for each match."""
         if not self.checked.aggregated:
             rows = rows if self.checked.distinct else rows.repeated()
         table = self.scope.table(self._expressions(), rows)
@@ -176,7 +183,7 @@ class ResultRows:
         return Bindings(0, {name: np.zeros(0, np.int64) for name in self.scope.variables})
 
     def _enough(self, batches: Iterator[Bindings]) -> Iterator[Bindings]:
-        """Without an order any rows will do: stop as soon as there are as many as are wanted."""
+        """Stop matching when an unordered result has enough rows for its limit and offset."""
         bounds = self.bounds()
         ordered = self.checked.order or self.checked.aggregated or self.checked.distinct
         wanted = None if ordered or bounds.limit is None else bounds.limit + bounds.offset
@@ -191,7 +198,7 @@ class ResultRows:
         return [*needed_values(self.checked), *self._tie_values(), *self._entity_ids()]
 
     def _entity_ids(self) -> list[Expression]:
-        """What whole entities are ordered by."""
+        """The columns by which whole entities are ordered."""
         if not (self.checked.order or self.checked.aggregated or self.checked.distinct):
             return []
         values = [*(each.value for each in self.checked.columns), *(each.value for each in self.checked.order)]
@@ -202,7 +209,7 @@ class ResultRows:
         return [part for each in deciding(self.checked) for part in self._identifying(each.name)]
 
     def _identifying(self, name: str) -> list[Expression]:
-        """What tells an entity from all others: its id, and its type when it may be of several."""
+        """The expressions that identify an entity: its id, and its type when the variable has several."""
         variable = self.scope.variables[name]
         if variable.kind == "path":
             return []
@@ -238,14 +245,14 @@ class ResultRows:
         )
 
     def _keys(self) -> bool:
-        """Whether there can be more than one row."""
+        """Whether the result can have more than one row: false for an aggregation without group keys."""
         return not self.checked.aggregated or any(not contains(each.value, Aggregate) for each in self.checked.columns)
 
     def _query(self, *, weighted_rows: bool, alone: bool) -> exp.Select:
         return self._outcome(weighted_rows=weighted_rows, alone=alone).query(self.bounds())
 
     def _outcome(self, *, weighted_rows: bool, alone: bool) -> ResultQuery:
-        """`alone` when every match is a group of its own."""
+        """The SQL of the result. `alone`: every match is a group by itself, so no GROUP BY is needed."""
         builder = self.scope.builder(self._aggregates(weighted_rows=weighted_rows, alone=alone))
         return ResultQuery(
             self.checked,
@@ -262,7 +269,7 @@ class ResultRows:
         sure = self._sure()
 
         def render(aggregate: Aggregate, argument: exp.Expr) -> exp.Expr:
-            # What is always there is not looked at to be counted.
+            # A value that is never null need not be read to be counted.
             is_sure = not aggregate.distinct and is_sure_count(aggregate, sure)
             return rendered(aggregate, exp.Literal.number(1) if is_sure else argument)
 
@@ -274,7 +281,7 @@ class ResultRows:
         return self.scope.column(expression)
 
     def _ranking(self) -> list[Expression]:
-        """The ranking that the result is ordered by first: what it does not rank is not found."""
+        """The ranking that the result is ordered by first. Rows that it does not rank are not part of the result."""
         found = first_ranking(self.checked)
         return [] if found is None or self.checked.aggregated or self.checked.distinct else [found]
 

@@ -1,6 +1,6 @@
-"""Values of expressions over rows of a match: which columns they need, where those come from, and what DuckDB says.
+"""Evaluates expressions over the rows of a match: fetches the columns they need and lets DuckDB compute them.
 
-Searches for what a row says: each row has its own query. Equal queries are made once, for all of their rows.
+A search whose query is a value of the row itself is run once for each distinct query, for all rows that have it.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ if TYPE_CHECKING:
     from omnigraph.query.exec.searches import Searches
 
 
-# So many pairs of vectors are in memory at once.
+# Vector pairs that are compared at once; bounds memory.
 _PAIRS = 16_384
 
 
 def searched_by_row(scope: Scope, search: Search, rows: Bindings) -> pa.Array[Any]:
-    """Truth, score or distance of each row, for the text or the vector that the row itself has."""
+    """Truth, score or distance of each row, for a search whose text or vector comes from the row itself."""
     if isinstance(search, Nearest) and _is_vector(search.query.type):
         return _between_vectors(scope, search, rows)
     bound = scope.read.bound(scope.variables[search.field.variable])
@@ -73,7 +73,7 @@ def searched_by_row(scope: Scope, search: Search, rows: Bindings) -> pa.Array[An
 
 
 def _different(scope: Scope, search: Search, rows: Bindings) -> Iterator[tuple[Search, Numbers]]:
-    """Each search that some rows ask for, with its values in place of names, and those rows."""
+    """Each distinct search among the rows, with constants for its arguments, and the numbers of its rows."""
     asked = {name: each for name, each in _asked(search).items() if variables_of(each)}
     values = scope.computed(list(asked.values()), rows)
     codes = [_codes(values.column(number)) for number in range(len(asked))]
@@ -107,7 +107,7 @@ def _is_vector(kind: object) -> bool:
 
 
 def _between_vectors(scope: Scope, search: Nearest, rows: Bindings) -> pa.Array[Any]:
-    """Both vectors are properties: distances of pairs."""
+    """Distances between two vector properties of each row."""
     other = cast("PropertyValue", search.query)
     metric = metric_of(scope.searches.declared(search, scope.read.bound(scope.variables[search.field.variable])))
     result = np.full(rows.count, np.nan)
@@ -125,13 +125,13 @@ def _between_vectors(scope: Scope, search: Nearest, rows: Bindings) -> pa.Array[
 
 Search = TextMatch | Nearest | Bm25
 WEIGHT = "#weight"
-# A table needs a column even when no expression asks for one.
+# A table needs a column even when no expression reads one.
 _NO_COLUMN = "#none"
 
 
 @dataclass(frozen=True)
 class Scope:
-    """The variables in sight, and what search and paths have found for them."""
+    """The variables that expressions can name, the searches on them, and the paths that were found."""
 
     read: QueryContext
     variables: dict[str, Variable]
@@ -139,21 +139,21 @@ class Scope:
     paths: dict[str, FoundPaths] = field(default_factory=dict)
 
     def inside(self, variables: Iterable[Variable]) -> Scope:
-        """The scope of an inner pattern."""
+        """The scope of a nested pattern: these variables and its own."""
         found = {**self.variables, **{each.name: each for each in variables}}
         return Scope(self.read, found, self.searches, self.paths)
 
     def builder(self, aggregate: Rendering | None = None) -> SqlBuilder:
-        """Builds SQL over the columns of `table`."""
+        """A builder of SQL over the columns of `table`."""
         made = SqlBuilder(self.read.params, self.read.now, self.column)
         return made if aggregate is None else SqlBuilder(self.read.params, self.read.now, self.column, aggregate)
 
     def column(self, expression: Expression) -> exp.Expr:
-        """The column that holds a leaf."""
+        """The column that holds the value of a leaf."""
         return exp.column(self.name(expression), quoted=True)
 
     def table(self, expressions: Iterable[Expression], rows: Bindings) -> pa.Table:
-        """The columns that the expressions need, one row for each match."""
+        """The columns that the expressions read, one row for each match."""
         columns: dict[str, Any] = {_NO_COLUMN: pa.nulls(rows.count)}
         wanted = list(dict.fromkeys(leaf for each in expressions for leaf in leaves(each)))
         for variable in dict.fromkeys(each.variable for each in wanted if isinstance(each, PropertyValue)):
@@ -170,13 +170,13 @@ class Scope:
         return pa.table(columns)
 
     def values(self, variable: str, names: Sequence[str], keys: NDArray[np.int64]) -> dict[str, pa.Array[Any]]:
-        """Properties of a variable."""
+        """Property values of a variable at some keys."""
         if self.variables[variable].kind == "path":
             return self.paths.get(variable, FoundPaths()).values(names, keys)
         return self.read.bound(self.variables[variable]).values(names, keys)
 
     def keeps(self, conditions: Sequence[Expression], rows: Bindings) -> NDArray[np.bool_]:
-        """For each row whether all conditions are true."""
+        """For each row whether all conditions are true; null counts as false."""
         key = ("keep", tuple(conditions))
         answer = self.read.select(
             key, lambda: self._condition(conditions), self.table(conditions, rows), most=rows.count
@@ -190,27 +190,27 @@ class Scope:
         return exp.select(exp.alias_(exp.func("coalesce", whole, exp.Boolean(this=False)), "keep")).from_(MATCHES)
 
     def searched(self, leaf: Search, rows: Bindings) -> pa.Array[Any]:
-        """Truth, score or distance at each row."""
+        """Truth, score or distance of a search at each row."""
         if not is_given(leaf):
             return searched_by_row(self, leaf, rows)
         bound = self.read.bound(self.variables[leaf.field.variable])
         return self.searches.values(leaf, bound, rows.keys[leaf.field.variable])
 
     def ranked(self, leaf: Nearest | Bm25, rows: Bindings) -> pa.Array[Any]:
-        """Like `searched`, for an order of the best alone."""
+        """Like `searched`, but rows outside the best that a ranking has found may be null."""
         if not is_given(leaf):
             return searched_by_row(self, leaf, rows)
         bound = self.read.bound(self.variables[leaf.field.variable])
         return self.searches.ranks(leaf, bound, rows.keys[leaf.field.variable])
 
     def computed(self, expressions: Sequence[Expression], rows: Bindings) -> pa.Table:
-        """The values of some expressions, a column for each."""
+        """The values of the expressions, as columns `v0`, `v1`, …"""
         key, builder = ("computed", tuple(expressions)), self.builder()
         columns = [exp.alias_(builder.build(each), f"v{number}") for number, each in enumerate(expressions)]
         return self.read.select(key, lambda: exp.select(*columns).from_(MATCHES), self.table(expressions, rows))
 
     def name(self, expression: Expression) -> str:
-        """What the column of a leaf is called."""
+        """The name of the column that holds a leaf."""
         match expression:
             case PropertyValue(variable, name):
                 return f"{variable}.{name}"
@@ -223,7 +223,7 @@ class Scope:
 
 
 def leaves(expression: Expression) -> Iterator[PropertyValue | EntityValue | Search]:
-    """What an expression needs of the rows: properties, entities, and searches as a whole."""
+    """The leaves of an expression that are columns of the match: properties, entities, and whole searches."""
     if isinstance(expression, PropertyValue | EntityValue | TextMatch | Nearest | Bm25):
         yield expression
     elif isinstance(expression, Rrf):

@@ -1,4 +1,4 @@
-"""The searches of one read: each is made once, and its answer is looked up by row."""
+"""Runs the text and vector searches of one read: each is run once, and its result is looked up by row."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DEFAULT_EDITS = 2
 
 @dataclass
 class Searches:
-    """Answers of searches by row of a table."""
+    """The results of searches, by search and table."""
 
     read: QueryContext
     _hits: dict[tuple[Search, str], TextHits] = field(default_factory=dict)
@@ -64,7 +64,10 @@ class Searches:
         return found
 
     def ranks(self, search: Nearest | Bm25, bound: VariableTables, keys: Numbers) -> pa.Array[Any]:
-        """Like `values`, but where the best are known, the others need not be: no ranking gets as far as them."""
+        """Like `values`, but where the nearest rows are cached, all others are null.
+
+        A ranking never reaches the others, so their distances are not computed.
+        """
         if not isinstance(search, Nearest) or search not in self._near:
             return self.values(search, bound, keys)
         scores = self._near[search].scores_at(keys)
@@ -81,7 +84,7 @@ class Searches:
         return found
 
     def hits(self, search: TextMatch | Bm25, bound: VariableTables, type_name: str) -> TextHits:
-        """All rows of a type that a text search finds."""
+        """All rows of a type that a text search finds, cached."""
         key = (search, type_name)
         if key not in self._hits:
             table = next(each for each in bound.tables if each.name == type_name)
@@ -98,29 +101,29 @@ class Searches:
         return search_text(self.read, table, search.field.property, search.function, query, edits)
 
     def remember(self, search: Bm25, type_name: str, hits: TextHits) -> None:
-        """The best hits are known; nothing else will be looked at."""
+        """Cache the best hits of a ranking as its whole result: the read looks at no other rows."""
         self._hits[search, type_name] = hits
 
     def remember_nearest(self, search: Nearest, rows: Numbers, found: NDArray[np.float64]) -> None:
-        """The distances of the nearest rows of the one table that is searched."""
+        """Cache the distances of the nearest rows. The search has one table, so its keys are row numbers."""
         order = np.argsort(rows)
         self._near[search] = TextHits(rows[order], found[order])
 
     def forget(self, search: Search) -> None:
-        """A search that will not be asked for again."""
+        """Drop the result of a text search that will not be needed again."""
         for key in [each for each in self._hits if each[0] == search]:
             del self._hits[key]
 
     def text(self, search: Bm25) -> str:
-        """The text that is searched for; empty when it is null."""
+        """The search text; empty when it is null."""
         return self._text(search.query) or ""
 
     def vector(self, search: Nearest, bound: VariableTables) -> NDArray[np.float32] | None:
-        """The vector that is searched for; None when it is null."""
+        """The search vector; None when it is null."""
         return vector_of(self._value(search.query), self.declared(search, bound), self.read.options.embed)
 
     def declared(self, search: Nearest, bound: VariableTables) -> Property:
-        """The vector property as the schema has it."""
+        """The declaration of the vector property in the schema."""
         return self.read.catalog.nodes[bound.tables[0].name].properties[search.field.property]
 
     def _text(self, expression: Expression) -> str | None:

@@ -1,4 +1,7 @@
-"""Shortest paths between bound nodes. Of several, the one whose node ids, and then edge ids, come first."""
+"""Finds a shortest path between bound nodes: breadth first backwards from the end, then forwards along the levels.
+
+Of several shortest paths it returns the one whose node ids, and then edge ids, sort first.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def find_paths(scope: Scope, step: FindShortestPath, rows: Bindings) -> Bindings:
-    """Each row that has a path, with the path."""
+    """Bind a shortest path to each row; rows without one are dropped. Equal pairs of endpoints are searched once."""
     path = step.path
     traversal = Traversal(path.source, path.target, path.edge, path.direction, path.hops)
     start_type, end_type = scope.read.end_types(traversal)
@@ -35,7 +38,7 @@ def find_paths(scope: Scope, step: FindShortestPath, rows: Bindings) -> Bindings
 
 
 class _PathSearch:
-    """Looks for paths of one traversal. From each end backwards until every start is met, then forwards by id."""
+    """Searches paths of one traversal: backwards from each end until every start is found, then forwards by id."""
 
     def __init__(self, scope: Scope, traversal: Traversal, found: FoundPaths) -> None:
         self.scope = scope
@@ -47,7 +50,7 @@ class _PathSearch:
         self.edge_table: TableRows = scope.read.table(scope.read.edge_type(traversal).table_key)
 
     def keys(self, starts: Numbers, ends: Numbers) -> Numbers:
-        """The number of a path for each pair, -1 where there is none. Pairs are sorted by their end."""
+        """The key of a path for each pair, -1 where there is none. Pairs are sorted by their end."""
         keys = np.full(len(starts), -1, np.int64)
         self.back = self._neighbours(turned(self.traversal), len(np.unique(ends)), distinct=True)
         self.forth = self._neighbours(self.traversal, len(np.unique(starts)), distinct=False)
@@ -69,7 +72,7 @@ class _PathSearch:
                 keys[place] = self.found.add(self._path(start, levels[:depth]))
 
     def _levels(self, end: int, starts: Numbers) -> list[Numbers]:
-        """The nodes at each distance from the end, until all starts are among them."""
+        """The nodes at each distance from the end, until all starts are among them or the hop limit is reached."""
         levels = [np.array([end], np.int64)]
         visited = levels[0]
         while not np.isin(starts, visited).all():
@@ -85,7 +88,7 @@ class _PathSearch:
         return levels
 
     def _path(self, start: int, levels: list[Numbers]) -> FoundPath:
-        """From a start along nodes that come ever closer to the end, at each step the one whose id comes first."""
+        """Walk from a start to the end, at each level to the neighbour whose id sorts first."""
         nodes, edges, here = [self._ids(self.nodes, np.array([start]))[0]], [], start
         for level in reversed(levels):
             near = self.forth.of(np.array([here], np.int64))

@@ -1,4 +1,7 @@
-"""Results of a few rows that are only picked and ordered, never computed: quicker here than by way of DuckDB."""
+"""Builds results of a few rows that only select and order existing values, which is faster here than in DuckDB.
+
+The order must be exactly the one that DuckDB would produce.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,9 @@ _PICKED = PropertyValue | EntityValue | Nearest | Bm25 | Rrf
 
 
 def is_picked(checked: CheckedQuery, *, alone: bool) -> bool:
-    """Whether a result has nothing to compute: only properties, entities and rankings.
+    """Whether the result only selects properties, entities and rankings, and computes nothing.
 
-    When every match is a group of its own (`alone`), how many matches it stands for is a count of them.
+    When every match is a group by itself (`alone`), the weight of the match is its count.
     """
     if checked.distinct or checked.having or (checked.aggregated and not alone):
         return False
@@ -36,14 +39,14 @@ def is_picked(checked: CheckedQuery, *, alone: bool) -> bool:
 
 
 def _is_scalar(value: Expression) -> bool:
-    """Whether values can be put in order here as DuckDB would."""
+    """Whether Python orders the values as DuckDB does."""
     if isinstance(value, EntityValue):
         return True
     return isinstance(value, PropertyValue) and not value.type.is_list and value.type.scalar != "Vector"
 
 
 def source(checked: CheckedQuery, value: Expression) -> Expression:
-    """What an alias stands for."""
+    """The expression that a column alias stands for."""
     return checked.columns[value.index].value if isinstance(value, ColumnValue) else value
 
 
@@ -56,7 +59,7 @@ def picked(
     required: Sequence[Expression],
     bounds: LimitOffset,
 ) -> pa.Table:
-    """The rows of the result from the columns of the matches, with the order that DuckDB would give them."""
+    """Select and order rows of the matches exactly as DuckDB would, within limit and offset."""
     rows = list(range(table.num_rows))
     for each in required:
         values = table.column(name_of(each)).to_pylist()
@@ -78,7 +81,7 @@ def picked(
 
 
 def _rank(value: Any) -> tuple[int, Any]:
-    """Null before everything, NaN after everything."""
+    """Sort key: null first, NaN last."""
     if value is None:
         return (0, 0)
     return (2, 0) if isinstance(value, float) and math.isnan(value) else (1, value)

@@ -1,7 +1,7 @@
-"""A result in batches: each is made from some of the matches, handed over and forgotten.
+"""Streams a result in batches: each is computed from some of the matches, yielded and dropped.
 
-Without order, groups or `distinct` a batch needs its own matches alone. Otherwise all matches come first: many of them
-go into a table of DuckDB, which may use the disk, and the result is read from there.
+Without order, groups or `distinct`, a batch depends on its own matches alone. Otherwise all matches are needed first:
+if they are many, they are collected in a DuckDB table, which can spill to disk, and the result is streamed from there.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from omnigraph.query.exec.result_rows import ResultRows
     from omnigraph.query.exec.scope import Scope
 
-# How many rows of a result are made at once.
+# Rows of a result batch.
 BATCH = 65_536
-# How many matches are held at once.
+# Matches that an operator holds at once.
 MATCHED = 262_144
 
 
 @dataclass(frozen=True)
 class ResultBatches:
-    """Makes the result of one query from its matches, a batch at a time."""
+    """Computes the result of one query from its matches, a batch at a time."""
 
     maker: ResultRows
 
@@ -67,12 +67,12 @@ class ResultBatches:
 
 
 def is_batchwise(checked: CheckedQuery) -> bool:
-    """Whether a part of the matches is enough for a part of the result."""
+    """Whether a batch of the result needs only a batch of the matches."""
     return not (checked.order or checked.aggregated or checked.distinct)
 
 
 def columns_by_variable(scope: Scope, checked: CheckedQuery) -> dict[str, list[str]]:
-    """The stored columns that a result and its conditions are made from, for each variable."""
+    """The stored columns that the result and its conditions read, by variable."""
     found: dict[str, list[str]] = {}
     for whole in (*(each.value for each in checked.columns), *checked.pattern.filters):
         for part in walk(whole):

@@ -1,9 +1,9 @@
-"""The best of a ranking in a large table: ask the table for a few, match the rest of the pattern, ask for more.
+"""Finds the best matches of a ranking in a large table: fetch the top few, match the pattern, widen until sure.
 
-A few of the nearest are enough when so many matches as are wanted lie nearer than the farthest of them: whatever was
-not asked for is farther still.
+The top rows suffice when as many matches as are wanted rank strictly better than the last row that was fetched, because
+every row that was not fetched ranks no better than that one.
 
-Reciprocal rank fusion: two rankings of the matched nodes become one.
+Also computes reciprocal rank fusion, which combines two rankings of the matched nodes into one score.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FIRST, _TIMES = 64, 8
 
 @dataclass(frozen=True)
 class TopK:
-    """Finds the matches that are ranked best. `match` gives all matches for the rows that are chosen at the moment."""
+    """Finds the best matches of a ranking. `match` yields all matches of the keys that are chosen at the moment."""
 
     scope: Scope
     checked: CheckedQuery
@@ -47,7 +47,7 @@ class TopK:
     match: Callable[[], Iterator[Bindings]]
 
     def matches(self, wanted: int) -> Iterator[Bindings] | None:
-        """Matches among which the best `wanted` are; None when asking for all of them at once is the better way."""
+        """Matches that include the best `wanted`; None when matching everything and sorting is the better way."""
         ranking = first_ranking(self.checked)
         if ranking is None or not wanted or self.checked.aggregated or self.checked.distinct:
             return None
@@ -79,7 +79,7 @@ class TopK:
         return self.scope.read.bound(self.scope.variables[arm.field.variable])
 
     def _best(self, arm: Nearest | Bm25, wanted: int, *, nodes: bool) -> Bindings:
-        """Matches among which are the best rows, or with `nodes` the best nodes, of one ranking."""
+        """Matches that include the best `wanted` rows, or with `nodes` the best nodes, of one ranking."""
         read, name, most = self.scope.read, arm.field.variable, max(_FIRST, 2 * wanted)
         while True:
             read.deadline.check()
@@ -114,7 +114,7 @@ class TopK:
         return rows
 
     def _surely(self, arm: Nearest | Bm25, rows: Bindings, asked: Numbers, *, nodes: bool) -> int:
-        """How many matches are better than everything that was not asked for."""
+        """How many matches rank strictly better than every row that was not fetched."""
         if not rows.count or not len(asked):
             return 0
         keys, bound = rows.keys[arm.field.variable], self._bound(arm)
@@ -127,7 +127,7 @@ class TopK:
 
 
 def fused_scores(scope: Scope, fusion: Rrf, rows: Bindings, most: int) -> pa.Array[Any]:
-    """The score of each row's node; null when neither ranking has it among its first `most`."""
+    """The fused score of each row's node; null when neither ranking has it among its first `most`."""
     keys = rows.keys[fusion.first.field.variable]
     nodes, places = np.unique(keys, return_inverse=True)
     order = _order_of_ids(scope, fusion.first.field.variable, nodes)
@@ -140,7 +140,7 @@ def fused_scores(scope: Scope, fusion: Rrf, rows: Bindings, most: int) -> pa.Arr
 
 
 def _best(scope: Scope, arm: Nearest | Bm25, rows: Bindings, places: Numbers, size: int) -> NDArray[np.float64]:
-    """For each node its best value of one ranking, smaller being better; infinity when it has none."""
+    """The best value of each node in one ranking, negated for scores so that smaller is better; infinity for none."""
     values: Any = scope.ranked(arm, rows)
     missing = np.inf if isinstance(arm, Nearest) else -np.inf
     numbers = values.fill_null(missing).to_numpy(zero_copy_only=False)

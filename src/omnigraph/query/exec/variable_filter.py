@@ -1,4 +1,7 @@
-"""Which nodes or edges satisfy the conditions on one variable: all of them, or those of a few that are asked about."""
+"""Evaluates the conditions on one variable: for the whole table, or only for the keys that a caller has.
+
+A condition has up to three parts: a pushed-down filter, text searches, and the rest, which DuckDB evaluates.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +24,13 @@ if TYPE_CHECKING:
 
     Mask = NDArray[np.bool_]
 
-# A mask over the whole table pays when it is asked about this part of it.
+# A mask over the whole table is built when at least one of so many of its rows is checked.
 _SHARE = 4
 
 
 @dataclass
 class VariableFilter:
-    """The rows of a variable that its own conditions allow."""
+    """The rows of a variable that satisfy its own conditions."""
 
     scope: Scope
     variable: Variable
@@ -36,7 +39,7 @@ class VariableFilter:
 
     @property
     def is_everything(self) -> bool:
-        """Whether nothing is excluded."""
+        """Whether every row satisfies them."""
         return not self.conditions and self.variable.name not in self.scope.read.chosen
 
     @property
@@ -45,7 +48,7 @@ class VariableFilter:
         return self.scope.read.bound(self.variable)
 
     def keys(self) -> Numbers:
-        """All of them, ascending."""
+        """All keys that satisfy the conditions, ascending."""
         chosen = self.scope.read.chosen.get(self.variable.name)
         if chosen is not None:
             return chosen[self._look(chosen, chosen >= 0)] if self.conditions else chosen
@@ -57,7 +60,7 @@ class VariableFilter:
         return self._by_text_and_rest(np.concatenate(parts))
 
     def allows(self, keys: Numbers) -> Mask:
-        """For each key whether it is one of them; nothing is never one."""
+        """For each key whether it satisfies the conditions; an unbound key (-1) never does."""
         known: Mask = keys >= 0
         if self.is_everything:
             return known
@@ -70,7 +73,7 @@ class VariableFilter:
         return self._look(keys, known)
 
     def mask(self) -> Mask:
-        """For each row of the one table whether it is allowed."""
+        """For each row of the variable's only table whether it satisfies the conditions."""
         mask = np.zeros(self.bound.size, np.bool_)
         mask[self.keys()] = True
         return mask

@@ -1,1 +1,1 @@
-"""From a checked query to a plan: operators, their order, estimates."""
+"""Plans a checked query: operators, their order, and estimates."""

@@ -1,6 +1,7 @@
-"""Which variables a result is made from, and when no two matches can fall into one group.
+"""Analyses what a query needs: the variables and values of its result, and the conditions of its pattern by variable.
 
-The conditions of a pattern, sorted by what they are about: one variable, several, or what an optional part finds.
+Conditions are sorted by when they can be evaluated: on one variable alone, on several, or only after optional parts and
+paths. Variables that the result does not need are only counted, and some counts need no value at all.
 """
 
 from __future__ import annotations
@@ -36,24 +37,24 @@ if TYPE_CHECKING:
     from omnigraph.expressions.pushdown import RequestValues
     from omnigraph.language.ir.query import CheckedQuery, Pattern, Variable
 
-# How the name of a `$_` begins; no text can spell it.
+# The prefix of the name of a `$_` variable; no query text can spell it.
 _ANONYMOUS = "_#"
 
 
 def needed_variables(checked: CheckedQuery) -> frozenset[str]:
-    """The variables whose values the result or its order needs; of the others only the number of matches matters."""
+    """The variables whose values the result or its order needs; all others are only counted."""
     return variables_of(*needed_values(checked)) | {each.name for each in deciding(checked)}
 
 
 def needed_values(checked: CheckedQuery) -> list[Expression]:
-    """What the result is computed from. A count of what is there in every match needs nothing."""
+    """The expressions that the result is computed from. A count of what is never null needs none."""
     sure = frozenset(each.name for each in checked.pattern.variables)
     made = [*(each.value for each in checked.columns), *checked.having, *(each.value for each in checked.order)]
     return [part for each in made for part in _without_sure_counts(each, sure)]
 
 
 def deciding(checked: CheckedQuery) -> list[Variable]:
-    """The variables whose ids decide between rows that the order leaves equal, by name."""
+    """The variables whose ids break ties that the order leaves, by name."""
     if checked.aggregated or checked.distinct or not checked.order:
         return []
     named = [each for each in checked.variables.values() if not each.name.startswith(_ANONYMOUS)]
@@ -61,7 +62,7 @@ def deciding(checked: CheckedQuery) -> list[Variable]:
 
 
 def is_sure_count(expression: Expression, sure: frozenset[str]) -> bool:
-    """A count of what is there in every match, so that it need not be looked at."""
+    """Whether it counts something that is never null, so that the value need not be read."""
     if not isinstance(expression, Aggregate) or expression.function != "count" or expression.distinct:
         return False
     argument = expression.argument
@@ -81,14 +82,14 @@ def _without_sure_counts(expression: Expression, sure: frozenset[str]) -> Iterat
 
 
 def grouping_variables(checked: CheckedQuery, catalog: Catalog) -> list[str]:
-    """Variables of which no two nodes fall into one group, because a group column tells them apart."""
+    """Variables of which no two nodes fall into one group, because a group key is unique to the node."""
     keys = [each.value for each in checked.columns if not contains(each.value, Aggregate)]
     found = checked.variables.values()
     return [each.name for each in found if any(_tells_apart(key, each, catalog) for key in keys)]
 
 
 def is_plain_count(checked: CheckedQuery) -> bool:
-    """Whether all that is asked is how many matches there are."""
+    """Whether the result is nothing but the number of matches."""
     sure = frozenset(each.name for each in checked.pattern.variables)
     counts = all(is_sure_count(each.value, sure) for each in checked.columns)
     return counts and not (checked.having or checked.order)
@@ -106,8 +107,8 @@ def _tells_apart(key: Expression, variable: Variable, catalog: Catalog) -> bool:
 
 @dataclass
 class SortedConditions:
-    """`of` has what concerns one variable of the pattern alone, `joint` what needs several, `late` what comes after
-    optional parts and paths.
+    """The conditions of a pattern by what they need: `of` one variable of the pattern, `joint` several variables,
+    `late` what optional parts and paths bind.
     """
 
     of: dict[str, Conditions] = field(default_factory=dict)
@@ -120,7 +121,7 @@ class SortedConditions:
 
 
 def sort_conditions(pattern: Pattern, outer: frozenset[str], values: RequestValues) -> SortedConditions:
-    """Sort the filters of a pattern; `outer` are the variables that are bound around it."""
+    """Sort the filters of a pattern; `outer` are the variables that are bound outside of it."""
     own = {each.name for each in pattern.variables if each.kind != "path"}
     alone: dict[str, list[Expression]] = defaultdict(list)
     result = SortedConditions()
@@ -152,7 +153,7 @@ def _conditions(several: list[Expression], values: RequestValues) -> Conditions:
 
 
 def first_ranking(checked: CheckedQuery) -> Nearest | Bm25 | Rrf | None:
-    """The ranking that is the first key of the order."""
+    """The ranking that is the first key of the order, if there is one."""
     if not checked.order:
         return None
     value = checked.order[0].value

@@ -1,7 +1,7 @@
-"""Parts of a pattern of which only the number of matches matters: they are counted, never listed.
+"""Finds the parts of a pattern of which only the number of matches matters; they are counted, never listed.
 
-A variable that nobody asks about and that one traversal alone ties to the rest is a leaf: it becomes a branch of its
-neighbour, and so on inwards. What is left is what the result is made from.
+A variable that the result does not need, and that only one traversal connects to the rest, is a leaf: it becomes a
+counted branch of its neighbour, and so on inwards. What remains is what the result is computed from.
 """
 
 from __future__ import annotations
@@ -19,31 +19,34 @@ _TURNED: dict[str, Literal["out", "in", "both"]] = {"out": "in", "in": "out", "b
 
 
 def turned(traversal: Traversal) -> Traversal:
-    """The same edges, followed from the other end."""
+    """The same traversal, followed from the other end."""
     direction = _TURNED[traversal.direction]
     return replace(traversal, source=traversal.target, target=traversal.source, direction=direction)
 
 
 class Costs(Protocol):
-    """What the planner knows about sizes."""
+    """The planner's estimates, as far as the reduction needs them."""
 
     def work(self, root: str, traversals: tuple[Traversal, ...]) -> float:
-        """How much is looked at when a part is counted from one of its variables."""
+        """About how many edges are read when a component is counted from one of its variables."""
 
     def is_start(self, towards: Traversal) -> bool:
-        """Whether so little is reached from a leaf that the match should begin there."""
+        """Whether so few neighbours are reached from a leaf that the match should start there."""
 
 
 @dataclass
 class Reduced:
-    """What is left of a pattern: traversals to follow, and the branches that hang on variables."""
+    """What remains of a pattern: traversals to follow, and counted branches by variable.
+
+    `alone` are the variables from which whole components are counted, because nothing else of them is needed.
+    """
 
     traversals: list[Traversal]
     branches: dict[str, tuple[CountedBranch, ...]] = field(default_factory=dict)
     alone: list[str] = field(default_factory=list)
 
     def at(self, variable: str) -> tuple[CountedBranch, ...]:
-        """The branches at a variable."""
+        """The counted branches at a variable."""
         return self.branches.get(variable, ())
 
 
@@ -55,9 +58,9 @@ def reduce_pattern(
     conditions: SortedConditions,
     costs: Costs,
 ) -> Reduced:
-    """Take away leaves until every one is needed, or bound outside, or the best to begin with.
+    """Remove leaves until each remaining one is needed, or bound outside, or the best start.
 
-    Components of which nothing is needed keep one variable, from which counting is least work.
+    A component of which nothing is needed keeps one variable: the one from which counting reads least.
     """
     left = Reduced(list(traversals))
     removable = {name for name in own if variables[name].kind == "node" and name not in needed}
@@ -102,7 +105,7 @@ def _centres(
     variables: dict[str, Variable],
     costs: Costs,
 ) -> set[str]:
-    """One variable of each component in which nothing is needed: the one from which counting is least work."""
+    """One variable of each component of which nothing is needed: the one from which counting reads least."""
     nodes = {name for name in own if variables[name].kind == "node"}
     chosen, seen = set(), set()
     for name in sorted(nodes):

@@ -1,4 +1,7 @@
-"""How many rows a step will give, from the sizes of tables and the shapes of conditions. Only choices depend on it."""
+"""Estimates the rows of operators from table sizes and the shape of conditions.
+
+Estimates guide the choice of a plan and never change the result.
+"""
 
 from __future__ import annotations
 
@@ -21,20 +24,20 @@ _EQUAL, _RANGE, _NULL, _TEXT, _OTHER = 0.05, 0.3, 0.1, 0.05, 0.5
 
 @dataclass(frozen=True)
 class Estimates:
-    """Sizes of one snapshot. `known` are variables whose rows a search has chosen already, with how many they are."""
+    """Sizes of one snapshot. `known` are the variables whose keys a ranking has chosen, and how many they are."""
 
     snapshot: Snapshot
     catalog: Catalog
     known: Mapping[str, int] = field(default_factory=dict)
 
     def rows(self, variable: Variable, conditions: Conditions) -> float:
-        """How many nodes or edges a variable can be."""
+        """The expected number of nodes or edges that a variable matches."""
         total = sum(self.size(self._declared(variable, name).table_key) for name in variable.types)
         expected = total * self.share(variable, conditions)
         return min(expected, self.known.get(variable.name, expected))
 
     def share(self, variable: Variable, conditions: Conditions) -> float:
-        """Which part of a table the conditions keep."""
+        """The selectivity of conditions: the fraction of the table that satisfies them."""
         kept = _TEXT ** len(conditions.texts) * _OTHER ** len(conditions.rest)
         if conditions.pushed is None or not variable.types:
             return kept
@@ -42,7 +45,7 @@ class Estimates:
         return kept * _selected(conditions.pushed, declared, max(self.size(declared.table_key), 1))
 
     def fan_out(self, traversal: Traversal) -> float:
-        """How many ends one start has."""
+        """The expected number of ends of one start."""
         edge = self.catalog.edges[traversal.edge]
         start = edge.target if traversal.direction == "in" else edge.source
         one_hop = self.size(edge.table_key) / max(self.size(f"node:{start}"), 1)
@@ -52,13 +55,13 @@ class Estimates:
         return min(reached, max(self.size(f"node:{edge.source}"), self.size(f"node:{edge.target}"), 1))
 
     def met(self, traversal: Traversal) -> float:
-        """How likely two nodes are connected."""
+        """The probability that two nodes are connected."""
         edge = self.catalog.edges[traversal.edge]
         end = edge.source if traversal.direction == "in" else edge.target
         return min(1.0, self.fan_out(traversal) / max(self.size(f"node:{end}"), 1))
 
     def size(self, table_key: str) -> int:
-        """The rows of a table, as the manifest tells them."""
+        """The row count of a table, as the manifest records it."""
         return self.snapshot[table_key].row_count
 
     def _declared(self, variable: Variable, name: str) -> NodeType | EdgeType:
@@ -89,5 +92,5 @@ def _selected(where: Filter, declared: NodeType | EdgeType, size: int) -> float:
 
 
 def is_unique(declared: NodeType | EdgeType, column: str) -> bool:
-    """Whether no two rows of a type have the same value there."""
+    """Whether a column is unique within a type."""
     return column == "id" or declared.rules.key == (column,) or (column,) in declared.rules.unique

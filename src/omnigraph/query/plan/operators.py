@@ -1,4 +1,4 @@
-"""The operators of a read, in the order in which they run over the rows of a match."""
+"""Defines the operators of a query plan. Each maps a batch of matches to batches of matches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Conditions:
-    """What must hold for one variable alone: a filter for its table, text searches, and the rest for DuckDB."""
+    """The conditions on one variable: a pushed-down filter, text searches, and the rest for DuckDB."""
 
     pushed: Filter | None = None
     texts: tuple[TextMatch, ...] = ()
@@ -28,7 +28,7 @@ NO_CONDITIONS = Conditions()
 
 @dataclass(frozen=True)
 class Scan:
-    """Every node that a variable can be; with rows already there, each with each."""
+    """Every node that satisfies the conditions of a variable; a cross product with the rows that are already bound."""
 
     variable: Variable
     conditions: Conditions
@@ -37,7 +37,7 @@ class Scan:
 
 @dataclass(frozen=True)
 class Expand:
-    """From a bound variable over edges to a new one. The traversal is turned so that it starts at the bound one."""
+    """Follow edges from a bound variable to a new one. The traversal is turned to start at the bound variable."""
 
     traversal: Traversal
     source: Variable
@@ -50,7 +50,7 @@ class Expand:
 
 @dataclass(frozen=True)
 class ExpandInto:
-    """Keep rows whose two bound ends are connected; with a bound edge, one row for each such edge."""
+    """Keep rows whose two bound endpoints are connected; with a bound edge, one row for each such edge."""
 
     traversal: Traversal
     source: Variable
@@ -62,7 +62,7 @@ class ExpandInto:
 
 @dataclass(frozen=True)
 class CountedBranch:
-    """A part of the pattern that hangs on one variable and of which only the number of matches is asked."""
+    """A part of the pattern that is attached to one variable, and of which only the number of matches is needed."""
 
     traversal: Traversal
     target: Variable
@@ -73,7 +73,7 @@ class CountedBranch:
 
 @dataclass(frozen=True)
 class CountBranches:
-    """Multiply each row by the number of ways in which the branches at a bound variable match; none drops the row."""
+    """Multiply the weight of each row by the number of matches of the branches at a variable; zero drops the row."""
 
     variable: Variable
     branches: tuple[CountedBranch, ...]
@@ -82,7 +82,7 @@ class CountBranches:
 
 @dataclass(frozen=True)
 class CountComponent:
-    """Multiply all rows by the number of matches of a part that hangs on nothing."""
+    """Multiply all rows by the number of matches of a component that is connected to nothing else."""
 
     variable: Variable
     conditions: Conditions
@@ -100,7 +100,7 @@ class FilterRows:
 
 @dataclass(frozen=True)
 class FindShortestPath:
-    """The shortest path between two bound variables, for each row that has one."""
+    """Bind a shortest path between two bound variables; rows without one are dropped."""
 
     path: ShortestPath
     source: Variable
@@ -110,7 +110,7 @@ class FindShortestPath:
 
 @dataclass(frozen=True)
 class OptionalMatch:
-    """Every row with each match of the inner steps, or once with nothing when there is none."""
+    """Left join: every row with each match of the inner operators, or once with unbound variables."""
 
     steps: tuple[Step, ...]
     variables: tuple[Variable, ...]
@@ -120,7 +120,7 @@ class OptionalMatch:
 
 @dataclass(frozen=True)
 class AntiJoin:
-    """Keep the rows for which the inner steps find nothing. Only `correlated` variables matter inside."""
+    """Keep the rows for which the inner operators find no match. The result depends on `correlated` variables alone."""
 
     steps: tuple[Step, ...]
     variables: tuple[Variable, ...]

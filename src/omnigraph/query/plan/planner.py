@@ -1,4 +1,8 @@
-"""From a checked pattern to steps: where to start, which way to go on, what to count instead of listing."""
+"""Plans a checked pattern: chooses where to start, in which order to expand, and what to count instead of listing.
+
+The search is greedy: it scans the variable with the fewest expected rows, then always follows the cheapest traversal
+from what is bound, and filters as soon as the variables of a condition are bound.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +49,7 @@ def _all_branches(branches: tuple[CountedBranch, ...]) -> list[CountedBranch]:
 
 @dataclass(frozen=True)
 class Planner:
-    """Plans patterns of one request."""
+    """Plans the patterns of one request."""
 
     estimates: Estimates
     values: RequestValues
@@ -53,16 +57,16 @@ class Planner:
     def plan(
         self, pattern: Pattern, bound: Mapping[str, Variable], needed: frozenset[str], rows: float = 1.0
     ) -> tuple[Step, ...]:
-        """The steps of a pattern. Of the variables that are not `needed` only the number of matches is kept."""
+        """The operators of a pattern. Variables that are not `needed` are only counted."""
         return _PatternPlan(self, pattern, dict(bound), needed, rows).steps()
 
 
-# A leaf that leads to less than one of so many neighbours is a place to begin, not one to count.
+# A leaf from which fewer than one of so many neighbours is reached is a place to start, not one to count.
 _FEW = 10
 
 
 class _PatternPlan:
-    """The plan of one pattern, growing."""
+    """The plan of one pattern while it is being built."""
 
     def __init__(
         self, planner: Planner, pattern: Pattern, bound: dict[str, Variable], needed: frozenset[str], rows: float
@@ -81,7 +85,7 @@ class _PatternPlan:
         )
 
     def steps(self) -> tuple[Step, ...]:
-        """Everything in order."""
+        """Build the operators in order."""
         self._apply_ready()
         for name in sorted(self.bound):
             self._weigh(name)
@@ -97,7 +101,7 @@ class _PatternPlan:
         self._negations()
         return tuple(self.made)
 
-    # -- what is asked of which variable -------------------------------------------------------------------------------
+    # -- which variables are needed, and what counting them costs ------------------------------------------------------
 
     def _own(self) -> frozenset[str]:
         return frozenset(each.name for each in self.pattern.variables)
@@ -105,20 +109,20 @@ class _PatternPlan:
     def _needed_inside(self) -> frozenset[str]:
         by_conditions = variables_of(*self.conditions.joint, *self.conditions.late)
         by_paths = {end for path in self.pattern.paths for end in (path.source, path.target)}
-        # Whether an unbounded walk fails must not depend on the end it is begun from.
+        # An unbounded walk that reaches the hop cap fails; that must not depend on the end at which it starts.
         by_paths |= {each.source for each in self.pattern.traversals if each.hops.capped}
         inner = (*self.pattern.optionals, *self.pattern.negations)
         return by_conditions | by_paths | frozenset(name for each in inner for name in each.outer)
 
     def is_start(self, towards: Traversal) -> bool:
-        """Whether so little is reached from a leaf that the match should begin there."""
+        """Whether so few neighbours are reached from a leaf that the match should start there."""
         starts, ends = self._expected(towards.source), self._expected(towards.target)
         if towards.hops.maximum > 1:
             return starts < ends
         return starts * self.estimates.fan_out(towards) * _FEW < ends
 
     def work(self, root: str, traversals: tuple[Traversal, ...]) -> float:
-        """About how many edges are looked at when a part is counted from one of its variables."""
+        """About how many edges are read when a component is counted from one of its variables."""
         return self._expected(root) + self._work_from(root, self._expected(root), traversals)
 
     def _work_from(self, name: str, rows: float, traversals: tuple[Traversal, ...]) -> float:
@@ -130,7 +134,7 @@ class _PatternPlan:
             others = tuple(other for other in traversals if other is not each)
             goes_on = any(towards.target in (other.source, other.target) for other in others)
             if not goes_on and not self.conditions.about(towards.target):
-                # Only its degree is asked.
+                # Only its degree is needed, and that is not read edge by edge.
                 continue
             met = rows * self.estimates.fan_out(towards)
             kept = self.estimates.share(self.variables[towards.target], self.conditions.about(towards.target))

@@ -1,1 +1,1 @@
-"""Results: Arrow, text, JSON, pictures."""
+"""Query results: Arrow, text, JSON, SVG."""

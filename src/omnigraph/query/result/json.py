@@ -1,4 +1,7 @@
-"""Rows as Python values and as JSON: large integers, moments and numbers that JSON does not know."""
+"""Converts rows to Python values and to JSON: timestamps, large integers, and floats that JSON does not have.
+
+A DateTime is stored as `date64`, which Arrow converts to a date without the time of day; here it stays whole.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,13 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def python_rows(table: pa.Table) -> list[dict[str, Any]]:
-    """One dictionary for each row. Moments are aware datetimes in UTC; Arrow alone would give their dates."""
+    """One dictionary for each row. Timestamps are aware datetimes in UTC; Arrow alone would return their dates."""
     columns = [_converted(table.column(name), _moment) for name in table.column_names]
     return [dict(zip(table.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
 def json_rows(table: pa.Table, *, large_integers_as_text: bool) -> list[dict[str, Any]]:
-    """Rows of values that JSON can hold."""
+    """One dictionary for each row, with values that JSON can represent."""
     columns = [_converted(table.column(name), _moment_text) for name in table.column_names]
     rows = zip(*columns, strict=True)
     return [
@@ -34,13 +37,13 @@ def json_rows(table: pa.Table, *, large_integers_as_text: bool) -> list[dict[str
 
 
 def json_value(value: Any) -> Any:
-    """One Python value of `python_rows` as JSON can hold it; large integers as text."""
+    """A value of `python_rows` as JSON can represent it; large integers become text."""
     if isinstance(value, dt.datetime):
         return _moment_text(round((value - _EPOCH) / dt.timedelta(milliseconds=1)))
     if isinstance(value, list):
         return [json_value(each) for each in value]
     if isinstance(value, dict) and value.keys() == {"data", "uri"}:
-        # A blob, as a load reads it.
+        # A blob, in the form that a load reads.
         return value["uri"] if value["data"] is None else f"base64:{b64encode(value['data']).decode()}"
     return _plain(value, large_integers_as_text=True)
 
@@ -66,7 +69,7 @@ def _has_moments(kind: Any) -> bool:
 
 
 def _numbered(column: Any) -> Any:
-    """The same column with every moment as its number of milliseconds."""
+    """The column with every timestamp as a number of milliseconds."""
     return column.cast(_with_numbers(column.type))
 
 

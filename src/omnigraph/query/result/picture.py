@@ -1,6 +1,6 @@
-"""A small picture of the graph in a result, as SVG: no script, no other package, readable on light and on dark.
+"""Draws the graph in a result as a small SVG, without scripts or other packages, readable on light and dark.
 
-The nodes and links that a result shows: its entities, edges and paths, of the first rows.
+The picture shows the entities, edges and paths of the first rows.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     Places = dict[Key, tuple[float, float]]
 
 _ROWS, MOST_NODES = 200, 60
-# The first property of these that an entity has is what it is called.
+# A node is labelled with the first of these properties that it has.
 _NAMES = ("name", "title", "label", "slug")
 
 
 @dataclass(frozen=True)
 class EntityColumn:
-    """What a column of whole entities holds. `ends` are the types at the two ends of an edge, or along a path."""
+    """What a column of whole entities holds. `ends` are the node types at the ends of an edge, or along a path."""
 
     kind: Literal["node", "edge", "path"]
     type: str
@@ -44,7 +44,7 @@ class EntityColumn:
 
 @dataclass(frozen=True)
 class Link:
-    """A line between two nodes. Without a label it only says that both stand in one row."""
+    """A line between two nodes. Without a label it only means that both are in one row."""
 
     source: Key
     target: Key
@@ -53,14 +53,14 @@ class Link:
 
 @dataclass
 class ResultGraph:
-    """What there is to draw. Nodes are known by type and id; each has its properties, as far as the result has them."""
+    """The graph to draw. Nodes are identified by type and id, and have the properties that the result has of them."""
 
     nodes: dict[Key, dict[str, Any]] = field(default_factory=dict)
     links: dict[Link, None] = field(default_factory=dict)
     left_out: bool = False
 
     def node(self, key: Key, properties: Mapping[str, Any] | None = None) -> bool:
-        """Put a node in; False when there are too many."""
+        """Add a node; False when there are too many."""
         if key not in self.nodes and len(self.nodes) >= MOST_NODES:
             self.left_out = True
             return False
@@ -68,12 +68,12 @@ class ResultGraph:
         return True
 
     def link(self, source: Key, target: Key, label: str | None) -> None:
-        """Put a line in, and its ends if they are not there yet."""
+        """Add a link, and its endpoints if they are missing."""
         if self.node(source) and self.node(target):
             self.links[Link(source, target, label)] = None
 
     def name(self, key: Key) -> str:
-        """What a node is called."""
+        """The label of a node: a naming property, or its id."""
         found = (self.nodes[key].get(each) for each in _NAMES)
         return next((str(each) for each in found if isinstance(each, str)), key[1])
 
@@ -96,7 +96,7 @@ def _column(variable: Variable, paths: Mapping[str, str], catalog: Catalog) -> E
 
 
 def graph_of(table: pa.Table, columns: Mapping[str, EntityColumn]) -> ResultGraph:
-    """The graph that the first rows of a result show."""
+    """The graph in the first rows of a result."""
     graph = ResultGraph()
     names = [name for name in table.column_names if name in columns]
     if not names:
@@ -141,7 +141,7 @@ _LONGEST = 18
 
 
 def picture(graph: ResultGraph) -> str | None:
-    """The picture; None when there is nothing connected to draw."""
+    """The SVG; None when no two nodes are linked."""
     if not graph.links:
         return None
     places, colours = _places(graph), _colours(graph)
@@ -199,11 +199,11 @@ def _legend(colours: dict[str, str]) -> list[str]:
     ]
 
 
-# -- where nodes stand -------------------------------------------------------------------------------------------------
+# -- layout ------------------------------------------------------------------------------------------------------------
 
 
 def _places(graph: ResultGraph) -> Places:
-    """Linked nodes pull each other, all push each other apart; from a circle on, so that it is always the same."""
+    """Force-directed layout. It starts from a circle, without randomness, so that a graph always looks the same."""
     keys = list(graph.nodes)
     numbers = {key: number for number, key in enumerate(keys)}
     links = np.array([[numbers[each.source], numbers[each.target]] for each in graph.links], np.int64)
@@ -225,7 +225,7 @@ def _forces(at: NDArray[np.float64], links: NDArray[np.int64], apart: float) -> 
     pull = reach * (np.linalg.norm(reach, axis=1, keepdims=True) / apart)
     np.add.at(total, links[:, 0], pull)
     np.add.at(total, links[:, 1], -pull)
-    # What nothing is linked to would drift away.
+    # A weak pull to the centre keeps unlinked nodes from drifting away.
     return total - 0.1 * at
 
 

@@ -1,7 +1,4 @@
-"""The rows of a query, in whatever form they are wanted.
-
-A result as a table to look at: in a terminal, and in a notebook.
-"""
+"""The result of a query: an Arrow table that converts to other forms, and prints in a terminal or notebook."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ _ROWS, _WIDEST = 20, 40
 
 
 def text_table(table: pa.Table) -> str:
-    """The first rows in a frame, and how many there are."""
+    """The first rows as a framed text table, and the number of all rows."""
     names, rows = table.column_names, _cells(table, _ROWS)
     numeric = [_is_number(table, name) for name in names]
     widths = [max([_width(name), *(_width(row[at]) for row in rows)]) for at, name in enumerate(names)]
@@ -70,7 +67,7 @@ def _is_number(table: pa.Table, name: str) -> bool:
 
 
 def _width(text: str) -> int:
-    """Columns of a terminal: characters of East Asia take two."""
+    """The width in terminal columns: wide East Asian characters take two."""
     return sum(2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text)
 
 

@@ -1,6 +1,7 @@
-"""Text search over one column of a table: any word, a phrase, words with typing errors, and scores.
+"""Text search over one column of a table: any word, a phrase, words with typing errors, and BM25 scores.
 
-An index of the table is used when it covers every row. Otherwise the words of the column are read into memory.
+The full-text index of the table is used when it covers every row. Otherwise the words of the column are read into
+memory.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
     from omnigraph.query.columns.table_columns import Column, Numbers, TableRows
     from omnigraph.storage.filters.model import Filter
 
-# Up to here the words of a partly indexed column are read anew; beyond it the index answers for what it does not cover.
+# Up to this size a partly indexed column is indexed in memory; beyond it Lance also searches what the index lacks.
 ROWS_IN_MEMORY = 2_000_000
-# A word must have so many letters for each typing error in it, or short words would match everything.
+# A word must have this many letters for each typing error in it, or short words would match everything.
 _LETTERS_PER_EDIT = 3
 
 
@@ -39,15 +40,15 @@ class _Sql(Protocol):
 
 
 class SearchContext(Protocol):
-    """What a search needs of the read that it is a part of; `query.exec.context.Read` has it."""
+    """What a search needs of its read; `query.exec.context.QueryContext` implements it."""
 
     @property
     def cache(self) -> ReadCache:
-        """Where indexes of words are kept."""
+        """Where word indexes are cached."""
 
     @property
     def profile(self) -> _Notes:
-        """Where decisions are noted."""
+        """Where decisions are recorded."""
 
     @property
     def engine(self) -> _Sql:
@@ -81,7 +82,7 @@ def search_text(
     query: str,
     edits: int,
 ) -> TextHits:
-    """The rows whose text matches."""
+    """The rows whose text matches: any word (`search`), the phrase (`match_text`), or similar words (`fuzzy`)."""
     if function == "fuzzy":
         return _unscored(_fuzzy(context, table, column, query, edits))
     terms = terms_of(query)
@@ -103,7 +104,10 @@ def score_text(
     most: int | None = None,
     where: Filter | None = None,
 ) -> TextHits:
-    """The rows with any word of the query and their scores; with an index, `most` and `where` narrow them first."""
+    """The rows that have any word of the query, and their BM25 scores.
+
+    `most` and `where` narrow the search when an index answers it; the words in memory return every row.
+    """
     terms = terms_of(query)
     if not terms:
         return _unscored(np.zeros(0, np.int64))
@@ -116,7 +120,7 @@ def score_text(
 
 
 def index_for_text(context: SearchContext, table: TableRows, column: str) -> bool:
-    """Whether the table's own index answers: it covers every row, or there are too many rows for anything else."""
+    """Whether the index of the table answers: it covers every row, or there are too many rows to index in memory."""
     covers = context.cache.get(
         "text index", (table.identity, column), lambda: _index_covers(table, column), lambda _: 1_000
     )
@@ -126,7 +130,7 @@ def index_for_text(context: SearchContext, table: TableRows, column: str) -> boo
 
 
 def _index_covers(table: TableRows, column: str) -> Literal["all", "some", "none"]:
-    """How many fragments of the table its text index of a column knows."""
+    """How many fragments of the table the full-text index of a column covers."""
     for index in table.table.dataset.describe_indices():
         if index.field_names == [column] and index.index_type.upper() in ("INVERTED", "FTS"):
             known = {each for segment in index.segments for each in segment.fragment_ids}
@@ -135,7 +139,7 @@ def _index_covers(table: TableRows, column: str) -> Literal["all", "some", "none
 
 
 def word_index(context: SearchContext, table: TableRows, column: str) -> WordIndex:
-    """The words of a column, read once for its version."""
+    """The words of a column, cached for its version."""
     key = (table.identity, column)
     return context.cache.get("words", key, lambda: index_words(table.column(column)), lambda made: made.nbytes)
 
@@ -144,7 +148,7 @@ def _from_index(table: TableRows, column: str, query: str, *, phrase: bool) -> N
     if not phrase:
         found = table.search_store(["_score"], None, full_text_query=MatchQuery(query, column))
         return np.sort(found[ROW_NUMBER].to_numpy().astype(np.int64))
-    # The index keeps no places, so it finds the rows with all words and the texts themselves tell the phrase.
+    # The index stores no positions: it finds the rows with all words, and the texts themselves decide the phrase.
     every = MatchQuery(query, column, operator=FullTextOperator.AND)
     found = table.search_store([column, "_score"], None, full_text_query=every)
     rows = found[ROW_NUMBER].to_numpy().astype(np.int64)
@@ -153,7 +157,7 @@ def _from_index(table: TableRows, column: str, query: str, *, phrase: bool) -> N
 
 
 def _fuzzy(context: SearchContext, table: TableRows, column: str, query: str, edits: int) -> Numbers:
-    """Always by the words as they are written: an index holds stems, which an error at the end of a word breaks."""
+    """Compares words as they are written: the index holds stems, which an error at the end of a word would change."""
     words = plain_words(query)
     if not words:
         return np.zeros(0, np.int64)

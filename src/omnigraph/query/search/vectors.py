@@ -1,4 +1,7 @@
-"""Distances between vectors, and the nearest ones. The metric is the property's: L2 (squared), cosine or dot."""
+"""Computes distances between vectors, and finds the nearest rows of a table.
+
+The metric is that of the property: L2 (squared), cosine or dot.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,12 @@ if TYPE_CHECKING:
 
     Embedder = Callable[[str, Property], Sequence[float]]
 
-# So many partitions of an index are looked at.
+# Partitions of an IVF index that are probed.
 _PROBES = 32
 
 
 def vector_of(value: object, declared: Property, embed: Embedder | None) -> NDArray[np.float32] | None:
-    """The vector that is asked for: as given, or the embedding of a text."""
+    """The search vector: as given, or the embedding of a text; None for null."""
     if value is None:
         return None
     if not isinstance(value, str):
@@ -46,7 +49,7 @@ def vector_of(value: object, declared: Property, embed: Embedder | None) -> NDAr
 def distances(
     table: TableRows, column: str, metric: Metric, vector: NDArray[np.float32] | None, rows: Numbers
 ) -> NDArray[np.float64]:
-    """The distance of each row's vector, NaN where it has none."""
+    """The distance of each row's vector to the search vector, NaN where the row has none."""
     if vector is None:
         return np.full(len(rows), np.nan)
     values: Any = table.values([column], rows)[column]
@@ -58,7 +61,7 @@ def distances(
 
 
 def distances_between(left: Any, right: Any, metric: Metric) -> NDArray[np.float64]:
-    """The distance of the vectors of each pair, NaN where one is missing."""
+    """The distance between the two vectors of each pair, NaN where one is missing."""
     known = (left.is_valid().to_numpy(zero_copy_only=False)) & (right.is_valid().to_numpy(zero_copy_only=False))
     result = np.full(len(known), np.nan)
     if known.any():
@@ -73,7 +76,7 @@ def _matrix(vectors: Any, known: NDArray[np.bool_]) -> NDArray[np.float32]:
 
 
 def _measured(vectors: NDArray[np.float32], vector: NDArray[np.float32], metric: Metric) -> NDArray[np.float64]:
-    """Distances to one vector, or to one for each row."""
+    """Distances to one vector, or row by row to a matrix of vectors."""
     if metric == "L2":
         squares: NDArray[np.float64] = np.square(vectors - vector).sum(axis=1, dtype=np.float64)
         return squares
@@ -97,7 +100,7 @@ def nearest_rows(
     *,
     exact: bool = False,
 ) -> tuple[Numbers, NDArray[np.float64]]:
-    """The rows whose vectors are nearest, of those that a filter selects, and their distances."""
+    """The nearest rows of those that a filter selects, and their distances."""
     query = {"column": column, "q": vector, "k": most, "metric": metric, "use_index": not exact, "nprobes": _PROBES}
     found = table.search_store(["_distance"], where, nearest=query)
     distances_found = found["_distance"].to_numpy().astype(np.float64)

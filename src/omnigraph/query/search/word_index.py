@@ -1,7 +1,7 @@
-"""The words of a text column, held in memory: what text search stands on where no index covers the rows.
+"""An inverted index of a text column in memory, for text search where no index of the table covers all rows.
 
-Words are cut, folded and stemmed by Lance's own tokenizer, and scored by the same formula as its index, so that the
-answer does not depend on whether there is one.
+Words are split, folded and stemmed by Lance's own tokenizer, and scored by the same formula as its index, so that the
+result does not depend on whether there is one.
 """
 
 from __future__ import annotations
@@ -25,36 +25,36 @@ if TYPE_CHECKING:
     from omnigraph.query.columns.table_columns import Column, Numbers
 
 _BETWEEN_WORDS = r"[^\p{L}\p{N}]+"
-# The tokenizer drops longer ones.
+# The tokenizer drops longer words.
 _LONGEST = 40
 _K1, _B = 1.2, 0.75
 
 
 @dataclass(frozen=True)
 class Term:
-    """A word as the tokenizer leaves it, and how many words stand between it and the first."""
+    """A word after tokenizing, and its position in the query."""
 
     text: str
     place: int
 
 
 def terms_of(text: str) -> list[Term]:
-    """The terms of a query; words that carry no meaning of their own are gone."""
+    """The terms of a query, without stop words."""
     return [Term(each.text, each.position) for each in lance.tokenize(text)]
 
 
 def plain_words(text: str) -> list[str]:
-    """The words of a text in lower case, as they are written."""
+    """The words of a text in lower case, not stemmed."""
     split: Any = pc.split_pattern_regex(pa.array([text.lower()]), _BETWEEN_WORDS)
     return [each for each in split[0].as_py() if each]
 
 
 @dataclass(frozen=True)
 class WordIndex:
-    """Every word of a column: in which row, at which place, and as which term.
+    """Every word of a column: its row, its position, and its term.
 
-    Arrays are in the order of the text: `rows` and `places` tell where a word stands, `words` is its number in
-    `vocabulary`, and `terms` the number of its term in `term_texts`, -1 when the tokenizer drops it.
+    The arrays are in text order: `rows` and `places` locate a word, `words` is its number in `vocabulary`, and `terms`
+    is the number of its term in `term_texts`, -1 when the tokenizer drops it.
     """
 
     rows: Numbers
@@ -68,24 +68,24 @@ class WordIndex:
 
     @property
     def nbytes(self) -> int:
-        """The memory that it holds, once everything about it was asked."""
+        """The memory that it holds, including what is computed on first use."""
         arrays = (self.rows, self.places, self.words, self.terms)
         return int(sum(each.nbytes for each in arrays) * 2 + self.vocabulary.nbytes + self.term_texts.nbytes)
 
     @cached_property
     def _by_term(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Occurrences sorted by term, and where each term begins."""
+        """Occurrences sorted by term, and where each term starts."""
         order = np.argsort(self.terms, kind="stable")
         starts = np.searchsorted(self.terms[order], np.arange(len(self.term_texts) + 1))
         return order, starts
 
     @cached_property
     def lengths(self) -> Numbers:
-        """How many terms each row has."""
+        """The number of terms of each row."""
         return np.bincount(self.rows[self.terms >= 0], minlength=self.size).astype(np.int64)
 
     def occurrences(self, term: str) -> NDArray[Any]:
-        """Where a term stands, as places in the arrays."""
+        """The occurrences of a term, as indexes into the arrays."""
         number: Any = pc.index(self.term_texts, term).as_py()
         if number < 0:
             return np.zeros(0, np.int64)
@@ -98,7 +98,7 @@ class WordIndex:
         return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
 
     def rows_with_phrase(self, phrase: Sequence[Term]) -> Numbers:
-        """The rows in which the terms stand at the same distances as in the phrase."""
+        """The rows in which the terms have the same distances as in the phrase."""
         begins: NDArray[Any] | None = None
         for term in phrase:
             at = self.occurrences(term.text)
@@ -107,7 +107,7 @@ class WordIndex:
         return np.zeros(0, np.int64) if begins is None else np.unique(begins // _PLACES)
 
     def rows_with_similar(self, words: Sequence[str], edits: int, alike: Any) -> Numbers:
-        """The rows that have a word which `alike` finds within so many typing errors of one of these."""
+        """The rows with a word that `alike` finds within `edits` typing errors of one of these words."""
         numbers: Numbers = alike(self.vocabulary, list(words), edits)
         return np.unique(self.rows[np.isin(self.words, numbers)])
 
@@ -130,7 +130,7 @@ _PLACES = np.int64(1 << 32)
 
 
 def index_words(texts: Column) -> WordIndex:
-    """Cut every text of a column into words."""
+    """Split every text of a column into words and index them."""
     given: Any = texts
     lists: Any = pc.split_pattern_regex(pc.utf8_lower(given.fill_null("")), _BETWEEN_WORDS)
     words: Any = one_array(pc.list_flatten(lists))
@@ -148,10 +148,10 @@ def index_words(texts: Column) -> WordIndex:
 
 
 def _terms_of_words(vocabulary: Column) -> tuple[NDArray[np.int32], Column]:
-    """For each word the number of its term, -1 when there is none; one call of the tokenizer for all."""
+    """The number of the term of each word, -1 when there is none; one call of the tokenizer for all words."""
     texts: list[Any] = vocabulary.to_pylist()
     words = [each if len(each) <= _LONGEST else "" for each in texts]
-    # The first word always stays, so that places count from it.
+    # The tokenizer always keeps the first word, so the positions of the others count from it.
     tokens = lance.tokenize(" ".join(["anchor", *(each or "the" for each in words)]))
     terms: list[str | None] = [None] * len(words)
     for token in tokens[1:]:

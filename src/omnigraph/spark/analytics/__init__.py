@@ -1,1 +1,1 @@
-"""PageRank, components, paths and degrees on Spark."""
+"""Graph algorithms on Spark: PageRank, components, communities, paths, triangles and degrees."""

@@ -1,4 +1,4 @@
-"""`graph.analytics`: algorithms over one state of a graph, on Spark, and their results as properties.
+"""`graph.analytics`: graph algorithms on Spark over one snapshot, and writing their results back as properties.
 
 ranks = g.analytics.page_rank(edges=["Follows"])             # a Spark frame: type, id, rank
 g.analytics.write_back(ranks, {"influence": "rank"}, branch="scored", from_="main")
@@ -177,7 +177,7 @@ class Analytics:
         return self._ground(branch, commit_id).topology(edges)
 
     def _arrays(self, edges: Sequence[str] | None, branch: str, commit_id: str | None) -> Arrays | None:
-        """The same as arrays, if they are small enough for that."""
+        """The snapshot as arrays, or None if it has too many vertices."""
         ground = self._ground(branch, commit_id)
         kinds = ground.edge_types(edges)
         return Arrays(ground, tuple(kinds)) if fits(ground, kinds) else None

@@ -1,4 +1,4 @@
-"""PageRank, components and communities over blocks of arrays, equal to the last bit to `ranking` and `groups`."""
+"""PageRank, components and label propagation over edge blocks, bit for bit equal to `frame_algorithms`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOW = 0xFFFF_FFFF
 
 
 def page_rank(arrays: Arrays, *, damping: float, tolerance: float, max_iterations: int) -> DataFrame:
-    """type, id and rank, in whole numbers, as `ranking.page_rank`."""
+    """type, id and rank, computed in integers like `frame_algorithms.page_rank`."""
     require_damping(damping)
     count = arrays.count
     if not count:
@@ -45,11 +45,11 @@ def page_rank(arrays: Arrays, *, damping: float, tolerance: float, max_iteration
 
 
 def connected_components(arrays: Arrays) -> DataFrame:
-    """type, id and component, the number of the component's first vertex; edges count both ways."""
+    """type, id and component, the smallest vertex number of the component. Edges are undirected."""
     blocks, labels = arrays.blocks(), np.arange(arrays.count, dtype=np.int32)
     total, first, some = _how_many(blocks), 0, 1
     while first < total:
-        # Ever more blocks at once: the first join most vertices, so that later ones have little left to tell.
+        # Double the blocks per wave: the first ones join most vertices, so later ones return few pairs.
         wave = blocks.where(f.col("block").between(first, first + some - 1))
         labels = joined(labels, *_forest(wave, labels))
         first, some = first + some, some * 2
@@ -57,7 +57,7 @@ def connected_components(arrays: Arrays) -> DataFrame:
 
 
 def label_propagation(arrays: Arrays, *, max_iterations: int) -> DataFrame:
-    """type, id and community: in a round every vertex takes the label of most, the smallest among equals."""
+    """type, id and community: each round a vertex takes the most frequent label around it, the smallest on a tie."""
     blocks, labels = arrays.blocks(both_ways=True), np.arange(arrays.count, dtype=np.int32)
     for _ in range(max_iterations):
         now = _voted(blocks, labels)
@@ -85,7 +85,7 @@ def _how_many(blocks: DataFrame) -> int:
 
 
 def _forest(blocks: DataFrame, labels: Numbers) -> tuple[Numbers, Numbers]:
-    """Pairs of labels that edges of the blocks join: no more of a block than labels it has."""
+    """Pairs of labels that edges of the blocks join; per block a spanning forest, so fewer pairs than labels."""
 
     def answer(block: EdgeBlock) -> tuple[Numbers, Numbers]:
         one, other = labels[block.sources], labels[block.repeated_targets()]
@@ -103,7 +103,7 @@ def _forest(blocks: DataFrame, labels: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def joined(labels: Numbers, one: NDArray[Any], other: NDArray[Any]) -> Numbers:
-    """The labels after each pair of them became one, the smaller: every vertex has the smallest of its component."""
+    """Union the label pairs: every label becomes the smallest of its component."""
     roots = np.arange(len(labels), dtype=np.int32)
     while len(one):
         a, b = roots[one], roots[other]
@@ -130,7 +130,7 @@ def _voted(blocks: DataFrame, labels: Numbers) -> Numbers:
 
 
 def _winners(block: EdgeBlock, labels: Numbers) -> Numbers:
-    """For each target the label that most of its sources and itself have."""
+    """For each target, the most frequent label among its sources and itself, the smallest on a tie."""
     places = np.arange(len(block.targets), dtype=np.int64)
     heard = np.repeat(places, np.diff(block.starts, append=len(block.sources)))
     votes = np.concatenate([(heard << 32) | labels[block.sources], (places << 32) | labels[block.targets]])

@@ -1,8 +1,8 @@
-"""A snapshot as arrays, while its vertices are few enough for the memory of a task: no row goes through Java.
+"""A snapshot as NumPy arrays, for graphs whose vertices fit in the memory of a task; no row passes through the JVM.
 
-Vertices have the numbers that `topology` gives them, their places in the order of type and id. Tasks read ids and turn
-edges into pairs of numbers; each block of edges, all those into some vertices, is one row of packed arrays. A round of
-an algorithm is one job over the blocks with one array of values, and gives one array back.
+Vertices have the same numbers as in `topology`: their positions in the order of type and id. Tasks read ids and turn
+edges into pairs of numbers; each block, all edges into some vertices, is one row of packed arrays. A round of an
+algorithm is one job that combines the blocks with one array of values and returns one array.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ if TYPE_CHECKING:
     from omnigraph.spark.analytics.edge_blocks import Packet
     from omnigraph.spark.analytics.topology import Ground
 
-# A task holds the ids of all of them, and a few numbers for each.
+# A task holds all ids and a few numbers for each vertex.
 MOST_VERTICES = 5_000_000
 _SETTING = "spark.omnigraph.verticesInArrays"
 _RANKS = pa.schema([("type", INT), ("ranks", BYTES)])
 
 
 def fits(ground: Ground, kinds: Sequence[EdgeType]) -> bool:
-    """Whether the vertices of these edges are few enough."""
+    """Whether the vertices of these edge types are few enough for arrays."""
     most = int(ground.session.conf.get(_SETTING, None) or MOST_VERTICES)
     return sum(ground.snapshot[f"node:{each}"].row_count for each in ends_of(kinds)) <= most
 
 
 def ends_of(kinds: Sequence[EdgeType]) -> list[str]:
-    """The node types that edges join, in order."""
+    """The endpoint types of these edge types, sorted."""
     return sorted({end for kind in kinds for end in (kind.source, kind.target)})
 
 
 @dataclass(frozen=True)
 class NodeTable:
-    """The nodes of one type. `ranks` has for each, in the order of the table, its place in the order of ids."""
+    """The nodes of one type. `ranks` holds, in table order, the position of each node in the order of ids."""
 
     type: str
     tasks: tuple[TableScan, ...]
@@ -58,11 +58,11 @@ class NodeTable:
     ranks: NDArray[np.int32] = field(repr=False)
 
     def ids(self) -> pa.Array[Any]:
-        """All ids, in the order of the table."""
+        """All ids in table order."""
         return _ids(self.tasks)
 
     def numbers(self, wanted: pa.ChunkedArray[Any]) -> NDArray[np.int32]:
-        """The numbers of nodes by their ids; -1 for one that is not there."""
+        """The vertex numbers of ids; -1 for an unknown id."""
         places = pc.index_in(wanted, value_set=self.ids()).fill_null(-1).to_numpy()
         found: NDArray[np.int32] = np.where(places < 0, -1, self.ranks[places] + self.first).astype(np.int32)
         return found
@@ -70,14 +70,14 @@ class NodeTable:
 
 @dataclass(frozen=True)
 class Arrays:
-    """The vertices of some edge types, numbered, and the edges in blocks."""
+    """The numbered vertices of some edge types, and their edges in blocks."""
 
     ground: Ground
     kinds: tuple[EdgeType, ...]
 
     @cached_property
     def nodes(self) -> tuple[NodeTable, ...]:
-        """The types in order. Each is sorted by one task."""
+        """The node tables, sorted by type. One task sorts the ids of each."""
         types = ends_of(self.kinds)
         tasks = [self._tasks(f"node:{each}", "id") for each in types]
 
@@ -94,11 +94,11 @@ class Arrays:
 
     @property
     def count(self) -> int:
-        """How many vertices there are."""
+        """The number of vertices."""
         return sum(len(each.ranks) for each in self.nodes)
 
     def blocks(self, *, both_ways: bool = False) -> DataFrame:
-        """The edges as `blocks_of` packs them. `both_ways`: every two different vertices once each way."""
+        """The edges as built by `blocks_of`. `both_ways`: every distinct adjacent pair, once in each direction."""
         nodes = {each.type: each for each in self.nodes}
         items = [(kind, task) for kind in self.kinds for task in self._tasks(kind.table_key, "src", "dst")]
         rows = sum(self.ground.snapshot[kind.table_key].row_count for kind in self.kinds)
@@ -115,7 +115,7 @@ class Arrays:
         return blocks_of(self.ground.session, items, work, rows, both_ways=both_ways)
 
     def named(self, column: str, values: NDArray[Any]) -> DataFrame:
-        """type, id and a value for every vertex, by its number."""
+        """A frame of type, id and the value of every vertex; `values` is indexed by vertex number."""
         kind = pa.from_numpy_dtype(values.dtype)
         schema = pa.schema(
             [

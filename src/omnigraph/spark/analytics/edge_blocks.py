@@ -1,4 +1,4 @@
-"""Edges as pairs of numbers, in blocks: all edges into some vertices, packed into one row, sorted by their target."""
+"""Packs edges into blocks: one row holds all edges into some vertices as arrays of vertex numbers, sorted by target."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Answer = Callable[["EdgeBlock"], tuple[Numbers, NDArray[Any]]]
 
 Item = TypeVar("Item")
-# 32 MB of pairs, which a task holds a few times over.
+# 32 MB of pairs; a task holds a few copies.
 EDGES_PER_BLOCK = 4_000_000
 _EDGES, _DEGREES = range(2)
 _PACKET = pa.schema([("block", INT), ("role", INT), ("a", BYTES), ("b", BYTES)])
@@ -39,9 +39,9 @@ _ANSWER = pa.schema([("at", BYTES), ("values", BYTES)])
 
 @dataclass(frozen=True)
 class EdgeBlock:
-    """Edges into `targets`, each once, sorted: those into the i-th come from `sources` beginning at `starts[i]`.
+    """Incoming edges in CSR form: `targets` is sorted and distinct, and the sources of the i-th begin at `starts[i]`.
 
-    `givers` are some other vertices, with the number of edges that each has out.
+    `givers` is an independent set of vertices, with the out-degree of each in `degrees`.
     """
 
     sources: Numbers
@@ -51,7 +51,7 @@ class EdgeBlock:
     degrees: NDArray[np.int64]
 
     def repeated_targets(self) -> Numbers:
-        """The target of each source."""
+        """The target of each edge, parallel to `sources`."""
         return np.repeat(self.targets, np.diff(self.starts, append=len(self.sources)))
 
 
@@ -63,9 +63,9 @@ def blocks_of(
     *,
     both_ways: bool,
 ) -> DataFrame:
-    """Blocks of the edges that tasks find in the items, kept on the executors; about `rows` in all.
+    """Build blocks from the edges that `pairs` yields for the items, checkpointed; `rows` estimates their number.
 
-    `both_ways`: every two different vertices that an edge joins, once each way.
+    `both_ways`: every distinct pair of different adjacent vertices, once in each direction.
     """
     count = max(SparkRunner(session).cores, -(-rows * (2 if both_ways else 1) // EDGES_PER_BLOCK))
 
@@ -91,12 +91,12 @@ def blocks_of(
 
 
 def degrees_of(blocks: DataFrame, count: int) -> NDArray[np.int64]:
-    """How many edges each vertex has out."""
+    """The out-degree of each vertex."""
     return answers(blocks, lambda block: (block.givers, block.degrees), np.zeros(count, np.int64))
 
 
 def answers(blocks: DataFrame, answer: Answer, otherwise: NDArray[Any]) -> NDArray[Any]:
-    """One value for each vertex, from the block that answers for it; `otherwise` has the value of the others."""
+    """One value per vertex, from the block that computes it; other vertices keep their value of `otherwise`."""
     found = otherwise.copy()
     for at, values in batches(blocks, answer, otherwise.dtype):
         found[at] = values
@@ -104,7 +104,7 @@ def answers(blocks: DataFrame, answer: Answer, otherwise: NDArray[Any]) -> NDArr
 
 
 def batches(blocks: DataFrame, answer: Answer, kind: np.dtype[Any]) -> Iterator[tuple[Numbers, NDArray[Any]]]:
-    """What each block answers: some vertices, and a value for each."""
+    """Run `answer` on each block. Yields vertex numbers with a value for each."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -119,7 +119,7 @@ def batches(blocks: DataFrame, answer: Answer, kind: np.dtype[Any]) -> Iterator[
 
 
 def _cut(role: int, a: Numbers, b: Numbers, count: int) -> Iterator[pa.RecordBatch]:
-    """Pairs by the block that the second of them belongs to."""
+    """Partition pairs by the block of their second vertex."""
     block = b % count
     order = np.argsort(block, kind="stable")
     a, b, ends = a[order], b[order], np.cumsum(np.bincount(block, minlength=count))

@@ -1,11 +1,7 @@
-"""How far vertices are from given ones, and how many triangles they are in.
+"""Graph algorithms on Spark frames: components, label propagation, shortest paths, triangles, PageRank and degrees.
 
-Which vertices belong together: connected components, and communities by label propagation.
-
-How much each vertex matters: PageRank and degrees.
-
-PageRank is computed in whole numbers, parts of 2**-60: sums of them do not depend on the order in which Spark adds
-them, so that a score is the same to the last bit on every run and on every cluster.
+PageRank is computed in integers, in units of 2**-60: integer sums do not depend on the order in which Spark adds them,
+so a score is bit for bit the same on every run and every cluster.
 """
 
 from __future__ import annotations
@@ -33,8 +29,8 @@ log = logging.getLogger(__name__)
 def connected_components(topology: Topology) -> DataFrame:
     """type, id and component, the number of the component's first vertex in the order of type and id.
 
-    Edges count both ways. Every round links each vertex to the smallest one it knows of, by the two star operations
-    of Kiveris et al., "Connected Components in MapReduce and Beyond", until only stars are left.
+    Edges are undirected. Every round links each vertex to the smallest vertex known to it, with the large-star and
+    small-star operations of Kiveris et al., "Connected Components in MapReduce and Beyond", until only stars remain.
     """
     pairs = topology.neighbours().select(f.col("b").alias("u"), f.col("a").alias("v"))
     seen = _fingerprint(pairs)
@@ -52,8 +48,8 @@ def connected_components(topology: Topology) -> DataFrame:
 def label_propagation(topology: Topology, *, max_iterations: int) -> DataFrame:
     """type, id and community, the number of the vertex that the label comes from.
 
-    In a round every vertex takes the label that most of its neighbours and itself have, the smallest among equals.
-    Ends when no label changes. Edges count both ways, and several between two vertices count as one.
+    Each round, every vertex takes the most frequent label among its neighbours and itself, the smallest on a tie. Stops
+    when no label changes. Edges are undirected, and parallel edges count once.
     """
     pairs = topology.neighbours()
     both = settle(pairs.select(f.col("a").alias("src"), f.col("b").alias("dst")).union(pairs.select("b", "a")))
@@ -69,21 +65,21 @@ def label_propagation(topology: Topology, *, max_iterations: int) -> DataFrame:
 
 
 def _large_star(pairs: DataFrame) -> DataFrame:
-    """Every vertex links its larger neighbours to the smallest one among its neighbours and itself."""
+    """Link the larger neighbours of every vertex to the smallest of its neighbours and itself."""
     both = pairs.union(pairs.select("v", "u"))
     smallest = both.groupBy("u").agg(f.least(f.min("v"), f.first("u")).alias("m"))
     return both.join(smallest, "u").where("v > u").select(f.col("v").alias("u"), f.col("m").alias("v")).distinct()
 
 
 def _small_star(pairs: DataFrame) -> DataFrame:
-    """Every vertex links its smaller neighbours and itself to the smallest of them."""
+    """Link the smaller neighbours of every vertex, and itself, to the smallest of them."""
     smallest = pairs.groupBy("u").agg(f.min("v").alias("m"))
     moved = pairs.join(smallest, "u").where("v != m").select(f.col("v").alias("u"), f.col("m").alias("v"))
     return moved.union(smallest.select("u", f.col("m").alias("v"))).distinct()
 
 
 def _fingerprint(pairs: DataFrame) -> tuple[object, ...]:
-    """Equal for equal sets of pairs, whatever their order."""
+    """An order-independent hash of a set of pairs."""
     as_sum = f.sum(f.xxhash64("u", "v").cast("decimal(38,0)"))
     return tuple(totals(pairs, rows=f.count("*"), hashes=as_sum))
 
@@ -104,7 +100,7 @@ def _vote(both: DataFrame, labels: DataFrame) -> DataFrame:
 
 
 Direction = Literal["out", "in", "both"]
-# So many levels are kept apart before they become one frame: few enough for a short plan, and rows are seldom copied.
+# Levels held as separate frames before they are merged: few enough for a short plan, and rows are rarely copied.
 _LEVELS_APART = 12
 
 
@@ -115,9 +111,9 @@ def shortest_paths(
     direction: Direction,
     max_distance: int | None,
 ) -> DataFrame:
-    """source_type, source, type, id and distance: how many edges lead from a source to a vertex, at the least.
+    """source_type, source, type, id and distance: the length of the shortest path from a source, in edges.
 
-    One row for each source and each vertex that it reaches, itself included.
+    One row for each pair of a source and a vertex that it reaches, including itself.
     """
     steps = _steps(topology.edges, direction)
     starts = _starts(topology, sources)
@@ -135,10 +131,10 @@ def shortest_paths(
 
 
 def triangle_count(topology: Topology) -> DataFrame:
-    """type, id and triangles: how many sets of three vertices, each two of them joined, a vertex is in.
+    """type, id and triangles: the number of triangles that contain the vertex.
 
-    Edges count both ways. Edges lead from the vertex with fewer neighbours to the one with more, so that a vertex
-    with very many neighbours does not have to look at all pairs of them.
+    Edges are undirected. They are oriented from the vertex of lower degree to the one of higher degree, so that a
+    vertex of very high degree does not enumerate all pairs of its neighbours.
     """
     pairs = _by_degree(topology.neighbours())
     one, other = pairs.toDF("a", "b", "b_rank"), pairs.toDF("a", "c", "c_rank")
@@ -171,14 +167,14 @@ def _starts(topology: Topology, sources: Mapping[str, Sequence[str]]) -> DataFra
 
 
 def _beyond(level: DataFrame, steps: DataFrame, known: DataFrame, distance: int) -> DataFrame:
-    """What one more step reaches for the first time."""
+    """The vertices first reached at this distance."""
     ahead = level.select("source_v", f.col("v").alias("src")).join(steps, "src")
     reached = ahead.select("source_v", f.col("dst").alias("v")).distinct()
     return reached.join(known, ["source_v", "v"], "left_anti").withColumn("distance", f.lit(distance))
 
 
 def _by_degree(pairs: DataFrame) -> DataFrame:
-    """low, high and high's rank: every pair once, led from the vertex of the lower rank (degree, then number)."""
+    """low, high and the rank of high: each pair oriented from lower to higher rank (degree, then number)."""
     ends = pairs.select(f.explode(f.array("a", "b")).alias("v"))
     degree = settle(ends.groupBy("v").agg(f.count("*").alias("degree")))
     rank_a = degree.select(f.col("v").alias("a"), f.struct("degree", "v").alias("a_rank"))
@@ -190,12 +186,12 @@ def _by_degree(pairs: DataFrame) -> DataFrame:
 
 
 WHOLE = 1 << 60
-# The rank of vertices that have nobody to give it to.
+# The total rank of vertices without outgoing edges.
 _LOST = "sum(if(out = 0, rank, 0L))"
 
 
 def page_rank(topology: Topology, *, damping: float, tolerance: float, max_iterations: int) -> DataFrame:
-    """type, id and rank; ranks add up to 1. Vertices without edges out give their rank to all.
+    """type, id and rank; ranks sum to 1. Vertices without outgoing edges distribute their rank over all vertices.
 
     Stops when the ranks change by less than `tolerance` in total.
     """
@@ -216,13 +212,13 @@ def page_rank(topology: Topology, *, damping: float, tolerance: float, max_itera
 
 
 def require_damping(damping: float) -> None:
-    """Refuse what is no damping."""
+    """Raise `InvalidInput` unless 0 <= damping < 1."""
     if not 0 <= damping < 1:
         raise InvalidInput(f"damping is at least 0 and less than 1, not {damping}.")
 
 
 def everyones_share(damping: float, lost: int, count: int) -> int:
-    """What each vertex gets in a round whoever points at it."""
+    """The rank that every vertex gets in a round regardless of its incoming edges."""
     return int((1 - damping) * WHOLE / count) + int(damping * lost / count)
 
 

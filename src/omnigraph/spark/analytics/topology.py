@@ -1,9 +1,8 @@
-"""A snapshot as numbers: vertices counted in the order of type and id, edges as pairs of those numbers.
+"""The topology of a snapshot as Spark frames: numbered vertices, and edges as pairs of vertex numbers.
 
-The numbers follow from the nodes alone, not from how tables are laid out, so that equal graphs give equal results.
-Only ids are read and shuffled; nothing is collected to the driver.
-
-Work in rounds: each round's result is settled, so that the next one starts from rows and not from a longer plan.
+Vertices are numbered in the order of type and id. Numbers depend only on the nodes, not on the layout of tables, so
+equal graphs give equal results. Only ids are read and shuffled, and nothing is collected on the driver. Iterative
+algorithms checkpoint each round, so that the next one starts from rows and not from a longer plan.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
 
 
 def settle(frame: DataFrame) -> DataFrame:
-    """Compute a frame now and keep its rows: on the executors, or, where the session has a checkpoint directory,
-    there, where the loss of an executor cannot take them.
+    """Checkpoint a frame: in the session's checkpoint directory if it has one, where the rows survive the loss of an
+    executor, else on the executors.
     """
     return frame.checkpoint() if _has_directory(frame.sparkSession) else frame.localCheckpoint()
 
@@ -44,7 +43,7 @@ def totals(frame: DataFrame, **sums: Column) -> Row:
 
 
 def partitions_of(frame: DataFrame) -> int:
-    """How many partitions a shuffle of this session makes."""
+    """The number of shuffle partitions of the session."""
     return int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or "200")
 
 
@@ -65,8 +64,8 @@ _PARTITION_BITS = 33
 
 @dataclass(frozen=True)
 class Topology:
-    """`vertices` has v, type and id, and numbers v from 0 without holes; `edges` has src and dst, which are such
-    numbers, and an edge as often as the graph has it.
+    """`vertices` has v, type and id, with v numbered from 0 without gaps; `edges` has src and dst as vertex numbers,
+    with parallel edges repeated.
     """
 
     vertices: DataFrame
@@ -74,19 +73,19 @@ class Topology:
     count: int
 
     def named(self, values: DataFrame, *columns: str) -> DataFrame:
-        """The columns of a frame that has v, with the type and id of every vertex; null where it has no row."""
+        """Left join the vertices with a frame keyed by v; columns are null for vertices without a row."""
         joined = self.vertices.join(values, "v", "left")
         return joined.select("type", "id", *columns)
 
     def neighbours(self) -> DataFrame:
-        """Every pair of different vertices with an edge between them, whichever way, once: a before b."""
+        """The distinct undirected pairs of different adjacent vertices, with a < b."""
         ordered = self.edges.select(f.least("src", "dst").alias("a"), f.greatest("src", "dst").alias("b"))
         return settle(ordered.where("a < b").distinct())
 
 
 @dataclass(frozen=True)
 class Ground:
-    """A state of a graph, and the session to work on it with."""
+    """A snapshot, and the session to compute on it."""
 
     session: SparkSession
     location: Location
@@ -94,7 +93,7 @@ class Ground:
     catalog: Catalog
 
     def topology(self, edges: Sequence[str] | None) -> Topology:
-        """The vertices and edges of some edge types; None means all. Vertices are all nodes of the types they join."""
+        """The topology of some edge types; None means all. Vertices are all nodes of the endpoint types."""
         kinds = self.edge_types(edges)
         ends = sorted({end for kind in kinds for end in (kind.source, kind.target)})
         offsets, vertices = _numbered(reduce(_union, (self._nodes(end) for end in ends)))
@@ -103,7 +102,7 @@ class Ground:
         return Topology(vertices, pairs, offsets)
 
     def columns_of(self, table_key: str, *columns: str) -> DataFrame:
-        """Some columns of a table as a frame."""
+        """Read columns of a table as a frame."""
         scan = TableScan(self.location, self.snapshot[table_key].pin, columns)
         return one_task_each(self.session, tasks_of(scan), read_scan, scan.schema())
 
@@ -137,9 +136,10 @@ def _union(one: DataFrame, other: DataFrame) -> DataFrame:
 
 
 def _numbered(nodes: DataFrame) -> tuple[int, DataFrame]:
-    """How many nodes there are, and each with its place in the order of type and id.
+    """The number of nodes, and the nodes numbered in the order of type and id.
 
-    Ranges of the order are sorted apart; how many each has, which is all the driver learns, makes places of them.
+    Nodes are range-partitioned and sorted within partitions; the driver only collects the partition sizes, which give
+    each partition its first number.
     """
     ranges = nodes.repartitionByRange(partitions_of(nodes), "type", "id").sortWithinPartitions("type", "id")
     placed = settle(ranges.select("type", "id", f.monotonically_increasing_id().alias("place")))

@@ -1,6 +1,6 @@
-"""Results as properties of the nodes they are about, in one commit.
+"""Writes results of graph algorithms to properties of their nodes, as one commit.
 
-Only the new values travel, each to the fragment of the table that has its node, where a task writes the new column.
+Only the new values are shuffled, each to the fragment that contains its node, where a task writes the new column.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _WRITTEN = pa.schema(
 
 @dataclass(frozen=True)
 class WriteBack:
-    """New values of properties, for the nodes that `values` names by type and id. Nodes that are gone are left out."""
+    """New property values for the nodes that `values` names by type and id. Nodes that no longer exist are skipped."""
 
     catalog: Catalog
     location: Location
@@ -55,7 +55,7 @@ class WriteBack:
     written: dict[str, int] = field(default_factory=dict)
 
     def prepare(self, view: ReadView) -> WriteSet:
-        """One write for each type that has nodes."""
+        """One table write for each type that has nodes."""
         self.written.clear()
         entries = [view.entry(f"node:{each}") for each in self.types]
         stages = [(each, partial(self._stage, self.catalog.nodes[each.table_key[5:]])) for each in entries]
@@ -76,7 +76,7 @@ class WriteBack:
 
 
 def checked_types(catalog: Catalog, names: Sequence[str], properties: Sequence[str]) -> list[str]:
-    """The types, each of which must have the properties, and be free to change them."""
+    """Check that every type has the properties and that none of them is part of a key or unique rule."""
     for name in names:
         kind = catalog.nodes.get(name)
         if kind is None:
@@ -94,7 +94,7 @@ def checked_types(catalog: Catalog, names: Sequence[str], properties: Sequence[s
 
 
 def values_of(scores: DataFrame, properties: Mapping[str, str], type_name: str | None) -> DataFrame:
-    """type, id and the properties, from a frame whose columns may have other names."""
+    """Select type, id and the properties from a result frame, renaming columns."""
     if not properties:
         raise InvalidInput("say which column becomes which property: {'property': 'column'}.")
     needed = ["id", *properties.values(), *([] if type_name else ["type"])]
@@ -113,7 +113,7 @@ def _places(scan: TableScan) -> Iterator[pa.RecordBatch]:
 def _writer(
     scan: TableScan, kind: NodeType, catalog: Catalog, properties: Sequence[str]
 ) -> Callable[[pa.Table], pa.Table]:
-    """The body of a task: the values of one fragment of the table in, the description of its new files out."""
+    """The body of a task: takes the values of one fragment, returns the metadata of its new column files."""
     rules = [rule for rule in value_rules(catalog, kind.table_key) if rule.property in properties]
     declared = {name: kind.properties[name].type for name in properties}
 

@@ -1,8 +1,7 @@
-"""Nodes and edges of a snapshot as frames: read by tasks, with the columns that the query needs and no others.
+"""Reads the nodes and edges of a snapshot as Spark frames with only the columns that a query needs.
 
-A variable `$v` is the columns `v.#key`, `v.id`, `v.<property>` and, where it is returned whole, `v`.
-
-What a query needs of its variables, and what in it Spark cannot do.
+A variable `$v` becomes the columns `v.#key`, `v.id`, `v.<property>` and, if it is returned as a whole, `v`. This module
+also determines which properties a query uses and whether it contains something that Spark cannot run.
 """
 
 from __future__ import annotations
@@ -40,13 +39,13 @@ if TYPE_CHECKING:
     from omnigraph.storage.filters.model import Filter
     from omnigraph.storage.objects.location import Location
 
-# What tells a node or an edge from all others of the graph, as a property that no schema can declare.
+# Pseudo-property that identifies a node or edge in the whole graph; no schema can declare this name.
 KEY = "#key"
 _IDENTITY = frozenset({KEY, "id"})
 
 
 def refusal(checked: CheckedQuery) -> str | None:
-    """Why a query cannot run on Spark; None when it can."""
+    """The reason why a query cannot run on Spark, or None."""
     for each in _expressions(checked):
         if contains(each, TextMatch, Nearest, Bm25, Rrf):
             return "search"
@@ -54,7 +53,7 @@ def refusal(checked: CheckedQuery) -> str | None:
 
 
 def by_key(checked: CheckedQuery) -> CheckedQuery:
-    """The same query, in which whole entities are compared, tested and counted by their keys."""
+    """Rewrite a query so that entities are compared, tested and counted by their keys."""
     columns = tuple(replace(each, value=_column(each.value)) for each in checked.columns)
     order = tuple(replace(each, value=_column(each.value)) for each in checked.order)
     having = tuple(_keyed(each) for each in checked.having)
@@ -62,7 +61,7 @@ def by_key(checked: CheckedQuery) -> CheckedQuery:
 
 
 def properties(checked: CheckedQuery) -> dict[str, set[str]]:
-    """The stored properties that are asked of each variable, by name."""
+    """The stored properties that the query uses, by variable."""
     found: dict[str, set[str]] = {}
     for expression in _expressions(checked):
         for each in walk(expression):
@@ -72,7 +71,7 @@ def properties(checked: CheckedQuery) -> dict[str, set[str]]:
 
 
 def wholes(checked: CheckedQuery) -> set[str]:
-    """The variables that are returned or ordered by as a whole."""
+    """The variables that the query returns or orders by as whole entities."""
     values = [*(each.value for each in checked.columns), *(each.value for each in checked.order)]
     return {each.variable for each in values if isinstance(each, EntityValue)}
 
@@ -119,18 +118,18 @@ FROM, TO = "#from", "#to"
 
 
 def column(name: str) -> Column:
-    """A column by a name that may have dots in it."""
+    """A column by its name, which may contain dots."""
     return f.col(f"`{name}`")
 
 
 def key_of(type_name: str, id_column: str) -> Column:
-    """Type and id, which tell an entity from all others."""
+    """The key of an entity: its type and id."""
     return f.concat(f.lit(f"{type_name}:"), column(id_column))
 
 
 @dataclass(frozen=True)
 class Frames:
-    """The tables of one snapshot, for one query. `properties` and `wholes` are what it asks of its variables."""
+    """The tables of one snapshot, for one query. `properties` and `wholes` say which columns it needs."""
 
     session: SparkSession
     location: Location
@@ -140,11 +139,11 @@ class Frames:
     wholes: frozenset[str]
 
     def of(self, variable: Variable, where: Filter | None) -> DataFrame:
-        """Every node or edge that a variable can be, under its names; an edge also has its ends."""
+        """All entities that a variable can be bound to, with its column names; edges also have `FROM` and `TO`."""
         return reduce(lambda left, right: left.unionByName(right), self._of_types(variable, where))
 
     def pairs(self, edge: str, direction: str) -> DataFrame:
-        """The different pairs of nodes that an edge connects, as it is followed."""
+        """The distinct pairs of nodes that an edge type connects, in the direction of traversal."""
         declared = self.catalog.edges[edge]
         ends = self._read(declared.table_key, ("src", "dst"), None).select(
             key_of(declared.source, "src").alias(FROM), key_of(declared.target, "dst").alias(TO)
@@ -180,13 +179,13 @@ class Frames:
 
     def _read(self, table_key: str, columns: tuple[str, ...], where: Filter | None) -> DataFrame:
         scan = TableScan(self.location, self.snapshot[table_key].pin, columns, where)
-        # In a missing entity every field is missing: Spark keeps to the letter of what may be null.
+        # Nullable throughout: an optional match leaves every field null, and Spark enforces nullability.
         schema = pa.schema([each.with_nullable(True) for each in scan.schema()])
         return one_task_each(self.session, tasks_of(scan), read_scan, schema)
 
 
 def turned(ends: DataFrame, direction: str) -> DataFrame:
-    """Rows with two ends, followed out, in or both ways; both ways a loop is there once."""
+    """Orient rows with two endpoints: out, in or both. For both, a self-loop occurs once."""
     if direction == "out":
         return ends
     others = [name for name in ends.columns if name not in (FROM, TO)]
@@ -195,7 +194,7 @@ def turned(ends: DataFrame, direction: str) -> DataFrame:
 
 
 def _whole(variable: Variable, type_name: str, fixed: Sequence[str], shown: Sequence[str]) -> Column:
-    """The entity as an object, with the fields that the embedded engine gives it, in their order."""
+    """The entity as a struct with the fields and field order of the embedded engine."""
     parts = [column(each) for each in fixed]
     if variable.is_interface:
         parts.append(f.lit(type_name).alias("type"))

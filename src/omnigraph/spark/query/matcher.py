@@ -1,6 +1,7 @@
-"""The steps of a plan over frames. A row is a match: the columns of every variable that is bound so far.
+"""Executes the operators of a query plan on Spark frames.
 
-Walks of several hops: from each start, every end once, at its shortest distance.
+Each row is a match: the columns of all variables bound so far. Traversals of several hops run a breadth-first search
+that returns every node once per start, at its shortest distance.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ _NODE = "#node"
 
 
 def reached(starts: DataFrame, pairs: DataFrame, hops: Hops, edge: str) -> DataFrame:
-    """The pairs of a start and an end within the bounds. Each hop runs when this is called: only it tells when to stop.
+    """The pairs of start and reached node within the bounds. Hops run eagerly: an empty frontier ends the search.
 
-    `starts` has one column, FROM. A start counts as visited; a loop of its own reaches it at the first hop.
+    `starts` has one column, FROM. A start counts as visited; a self-loop reaches it at the first hop.
     """
     steps = pairs.select(column(FROM).alias(_NODE), column(TO)).localCheckpoint()
     frontier = starts.select(column(FROM), column(FROM).alias(_NODE))
@@ -74,14 +75,14 @@ def _refuse_more(frontier: DataFrame, visited: DataFrame, steps: DataFrame, hops
 
 @dataclass(frozen=True)
 class FrameMatcher:
-    """Matches one pattern, step by step; before the first there are no rows."""
+    """Matches one pattern, step by step. `rows` is None before the first step."""
 
     frames: Frames
     builder: SqlBuilder
     variables: dict[str, Variable]
 
     def run(self, steps: Sequence[Step], rows: Rows = None) -> DataFrame:
-        """The matches."""
+        """Run the steps and return the matches."""
         found = reduce(lambda before, step: _RUN[type(step)](self, step, before), steps, rows)
         assert found is not None, "a pattern binds at least one variable"
         return found
@@ -89,12 +90,12 @@ class FrameMatcher:
     # -- one method for each kind of step ------------------------------------------------------------------------------
 
     def scan(self, step: Scan, rows: Rows) -> DataFrame:
-        """Every node of a variable, with each row."""
+        """Cross join the rows with the nodes of a variable."""
         nodes = self._selected(step.variable, step.conditions)
         return nodes if rows is None else rows.crossJoin(nodes)
 
     def expand(self, step: Expand, rows: Rows) -> DataFrame:
-        """Each row with each end that the traversal reaches."""
+        """Join the rows with the nodes that the traversal reaches."""
         assert rows is not None
         source = f"{step.source.name}.{KEY}"
         ends = self._ends(step.traversal, step.edge, step.edge_conditions, rows, source)
@@ -103,7 +104,7 @@ class FrameMatcher:
         return near.join(target, column(f"{step.target.name}.{KEY}") == column(TO)).drop(TO)
 
     def meet(self, step: ExpandInto, rows: Rows) -> DataFrame:
-        """The rows whose ends are connected; with a bound edge, each with every such edge."""
+        """Keep rows whose bound endpoints are connected; with an edge variable, one row per connecting edge."""
         assert rows is not None
         source, target = f"{step.source.name}.{KEY}", f"{step.target.name}.{KEY}"
         ends = self._ends(step.traversal, step.edge, step.edge_conditions, rows, source)
@@ -111,19 +112,19 @@ class FrameMatcher:
         return rows.join(ends, joined, "left_semi" if step.edge is None else "inner").drop(FROM, TO)
 
     def keep(self, step: FilterRows, rows: Rows) -> DataFrame:
-        """The rows for which all conditions are true. Some are about no variable, and stand before the first."""
+        """Keep rows for which all conditions are true. Conditions without variables may precede the first scan."""
         start = self.frames.session.range(1).withColumnRenamed("id", "#start") if rows is None else rows
         return self._where(start, step.conditions)
 
     def maybe(self, step: OptionalMatch, rows: Rows) -> DataFrame:
-        """Each row with what an optional part finds, or once without it."""
+        """Left outer join with the matches of an optional pattern."""
         assert rows is not None
         found = self.run(step.steps, rows)
         alone = _without(rows, found, _keys(rows))
         return found.unionByName(alone, allowMissingColumns=True)
 
     def without(self, step: AntiJoin, rows: Rows) -> DataFrame:
-        """The rows for which the inner steps find nothing."""
+        """Keep rows for which the inner pattern has no match."""
         assert rows is not None
         keys = [f"{name}.{KEY}" for name in step.correlated if f"{name}.{KEY}" in rows.columns]
         mine = [each for each in rows.columns if each.partition(".")[0] in step.correlated]
@@ -131,12 +132,12 @@ class FrameMatcher:
         return _without(rows, self.run(step.steps, different), keys)
 
     def weigh(self, step: CountBranches, rows: Rows) -> DataFrame:
-        """Rows with every match of branches; only their being there matters where this stands."""
+        """Expand counted branches. Spark materializes the matches that the embedded engine only counts."""
         assert rows is not None
         return self._branches(step.variable, step.branches, rows)
 
     def tally(self, step: CountComponent, rows: Rows) -> DataFrame:
-        """Rows with every match of an unconnected part."""
+        """Cross join the rows with the matches of an unconnected component."""
         nodes = self._selected(step.variable, step.conditions)
         return self._branches(step.variable, step.branches, nodes if rows is None else rows.crossJoin(nodes))
 
@@ -161,7 +162,7 @@ class FrameMatcher:
     def _ends(
         self, traversal: Traversal, edge: Variable | None, conditions: Conditions, rows: DataFrame, source: str
     ) -> DataFrame:
-        """The pairs that a traversal connects; of a bound edge, one row for each edge with its properties."""
+        """The node pairs that a traversal connects; for a bound edge variable, one row per edge with its properties."""
         if edge is not None:
             return turned(self._selected(edge, conditions), traversal.direction)
         declared, hops = self.frames.catalog.edges[traversal.edge], traversal.hops
@@ -179,7 +180,7 @@ def _keys(rows: DataFrame) -> list[str]:
 
 
 def _without(rows: DataFrame, found: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """The rows whose keys are not among those found; a missing key is equal to a missing key."""
+    """Anti-join on keys, in which null equals null."""
     there = found.select(*(column(each).alias(f"{each}#found") for each in keys)).distinct()
     same = [column(each).eqNullSafe(column(f"{each}#found")) for each in keys]
     return rows.join(there, reduce(lambda left, right: left & right, same), "left_anti")

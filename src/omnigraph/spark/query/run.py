@@ -1,4 +1,4 @@
-"""A checked query on Spark. What Spark cannot do runs in this process, and its rows are handed over."""
+"""Runs a checked query on Spark. A query that Spark cannot run is executed in this process, its rows converted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def run_on_spark(session: SparkSession, prepared: PreparedQuery) -> DataFrame:
-    """The result as a frame, pinned to the snapshot. Columns have the names that the embedded engine gives them."""
+    """The result as a frame, pinned to the snapshot. Columns are named as by the embedded engine."""
     if refusal(prepared.checked) is not None:
         return handed_over(session, prepared.run().to_arrow())
     snapshot, catalog, params, moment = prepared.snapshot, prepared.catalog, prepared.params, prepared.moment
@@ -46,7 +46,7 @@ def run_on_spark(session: SparkSession, prepared: PreparedQuery) -> DataFrame:
 
 
 def handed_over(session: SparkSession, rows: pa.Table) -> DataFrame:
-    """Rows of this process as a frame, in the types that Spark has for them."""
+    """Convert an Arrow table of this process to a Spark frame."""
     plain = pa.schema([each.with_nullable(True) for each in rows.schema])
     batches = [to_spark(each, plain) for each in rows.cast(plain).to_batches()]
     if not batches:
@@ -80,7 +80,7 @@ def _outcome(
     ties = [_of(each.name, name) for each in deciding(checked) for name in ("id", KEY)]
     outcome = ResultQuery(checked, replace(builder, leaf=_leaf), _identity, ties=ties)
     query = outcome.query(LimitOffset(_bound(checked.limit, params), _bound(checked.offset, params) or 0))
-    # Braces of values would be taken for places of frames.
+    # `session.sql` treats braces as frame placeholders, so braces in literals are escaped.
     text = rendered(query.transform(_placed)).replace("{", "{{").replace("}", "}}")
     text = text.replace(f"`{_PLACE}`", f"{{{MATCHES}}}")
     return session.sql(text, None, **{MATCHES: matches}).toDF(*(each.name for each in checked.columns))
@@ -94,7 +94,7 @@ def _placed(node: exp.Expr) -> exp.Expr:
 
 
 def _identity(entity: EntityValue) -> exp.Expr:
-    """What an entity is ordered by: its id, and its type when that leaves two equal."""
+    """The sort key of an entity: its id, then its key, which adds the type."""
     return exp.Anonymous(this="struct", expressions=[_of(entity.variable, "id"), _of(entity.variable, KEY)])
 
 

@@ -1,1 +1,1 @@
-"""A Spark session that starts quickly and quietly, with or without a Java on the machine."""
+"""Starts a Spark session quickly and without log output, with or without a Java on the machine."""

@@ -1,6 +1,6 @@
-"""The process that builds the class archive: it runs a small job of every kind that pipelines run, and ends.
+"""The process that builds the class archive: it runs a small job of every kind that pipelines run, then exits.
 
-Started by `class_archive`; runs at low priority. The archive is written beside its place and renamed into it.
+`class_archive` starts it; it runs at low priority. The archive is written under a temporary name and renamed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PATIENCE = 300.0
 
 
 def main(world: World = REAL) -> None:
-    """Build the archive unless it is there or another process is building it."""
+    """Build the archive unless it exists or another process is building it."""
     java = find_java(world)
     archive = archive_for(java, world)
     mark = None if archive.is_there else claim(archive, world)
@@ -44,10 +44,10 @@ def _build(java: Java, archive: ClassArchive, world: World) -> None:
     if archive.base is not None and not archive.base.is_file():
         _dump_base(java, archive.base)
     for left in archive.path.parent.glob(f"{archive.path.stem}.[0-9]*"):
-        left.unlink()  # by a builder that was killed: this one holds the claim
+        left.unlink()  # left by a killed builder; this process holds the lock
     unfinished = archive.path.with_suffix(f".{os.getpid()}")
     try:
-        # The process that writes one must not be given one, nor ask for another to be built.
+        # The JVM that writes the archive must neither use one nor schedule another build.
         _run_jobs(archive.options_to_build(unfinished), World(environ={**world.environ, SETTING: "off"}))
         unfinished.replace(archive.path)
     finally:
@@ -55,7 +55,7 @@ def _build(java: Java, archive: ClassArchive, world: World) -> None:
 
 
 def _dump_base(java: Java, base: Path) -> None:
-    """Trimmed runtimes come without an archive of their own classes, which ours is written on top of."""
+    """Dump the base archive of the runtime's own classes, which trimmed runtimes lack and Spark's archive extends."""
     unfinished = base.with_suffix(f".{os.getpid()}")
     command = [str(java.executable), "-Xshare:dump", f"-XX:SharedArchiveFile={unfinished}", "-Xlog:disable"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=False)  # noqa: S603
@@ -87,7 +87,7 @@ def _typical_jobs(session: SparkSession, directory: Path) -> None:
     session.sql("select name, count(*) from numbers group by name having count(*) > 1 order by name").collect()
     rows.join(rows.groupBy("name").count(), "name").where("id > 10").limit(10).collect()
     rows.select("id", "name").mapInArrow(_same, "id long, name string").toArrow()
-    # The classes of a refused query belong into the archive as well.
+    # A failing query loads further classes that the archive should contain.
     with suppress(AnalysisException):
         session.sql("select no_such_column from numbers")
 

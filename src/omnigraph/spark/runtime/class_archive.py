@@ -1,8 +1,8 @@
-"""The archive of Spark's loaded classes, with which a Java process starts in about half the time.
+"""The class data archive of Spark, with which a JVM starts in about half the time.
 
-It is good for one Spark and one Java, is kept in the user's cache, and is built once: by a process of low priority
-that is started when the first program that missed it ends. `OMNIGRAPH_SPARK_ARCHIVE` says otherwise: `off` neither
-uses nor builds one, `use` builds none.
+An archive is valid for one Spark and one Java, is stored in the user's cache directory, and is built once, by a
+low-priority process that starts when the first program without an archive exits. `OMNIGRAPH_SPARK_ARCHIVE` overrides
+this: `off` neither uses nor builds an archive, `use` does not build one.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SETTING = "OMNIGRAPH_SPARK_ARCHIVE"
-# Without it the Java process prints a line for every class that it cannot archive.
+# Otherwise the JVM prints a line for every class that it cannot archive.
 _SILENT = "-Xlog:disable"
 
 
 @dataclass(frozen=True)
 class ClassArchive:
-    """Where the archive is or will be. `base` is set when the runtime has no archive of its own classes."""
+    """The path of the archive, built or not. `base` is set if the runtime has no archive of its own classes."""
 
     path: Path
     base: Path | None
@@ -41,24 +41,24 @@ class ClassArchive:
 
     @property
     def is_there(self) -> bool:
-        """Whether it can be used. One that does not fit is ignored by the Java process, which then starts slowly."""
+        """Whether it exists. A JVM ignores an archive that does not match and then starts slowly."""
         return self.path.is_file() and (self.base is None or self.base.is_file())
 
     def options(self) -> list[str]:
-        """How a Java process is told to use it; nothing when it is not there or switched off."""
+        """JVM options that use the archive; none if it is missing or switched off."""
         if not self.is_wanted or not self.is_there:
             return []
         files = [str(each) for each in (self.base, self.path) if each is not None]
         return [f"-XX:SharedArchiveFile={os.pathsep.join(files)}", _SILENT]
 
     def options_to_build(self, into: Path) -> list[str]:
-        """How a Java process is told to write one when it ends."""
+        """JVM options that write an archive at exit."""
         base = [] if self.base is None else [f"-XX:SharedArchiveFile={self.base}"]
         return [*base, f"-XX:ArchiveClassesAtExit={into}", _SILENT]
 
 
 def archive_for(java: Java, world: World = REAL) -> ClassArchive:
-    """The archive of the installed Spark on this Java."""
+    """The archive for the installed Spark on this Java."""
     name, directory = f"java-{java.version}-{_fingerprint(java, world)}", cache_directory(world)
     return ClassArchive(
         directory / f"spark-{pyspark.__version__}-{name}.jsa",
@@ -68,20 +68,20 @@ def archive_for(java: Java, world: World = REAL) -> ClassArchive:
 
 
 def build_at_exit(archive: ClassArchive, world: World = REAL) -> None:
-    """Have it built in the background once this process ends, unless it is there or the setting forbids it."""
+    """Build the archive in the background when this process exits, unless it exists or the setting forbids it."""
     if not archive.is_there and world.environ.get(SETTING) in (None, "", "on"):
         atexit.register(_start_building, archive, world)
 
 
 def build_now(world: World = REAL) -> None:
-    """Build it in a process of its own and wait; half a minute."""
+    """Build the archive in a separate process and wait for it, about half a minute."""
     done = subprocess.run(_builder(), env=dict(world.environ), capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode:
         raise SparkUnavailable(f"the class archive could not be built:\n{done.stderr.strip()[-2_000:]}")
 
 
 def claim(archive: ClassArchive, world: World = REAL) -> Path | None:
-    """The right to build it, as a file to remove afterwards; None while another process has it."""
+    """Take the lock file for building; the caller removes it. None while a running process holds it."""
     mark = archive.path.with_suffix(".building")
     mark.parent.mkdir(parents=True, exist_ok=True)
     for _ in range(2):
@@ -110,7 +110,7 @@ def _builder() -> Sequence[str]:
 
 
 def _fingerprint(java: Java, world: World) -> str:
-    """Two environments with the same versions must not replace each other's archive for ever."""
+    """A hash of both installation paths: environments with equal versions must not replace each other's archive."""
     places = f"{java.home}\n{spark_home(world)}"
     return hashlib.sha256(places.encode()).hexdigest()[:12]
 

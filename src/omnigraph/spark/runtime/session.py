@@ -1,7 +1,7 @@
-"""The Spark session of a pipeline: the caller's, a server's (Spark Connect), a cluster's, or a tuned local one.
+"""Chooses or starts the Spark session: the caller's, a Spark Connect server's, a cluster's, or a tuned local one.
 
-A local session starts quietly, with the classes of Spark from an archive when there is one (`class_archive`), retries
-failed tasks, keeps to the loopback interface and counts time in UTC.
+A local session logs nothing to the terminal, loads Spark's classes from an archive if there is one (`class_archive`),
+retries failed tasks, binds to the loopback interface and uses UTC.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _RETRIES = 4
 _GIB = 1 << 30
 _LOOPBACK = "127.0.0.1"
 _NOISY_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
-# The processes that this one has started. There is at most one: pyspark knows one gateway.
+# The JVMs that this process has started; at most one, because pyspark supports a single gateway.
 _started: list[Jvm] = []
 
 
@@ -47,9 +47,9 @@ def spark_session(
     java_options: Sequence[str] = (),
     world: World = REAL,
 ) -> SparkSession:
-    """The session to work with: `session`, else `remote`, else `master`, else one that is running in this process,
-    else SPARK_REMOTE, else a new local one. `memory` (such as "4g"), `tmp_dir`, `options` (Spark's own) and
-    `java_options` shape a new one and are refused for one that is there.
+    """Return `session`, else connect to `remote`, else use `master`, else the session running in this process, else
+    SPARK_REMOTE, else start a local one. `memory` (such as "4g"), `tmp_dir`, `options` (Spark's own) and `java_options`
+    apply to a new session only and have no effect on an existing one.
     """
     _hush()
     if session is not None:
@@ -68,12 +68,12 @@ def spark_session(
 
 
 def session_at_hand() -> SparkSession | None:
-    """A session that is running in this process, if there is one."""
+    """The session running in this process, or None."""
     return _running(None)
 
 
 def stop_session(session: SparkSession, *, patience: float = 30.0) -> None:
-    """Stop a session, and the Java process with it if `spark_session` started it; killed after `patience` seconds."""
+    """Stop a session and the JVM that `spark_session` started for it, killing the JVM after `patience` seconds."""
     session.stop()
     _end_started(patience)
 
@@ -111,7 +111,7 @@ def _start(
         spark_conf.set(name, value)
     try:
         context = SparkContext(conf=spark_conf)
-        # Otherwise workers run the first python3 on the PATH, which need not have this package.
+        # By default workers run the first python3 on the PATH, which may lack this package.
         context.pythonExec = _python(world)
         return SparkSession(context)
     except Py4JError as error:
@@ -147,7 +147,7 @@ def _launch(
 
 
 def _end_started(patience: float = 30.0) -> None:
-    """Closing the gateway first lets the process end by itself."""
+    """End the JVM. Closing the gateway first lets the process exit by itself."""
     atexit.unregister(_end_started)
     _expect_the_end()
     while _started:
@@ -159,7 +159,7 @@ def _end_started(patience: float = 30.0) -> None:
 
 
 def _expect_the_end() -> None:
-    """pyspark's thread for accumulators prints a traceback when the process at its other end goes first."""
+    """Silence pyspark's accumulator thread, which prints a traceback if the JVM exits first."""
     context = SparkContext._active_spark_context
     server = getattr(context, "_accumulatorServer", None)
     if server is not None:
@@ -188,7 +188,7 @@ def _configuration(master: str, memory: str, tmp_dir: str | os.PathLike[str] | N
 
 
 def _environment(master: str, world: World) -> dict[str, str]:
-    """What the Java process and the Python workers that it starts are told."""
+    """Environment variables for the JVM and the Python workers that it starts."""
     python = _python(world)
     told = {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
     return told | {"SPARK_LOCAL_IP": _LOOPBACK} if _is_on_this_machine(master) else told
@@ -203,18 +203,18 @@ def _python(world: World) -> str:
 
 
 def _cores() -> int:
-    """The cores that this process may use, which can be fewer than the machine has."""
+    """The cores that this process may use; can be fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _default_memory() -> str:
-    """A quarter of the machine, at least 1 GiB; more than 4 GiB brought nothing in measurements."""
+    """A quarter of the machine's memory, from 1 to 4 GiB; more brought nothing in measurements."""
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return f"{max(1, min(4, machine // 4 // _GIB))}g"
 
 
 def _hush() -> None:
-    """pyspark repeats every analysis error as a log line, and warns of a pandas that we do not use."""
+    """Silence loggers that repeat every analysis error, and a warning about pandas, which is not used."""
     for name in _NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)

@@ -1,1 +1,1 @@
-"""Row filters: one model, rendered for Lance and evaluated over Arrow."""
+"""Row filters: one model, rendered as SQL for Lance and evaluated over Arrow."""

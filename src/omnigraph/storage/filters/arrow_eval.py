@@ -1,4 +1,4 @@
-"""Row filters over Arrow rows in memory, with exactly the meaning they have in Lance.
+"""Evaluates row filters over Arrow rows in memory, with exactly the semantics they have in Lance.
 
 Three-valued logic: a comparison with null is unknown, and only true selects. Values are fitted into the column's type
 as for Lance. Floats are in total order, NaN above all, and `-0.0` equals `0.0`. A test compares every answer with
@@ -34,7 +34,7 @@ _OPERATORS: dict[Operator, Compute] = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
-# What `column operator value` becomes when the value lies above, or below, the nearest one that the column can hold.
+# The operator to use when the value is above, or below, the nearest value that the column can hold.
 _ABOVE: dict[Operator, Operator] = {"<": "<=", "<=": "<=", ">": ">", ">=": ">"}
 _BELOW: dict[Operator, Operator] = {"<": "<", "<=": "<", ">": ">=", ">=": ">="}
 
@@ -45,7 +45,7 @@ def matching(rows: pa.Table, row_filter: Filter | None) -> pa.Table:
 
 
 def truth(row_filter: Filter, rows: pa.Table) -> Column:
-    """True, false or null for each row."""
+    """The filter's value for each row: true, false or null."""
     match row_filter:
         case Compare(column, operator, value):
             return _compare(_column(rows, column), operator, value)
@@ -101,7 +101,7 @@ def _one_of(column: Column, values: Sequence[Value]) -> Column:
     fitted = [_fitted(each, column.type) for each in values if each is not None]
     held = pa.array([each.value for each in fitted if each.gap == 0], _carrier(column.type))
     found = pc.is_in(_ordered(column), value_set=_ordered(held))
-    # Beside a null, a value that is not found may still be the unknown one.
+    # If the list has a null, a value that is not found may still equal the unknown one.
     unknown = pc.or_(pc.is_null(column), pc.invert(found)) if None in values else pc.is_null(column)
     return _where(unknown, None, found)
 
@@ -138,14 +138,14 @@ def _fitted(value: Value, kind: pa.DataType) -> Fitted:
 
 
 def _carrier(kind: pa.DataType) -> pa.DataType:
-    """The type in which fitted values of a column come: dates are numbers of days or milliseconds."""
+    """The Arrow type of fitted values of a column: dates are integers of days or milliseconds."""
     if pa.types.is_date32(kind):
         return pa.int32()
     return pa.int64() if pa.types.is_date64(kind) else kind
 
 
 def _ordered(values: Column) -> Column:
-    """The values in a type whose order and equality are theirs."""
+    """The values in a type whose native order and equality are those of the filter semantics."""
     kind = values.type
     if pa.types.is_floating(kind):
         return _total_order(values.cast(pa.float64()))
@@ -167,7 +167,7 @@ def _always(value: bool | None, length: int) -> Column:
 
 
 def _known(column: Column, value: bool) -> Column:
-    """The same answer for every row that has a value."""
+    """The same answer for every non-null row, and null for the others."""
     return _where(pc.is_null(column), None, pa.repeat(pa.scalar(value), len(column)))
 
 
@@ -177,7 +177,7 @@ def _where(condition: Any, value: bool | None, otherwise: Any) -> Column:
 
 
 def columns_of(row_filter: Filter) -> frozenset[str]:
-    """The columns that a filter looks at."""
+    """The columns that a filter references."""
     match row_filter:
         case Not(operand):
             return columns_of(operand)

@@ -1,8 +1,8 @@
-"""Values as literals of a column's own type, so that a comparison means what it says at the edges of every type.
+"""Literals of a column's own type, so that comparisons are exact at the limits of every type.
 
-Lance refuses or bends a literal that a column cannot hold: an integer beyond a Float32 becomes infinity, a moment
-outside 1677 to 2262 cannot be written as a timestamp. Here a value is fitted into the column's type first, and the gap
-between the two is remembered.
+Lance rejects or distorts a literal that a column cannot hold: an integer beyond the range of Float32 becomes infinity,
+and a moment outside 1677 to 2262 cannot be written as a timestamp. So a value is first fitted into the column's type,
+and the sign of the difference is recorded.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _FLOAT_MAX = {32: 3.4028234663852886e38, 64: 1.7976931348623157e308}
 _LEAST_INT64 = -(2**63)
 
-# What `column operator value` becomes when the value lies between the fitted one and its neighbour.
+# The operator to use when the value is above, or below, the fitted value and short of its neighbour.
 _WHEN_ABOVE: dict[Operator, Operator] = {"<": "<=", "<=": "<=", ">": ">", ">=": ">"}
 _WHEN_BELOW: dict[Operator, Operator] = {"<": "<", "<=": "<", ">": ">=", ">=": ">="}
 
@@ -38,7 +38,7 @@ class Fitted:
 
 
 def fit(value: bool | float | str | bytes | dt.date, kind: pa.DataType) -> Fitted | None:
-    """The value in the column's terms: dates as days, moments as milliseconds. None when it is of another kind."""
+    """The value in the column's representation: dates as days, moments as milliseconds. None if the types differ."""
     match value:
         case bool():
             return Fitted(value) if pa.types.is_boolean(kind) else None
@@ -56,7 +56,7 @@ def fit(value: bool | float | str | bytes | dt.date, kind: pa.DataType) -> Fitte
 
 
 def comparison(name: str, operator: Operator, fitted: Fitted, kind: pa.DataType) -> str:
-    """`name operator value`, exactly, whatever the gap."""
+    """`name operator value` as SQL, exact whatever the gap."""
     if fitted.gap == 0:
         return f"{name} {operator} {literal(fitted.value, kind)}"
     if operator == "=":
@@ -68,12 +68,12 @@ def comparison(name: str, operator: Operator, fitted: Fitted, kind: pa.DataType)
 
 
 def never(name: str) -> str:
-    """False, or unknown where the column is null."""
+    """SQL that is false, or unknown where the column is null."""
     return f"({name} is null and null)"
 
 
 def literal(value: bool | float | str | bytes, kind: pa.DataType) -> str:
-    """A fitted value in the dialect of Lance's scanner, without a word of its type where none is needed."""
+    """A fitted value as SQL for Lance's scanner, with an explicit type only where it is needed."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -92,7 +92,7 @@ def literal(value: bool | float | str | bytes, kind: pa.DataType) -> str:
 
 
 def typed_literal(value: bool | float | str | bytes, kind: pa.DataType) -> str:
-    """A fitted value with its type, for functions that do not adapt their arguments."""
+    """A fitted value as SQL with its type, for functions that do not coerce their arguments."""
     if isinstance(value, bool | str | bytes):
         return literal(value, kind)
     if pa.types.is_date(kind):
@@ -101,7 +101,7 @@ def typed_literal(value: bool | float | str | bytes, kind: pa.DataType) -> str:
 
 
 def quoted(text: str) -> str:
-    """Text as a literal: a backslash is an ordinary character, a quote is doubled."""
+    """Text as an SQL literal: a backslash is an ordinary character, a quote is doubled."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -128,7 +128,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _digits(value: float) -> str:
-    """A number as text, which is the one form that every float and every integer can be read from exactly."""
+    """A number as quoted text, the one form from which every float and every integer is parsed exactly."""
     if isinstance(value, int) or math.isfinite(value):
         return f"'{value!r}'"
     return "'NaN'" if math.isnan(value) else "'Infinity'" if value > 0 else "'-Infinity'"
@@ -143,7 +143,7 @@ def _fit_number(value: float, kind: pa.DataType) -> Fitted | None:
 
 
 def _fit_integer(value: float, kind: pa.DataType) -> Fitted:
-    """NaN stands above all numbers, as it does in every comparison of Lance."""
+    """NaN is above all numbers, as in every comparison of Lance."""
     signed = pa.types.is_signed_integer(kind)
     least = -(2 ** (kind.bit_width - 1)) if signed else 0
     most = 2 ** (kind.bit_width - signed) - 1
@@ -157,7 +157,7 @@ def _fit_integer(value: float, kind: pa.DataType) -> Fitted:
 
 
 def _fit_float(value: float, width: int) -> Fitted:
-    """Rounded as storing it would round it, except that a finite value never becomes an infinite one."""
+    """Round as storing the value would, except that a finite value never becomes infinite."""
     try:
         rounded = float(value) if width == 64 else _to_float32(float(value))
     except OverflowError:
@@ -166,7 +166,7 @@ def _fit_float(value: float, width: int) -> Fitted:
 
 
 def _to_float32(value: float) -> float:
-    """`OverflowError` when a finite value is too large."""
+    """Round to Float32; raises `OverflowError` if a finite value is too large."""
     return float(struct.unpack("<f", struct.pack("<f", value))[0])
 
 
@@ -177,11 +177,11 @@ def _fit_moment(moment: dt.datetime) -> Fitted:
 
 
 def as_literals(values: pa.Array[Any], kind: pa.DataType) -> list[Value] | None:
-    """`distinct` values of a column of this type as literals of a filter; None when a filter cannot name them."""
+    """The distinct values of a column as filter literals; None when a filter cannot express them."""
     if pa.types.is_nested(kind) or pa.types.is_binary(kind):
         return None
     try:
         literals: list[Value] = (values.cast(pa.timestamp("ms")) if pa.types.is_date64(kind) else values).to_pylist()
     except (OverflowError, ValueError):
-        return None  # a date that Python's calendar does not have
+        return None  # a date outside the range of Python's calendar
     return literals

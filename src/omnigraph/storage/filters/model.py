@@ -1,6 +1,6 @@
-"""Row filters as values: built from columns and typed literals, rendered for Lance in one place.
+"""Row filters as values, built from columns and typed literals, and rendered as SQL for Lance in this one place.
 
-No caller writes SQL, so no value of a user can ever become a part of one.
+No caller writes SQL, so a user's value can never become part of it.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Iterable
 
-# Lance's parser gives up below some forty parentheses, and each level costs its optimizer time.
+# Lance's parser fails beyond some forty nested parentheses, and each level costs its optimizer time.
 DEEPEST = 24
 
-# Columns that every table has beside those of its schema.
+# System columns, which every table has in addition to its schema.
 _OF_EVERY_TABLE = frozenset({"_rowid", "_rowaddr", "_row_created_at_version", "_row_last_updated_at_version"})
 _OPPOSITE: dict[Operator, Operator] = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
@@ -39,8 +39,8 @@ _OPPOSITE: dict[Operator, Operator] = {"=": "!=", "!=": "=", "<": ">=", ">=": "<
 class Compare:
     """`column operator value`; never true where the column is null.
 
-    Numbers compare by their value, a number and a float column in the width of the column. NaN equals itself and is
-    greater than everything, the two zeros are equal. A number an integer column cannot hold is still a number.
+    Numbers compare by value, against a float column in the width of the column. NaN equals itself and is greater than
+    everything, and the two zeros are equal. A number that an integer column cannot hold still compares as a number.
     """
 
     column: str
@@ -115,9 +115,9 @@ def one_of(column: str, values: Iterable[Value]) -> Filter:
 
 
 def render(row_filter: Filter, schema: pa.Schema | None = None) -> str:
-    """The filter in the dialect of Lance's scanner.
+    """The filter as SQL for Lance's scanner.
 
-    Values take the types of the schema's columns. Without a schema nothing but text can be compared.
+    Values take the types of the schema's columns. Without a schema only strings can be compared.
     """
     try:
         return _render(_without_negations(row_filter), _Columns(schema), depth=0)
@@ -130,7 +130,7 @@ class _Columns:
     schema: pa.Schema | None
 
     def kind(self, column: str) -> pa.DataType:
-        """The type of a column that is there."""
+        """The type of a column; raises if there is no such column."""
         if self.schema is None:
             return pa.string()
         if column in _OF_EVERY_TABLE:
@@ -141,14 +141,14 @@ class _Columns:
         return kind
 
     def text(self, column: str) -> str:
-        """The name of a text column."""
+        """The quoted name of a string column; raises for another type."""
         kind = self.kind(column)
         if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
             raise InvalidInput(f"column {column!r} is of type {kind}, and only text can be searched")
         return _name(column)
 
     def item_kind(self, column: str) -> pa.DataType:
-        """The type of a list column's items."""
+        """The item type of a list column."""
         kind = self.kind(column)
         if self.schema is None:
             return kind
@@ -182,8 +182,9 @@ def _render(row_filter: Filter, columns: _Columns, *, depth: int) -> str:
 
 
 def _without_negations(row_filter: Filter, *, negated: bool = False) -> Filter:
-    """The same filter with `Not` only right above a leaf, and no `And` in an `And`: Lance needs exponential time
-    for nested negations. The rewriting is right for unknown values too.
+    """Push `Not` down to the leaves and flatten nested `And` and `Or`.
+
+    Lance needs exponential time for nested negations. The rewrite preserves three-valued logic.
     """
     match row_filter:
         case Not(operand):
@@ -220,15 +221,15 @@ def _negated(operand: Filter, rendered: str) -> str:
 
 
 def _known(column: str, excluded: str) -> str:
-    """Of several exclusions joined by `or` Lance makes one list, and then answers true for null: so null goes first.
+    """Exclude nulls explicitly: Lance joins several exclusions under `or` into one list, which is then true for null.
 
-    No negation stands above this, so that false may take the place of unknown.
+    No negation is above this expression, so false may replace unknown.
     """
     return f"({_name(column)} is not null and {excluded})"
 
 
 def _one_of(column: str, values: tuple[Value, ...], kind: pa.DataType) -> str:
-    """A value that the column cannot hold is none that it has."""
+    """Render `in`; a value that the column cannot hold matches no row and is left out."""
     if not values:
         return "false"
     fitted = [_fit(column, each, kind) for each in values if each is not None]
@@ -244,7 +245,7 @@ def _has_item(column: str, value: Value, kind: pa.DataType) -> str:
     fitted = _fit(column, value, kind)
     if fitted.gap:
         return never(_name(column))
-    # Inside lists, unlike in columns, Lance tells the two zeros apart.
+    # In list items, unlike in columns, Lance distinguishes the two zeros.
     zeros = (0.0, -0.0) if fitted.value == 0 and pa.types.is_floating(kind) else (fitted.value,)
     found = [f"array_has({_name(column)}, {typed_literal(each, kind)})" for each in zeros]
     return _joined(found, "or", "false")

@@ -1,1 +1,1 @@
-"""What Lance stores but does not expose: deletion vectors, row ids, version metadata, error texts."""
+"""What Lance stores but its API does not expose: deletion vectors, row ids, version metadata, error texts."""

@@ -1,10 +1,8 @@
-"""The rows that fragments of a table have lost, in Lance's own small files: read, kept and written without Lance.
+"""Reads, caches and writes the deletion vectors of fragments, in Lance's own files but without Lance.
 
-Lance writes such a file only after it has searched the fragment for the rows, and tells what is in one only by scanning
-the fragment. A file is an Arrow table of one column, or a Roaring bitmap where it is long. It never changes and its
-name is used once, so what was read or written of one holds for good.
-
-Sets of numbers below 2^32 as Roaring bitmaps, the form in which Lance keeps long lists of removed rows.
+Lance writes a deletion file only after it has searched the fragment for the rows, and reveals the content of one only
+by scanning the fragment. A deletion file is an Arrow table of one column, or a Roaring bitmap (a set of 32-bit numbers)
+if it is long. It never changes and its name is used once, so a cached deletion vector is never stale.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def decode(data: bytes) -> Set:
-    """The numbers of a set, in order. What is no such set is a `StoreError`."""
+    """The sorted numbers of a Roaring bitmap; raises `StoreError` when it is malformed."""
     try:
         return np.array(BitMap.deserialize(data).to_array(), np.uint32)
     except (ValueError, IndexError) as error:
@@ -47,40 +45,40 @@ def decode(data: bytes) -> Set:
 
 
 def encode(numbers: Set) -> bytes:
-    """A set of numbers, byte for byte as Lance writes it."""
+    """A Roaring bitmap of the numbers, byte for byte as Lance writes it."""
     return BitMap(array("I", numbers.tobytes()), optimize=False).serialize()
 
 
-# Lance's own bound between its two forms.
+# Lance's own threshold between its two formats.
 LISTED_ROWS = 5_000
 KEPT_BYTES = 16 * 1024 * 1024
 _AT_ONCE = 16
 _NONE = np.zeros(0, dtype=np.uint32)
 _SCHEMA = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
-# The files are small: handing them to other threads takes longer than reading them.
+# The files are small: passing them to other threads takes longer than reading them.
 _ONE_THREAD = pa.ipc.IpcReadOptions(use_threads=False)
 
 
 class TableHandle(Protocol):
-    """What is needed of a table; `storage.tables.table.Table` has it."""
+    """The interface of a table that this module needs; `storage.tables.table.Table` implements it."""
 
     path: str
     branch: str | None
 
     @property
     def dataset(self) -> lance.LanceDataset:
-        """The Lance handle."""
+        """The Lance dataset."""
 
     @property
     def version(self) -> int:
-        """The version that the handle is of."""
+        """The version of the handle."""
 
     def scan(self, columns: Sequence[str] | None = None, *, fragments: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        """Some columns of some fragments."""
+        """Scan some columns of some fragments."""
 
 
 class DeletionVectors:
-    """Reads and writes the lists of removed rows of all tables of a graph, and keeps the newest few."""
+    """Reads and writes the deletion vectors of all tables of a graph, with an LRU cache."""
 
     def __init__(self, objects: ObjectStore, *, kept_bytes: int = KEPT_BYTES) -> None:
         self._objects = objects
@@ -90,17 +88,17 @@ class DeletionVectors:
         self._lock = threading.Lock()
 
     def of(self, wanted: Sequence[tuple[TableHandle, FragmentMetadata]]) -> list[Offsets]:
-        """The offsets of the rows that each of some fragments has lost, in order."""
+        """The deletion vector of each fragment: the sorted offsets of its deleted rows."""
         return self._each(lambda one: self._of(*one), wanted)
 
     def add(
         self, table: TableHandle, fragments: Sequence[tuple[FragmentMetadata, Offsets]]
     ) -> list[FragmentMetadata | None]:
-        """The fragments without these rows too, for a transaction; None for a fragment of which no row is left."""
+        """The fragments with these rows deleted too, for a transaction; None for a fragment with no row left."""
         return self._each(lambda one: self._add(table, *one), fragments)
 
     def _each(self, do: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
-        """A disk is quicker than threads; a bucket is asked for several at once."""
+        """Sequentially on a local disk, which is faster than threads; concurrently on an object store."""
         if self._objects.location.is_local:
             return [do(each) for each in items]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -125,7 +123,7 @@ class DeletionVectors:
 
     def _add(self, table: TableHandle, fragment: FragmentMetadata, offsets: Offsets) -> FragmentMetadata | None:
         known = self._of(table, fragment)
-        # Two ordered runs: sorting them so is merging them.
+        # Both runs are sorted: a stable sort merges them.
         removed = np.sort(np.concatenate([known, offsets]), kind="stable")
         assert (removed[1:] > removed[:-1]).all(), "rows are removed that the fragment has"
         if len(removed) == fragment.physical_rows:
@@ -148,7 +146,7 @@ class DeletionVectors:
 
 
 def _home(table: TableHandle, fragment: FragmentMetadata) -> str:
-    """The directory below the root that the fragment's list lies in: the table's own, or one it was forked from."""
+    """The directory of the fragment's deletion file: that of the table, or of the one that it was forked from."""
     base: Any = fragment.deletion_file.base_id
     if base is None:
         return _line(table)
@@ -168,14 +166,14 @@ def _packed(removed: Offsets) -> bytes:
 
 
 def _unpacked(data: bytes) -> Offsets:
-    """Lance writes them in no order."""
+    """Lance writes the offsets unordered, so they are sorted here."""
     file = pa.ipc.open_file(pa.BufferReader(data), options=_ONE_THREAD)
     offsets = [file.get_batch(each).column(0).to_numpy() for each in range(file.num_record_batches)]
     return np.sort(np.concatenate([_NONE, *offsets]).astype(np.uint32))
 
 
 def _missing(table: TableHandle, fragment: FragmentMetadata) -> Offsets:
-    """The same by asking Lance which rows there are, where its file is in another place than ours are."""
+    """Derive the deletion vector from a scan of row addresses, where Lance's file is not below this graph's root."""
     found = [each.column(0).to_numpy() for each in table.scan(["_rowaddr"], fragments=[fragment.id])]
     living = np.concatenate([np.zeros(0, np.uint64), *found]).astype(np.uint32)
     return np.setdiff1d(np.arange(fragment.physical_rows, dtype=np.uint32), living, assume_unique=True)

@@ -1,6 +1,6 @@
-"""Lance reports trouble as a few exception classes with long texts; here they become our errors, once.
+"""Translates Lance's exceptions, a few classes with long texts, into the errors of `omnigraph.errors`.
 
-The texts are pinned by tests/conformance, so an upgrade of pylance that changes one is noticed before it is shipped.
+tests/conformance pins the texts, so an upgrade of pylance that changes one is noticed before it is shipped.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 class Trouble(Enum):
-    """What an exception out of Lance means for the caller."""
+    """What an exception from Lance means for the caller."""
 
-    RETRYABLE = "retryable"  # another commit was first; read again and try again
-    INCOMPATIBLE = "incompatible"  # the table became something else; the staged work is void
+    RETRYABLE = "retryable"  # another commit won; read again and retry
+    INCOMPATIBLE = "incompatible"  # the table changed incompatibly; the staged work is void
     CONTENTION = "contention"  # Lance's own retry loop gave up
     UNKNOWN_OUTCOME = "unknown outcome"
     EXISTS = "exists"
@@ -41,7 +41,7 @@ class Trouble(Enum):
     DUPLICATE_KEY = "duplicate key"
     PERMISSION = "permission"
     UNREACHABLE = "unreachable"
-    INVALID = "invalid"  # what was asked for or handed over makes no sense for this table
+    INVALID = "invalid"  # the request or its data is invalid for this table
     OTHER = "other"
 
 
@@ -86,8 +86,8 @@ _BY_TEXT: tuple[tuple[Trouble, tuple[str, ...]], ...] = (
 
 
 def classify(error: BaseException, *, place: str = "") -> Trouble:
-    """Sort an exception of Lance by its text. `place` is a path in it that people chose and that says nothing."""
-    # As whole words: a graph called `g` must not take the letter out of `error sending request`.
+    """Classify an exception of Lance by its text. `place` is a path that a user chose: it is ignored in the text."""
+    # As whole words: a graph called `g` must not remove the letter from `error sending request`.
     text = re.sub(rf"(?<!\w){re.escape(place)}(?!\w)", "", str(error)) if place else str(error)
     if isinstance(error, CommitConflictError) and "is unknown" not in text:
         return Trouble.RETRYABLE if error.retryable else Trouble.INCOMPATIBLE
@@ -98,7 +98,7 @@ def classify(error: BaseException, *, place: str = "") -> Trouble:
 
 
 def translate(error: BaseException, what: str, *, place: str = "") -> OmniGraphError:
-    """The error of ours that says the same, with `what` as its subject."""
+    """The corresponding error of `omnigraph.errors`, with `what` as its subject."""
     text = f"{what}: {_first_line(error)}"
     match classify(error, place=place):
         case Trouble.RETRYABLE | Trouble.CONTENTION:
@@ -123,7 +123,7 @@ def translate(error: BaseException, what: str, *, place: str = "") -> OmniGraphE
 
 @contextmanager
 def lance_errors(what: str) -> Iterator[None]:
-    """Turn whatever Lance raises inside the block into one of our errors about `what`."""
+    """Translate whatever Lance raises inside the block into one of our errors about `what`."""
     try:
         yield
     except OmniGraphError:
@@ -133,6 +133,6 @@ def lance_errors(what: str) -> Iterator[None]:
 
 
 def _first_line(error: BaseException) -> str:
-    """Lance appends the place in its Rust source; people do not need it."""
+    """The message without the location in the Rust source that Lance appends."""
     text = str(error).strip().partition("\n")[0]
     return text.partition(", /")[0].partition(", location: ")[0].partition(" rust/")[0] or type(error).__name__

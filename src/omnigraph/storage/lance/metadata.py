@@ -1,11 +1,9 @@
-"""What the manifest of a table's version says and no call tells, read from its bytes.
+"""Reads metadata of table versions and fragments that Lance's API does not expose: fragment ids, row ids, row versions.
 
-The layout is a part of the Lance format: a protobuf message, which a handle has with it when it is pickled.
-tests/conformance/test_manifest_bytes.py holds it against what tables do.
-
-What Lance keeps per fragment about its rows: their stable ids, and the versions that created and changed them.
-
-All of it is written into every version file, so a table of many small commits must keep it small.
+The greatest fragment id is read from the bytes of the table's manifest. Their layout is part of the Lance format: a
+protobuf message, which a pickled dataset contains. tests/conformance/test_manifest_bytes.py checks it against the
+behaviour of tables. Per fragment, Lance stores the stable row ids and the versions that created and updated each row.
+All of it is written into every version file, so a table with many small commits must keep it small.
 """
 
 from __future__ import annotations
@@ -26,13 +24,13 @@ if TYPE_CHECKING:
 
 
 _GREATEST_FRAGMENT = 11
-# How many bytes a value of these kinds takes; others say it themselves.
+# The size in bytes of fixed-width wire types; the others encode their own size.
 _FIXED = {1: 8, 5: 4}
 _NUMBER, _SIZED = 0, 2
 
 
 def greatest_fragment(dataset: lance.LanceDataset) -> int:
-    """The greatest fragment id that the table ever had, as its manifest keeps it; 0 for a table without one."""
+    """The greatest fragment id that the table ever had, according to its manifest; 0 if it never had one."""
     return max((number for field, number in _numbers(_manifest(dataset)) if field == _GREATEST_FRAGMENT), default=0)
 
 
@@ -46,7 +44,7 @@ def _manifest(dataset: lance.LanceDataset) -> bytes:
 
 
 def _numbers(message: bytes) -> Iterator[tuple[int, int]]:
-    """The numbers that stand in a message itself, with the numbers of their fields."""
+    """The top-level varint fields of a protobuf message, as field number and value."""
     at = 0
     while at < len(message):
         tag, at = _number_at(message, at)
@@ -62,7 +60,7 @@ def _numbers(message: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _number_at(message: bytes, at: int) -> tuple[int, int]:
-    """A number in groups of seven bits, the lowest first, and where it ends."""
+    """Decode a varint, and return it with the offset after it."""
     value = shift = 0
     while message[at] & 128:
         value |= (message[at] & 127) << shift
@@ -71,22 +69,22 @@ def _number_at(message: bytes, at: int) -> tuple[int, int]:
 
 
 def without_row_versions(fragment: FragmentMetadata) -> FragmentMetadata:
-    """The fragment without row versions: its rows will all read as created by version 1."""
+    """The fragment without row versions: Lance will report version 1 as the creator of all its rows."""
     return _edited(fragment, last_updated_at_version_meta=None, created_at_version_meta=None)
 
 
 def has_row_versions(fragment: FragmentMetadata) -> bool:
-    """Whether the fragment says which version created each row."""
+    """Whether the fragment stores the version that created each row."""
     return fragment.to_json().get("created_at_version_meta") is not None
 
 
 def row_ids(fragment: FragmentMetadata) -> pa.Array[Any] | None:
-    """The stable ids of all rows a fragment was written with, in order; None where the version file has them not."""
+    """The stable row ids of all rows that a fragment was written with, in order; None if not in the version file."""
     if fragment.row_id_meta is None:
         return None
     try:
         ids: pa.Array[Any] = RowIdSequence.from_inline_metadata(fragment.row_id_meta).to_pyarrow()
-    except NotImplementedError:  # they are a column of the fragment's file
+    except NotImplementedError:  # they are stored as a column in the fragment's data file
         return None
     return ids
 

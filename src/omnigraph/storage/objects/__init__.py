@@ -1,1 +1,1 @@
-"""Objects on a disk or in a bucket: compare-and-swap, leases, clocks."""
+"""Control objects on a local disk or an object store: compare-and-swap, leases, clocks."""

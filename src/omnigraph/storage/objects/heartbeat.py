@@ -1,14 +1,12 @@
-"""Leases are renewed while their owners work, however long one step of the work takes.
+"""Renews leases in the background while their owners work, however long one step of the work takes.
 
-One thread per process looks after all leases; each renewal has a thread of its own, so that a store that does not
-answer costs no other graph its leases. The thread is there while leases are held and a little longer, so that quick
-commits do not each start one.
+One thread per process checks all leases; each renewal runs in a thread of its own, so that a store that does not answer
+costs no other graph its leases. The thread exits a little after the last lease is released, so that quick commits do
+not each start one.
 
-What must hold right before every durable step of an operation: the lease under which it is taken.
-
-Whoever works under a lease does it inside `guarded(check)`. Every durable step passes `counters.py`, which calls
-the checks last of all; a check raises `LeaseLost` when others may have taken the lease over, and the step is not
-taken.
+Whoever works under a lease does so inside `guarded(check)`. Every durable step passes `counters.py`, which calls the
+checks immediately before it; a check raises `LeaseLost` when another process may have taken the lease over, and the
+step is not taken.
 """
 
 from __future__ import annotations
@@ -20,12 +18,12 @@ from typing import Protocol
 
 log = logging.getLogger(__name__)
 
-# Four times as long as the thread stays when nothing is held.
+# Four times as long as the thread waits for a new lease before it exits.
 _LINGER_SECONDS = 60.0
 
 
 class Renewable(Protocol):
-    """Something that is held under a lease of so many seconds."""
+    """Something held under a lease."""
 
     @property
     def seconds(self) -> float:
@@ -33,31 +31,31 @@ class Renewable(Protocol):
 
     @property
     def is_due(self) -> bool:
-        """Whether half of the lease has gone by; takes no lock and asks no store."""
+        """Whether half of the lease has passed; takes no lock and makes no request."""
 
     def keep_alive(self) -> None:
         """Renew the lease if it is still due."""
 
 
 class Heartbeat:
-    """Renews what is held; looks four times in each lease."""
+    """Renews the leases that are held; checks each four times per lease duration."""
 
     def __init__(self) -> None:
         self.start_anew()
 
     def start_anew(self) -> None:
-        """Hold nothing; a forked process has none of the threads, and holds none of the leases."""
+        """Reset to no leases: a forked process has none of the threads, and owns none of the leases."""
         self._held: set[Renewable] = set()
-        # What a thread is renewing at the moment.
+        # The leases that a thread is renewing at the moment.
         self._renewing: set[Renewable] = set()
         self._lock = threading.Lock()
-        # The shortest lease that the thread knows of, and whether one came that is shorter.
+        # The shortest lease that the thread knows of, and whether a shorter one was added since.
         self._shortest = _LINGER_SECONDS
         self._shorter = threading.Event()
         self._thread: threading.Thread | None = None
 
     def begin(self, held: Renewable) -> None:
-        """Renew its lease from now on."""
+        """Start renewing a lease."""
         with self._lock:
             self._held.add(held)
             if held.seconds < self._shortest:
@@ -67,7 +65,7 @@ class Heartbeat:
                 self._thread.start()
 
     def end(self, held: Renewable) -> None:
-        """Renew it no more."""
+        """Stop renewing a lease."""
         with self._lock:
             self._held.discard(held)
 

@@ -1,9 +1,9 @@
-"""A claim on work that other processes respect while its owner lives, and take over when it does not.
+"""Leases: exclusive work that other processes respect while its owner lives, and take over when it does not.
 
-A lease is a control object with an owner and a length. On the owner's own machine a dead process is noticed at once;
-elsewhere, and for a process that was stopped, the object must have stood unchanged for longer than the length, by the
-clock of the store (`store_clock.py`). The owner counts from before its last renewal by its own steady clock, so it
-knows of the end before anybody else does; two clocks are never compared.
+A lease is a control object with an owner and a duration. On the owner's own machine a dead process is detected at once;
+elsewhere, and for a process that was stopped, the object must have been unchanged for longer than the duration, by the
+clock of the store (`store_clock.py`). The owner measures from before its last renewal by its own steady clock, so it
+considers the lease expired before anybody else does; two clocks are never compared.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# How long an owner may be silent before others take its work over: a setting, in seconds.
+# The setting for how long an owner may be silent before others take its work over, in seconds.
 LEASE = "OMNIGRAPH_LEASE_SECONDS"
 DEFAULT_SECONDS = 60.0
-# Stores stamp with whole seconds, and several servers of one store may differ by some.
+# Store timestamps have a resolution of one second, and several servers of one store may differ by some.
 _MARGIN_SECONDS = 15.0
 _POLL_SECONDS = 0.02
 
 
 def lease_seconds(world: World) -> float:
-    """How long a lease of this process lasts without being renewed."""
+    """The duration of this process's leases, without renewal."""
     return float(world.environ.get(LEASE, DEFAULT_SECONDS))
 
 
 def patience(seconds: float) -> float:
-    """How old an object under a lease of that length must be before others take it over."""
+    """The age at which an object under a lease of this duration can be taken over."""
     return seconds + min(_MARGIN_SECONDS, seconds / 4)
 
 
 class Tenure:
-    """How long a lease is surely its owner's, by the owner's steady clock."""
+    """The time for which a lease surely belongs to its owner, by the owner's steady clock."""
 
     def __init__(self, seconds: float, begun: float, world: World) -> None:
         self.seconds = seconds
@@ -64,16 +64,16 @@ class Tenure:
         self._world = world
 
     def begins(self, at: float) -> None:
-        """It was renewed by a write that began then."""
+        """Restart the term: the lease was renewed by a write that began at `at`."""
         self._begun = at
 
     def left(self) -> float:
-        """How many seconds are left of it."""
+        """The seconds left of the term."""
         return self._begun + self.seconds - self._world.monotonic()
 
     @property
     def is_due(self) -> bool:
-        """Whether half of it has gone by."""
+        """Whether half of the term has passed."""
         return self.left() < self.seconds / 2
 
     @property
@@ -84,7 +84,7 @@ class Tenure:
 
 @dataclass(frozen=True)
 class Owner:
-    """Who holds a lease. `process` tells a process from a later one of the same number."""
+    """The owner of a lease. `process` distinguishes processes that had the same pid."""
 
     id: str
     host: str
@@ -96,41 +96,41 @@ class Owner:
         return cls(world.ulid(), world.host(), world.process())
 
     def is_gone(self, world: World) -> bool:
-        """Whether the owner surely lives no more; only its own machine can tell."""
+        """Whether the owner is surely dead; only its own machine can tell."""
         return self.host == world.host() and not world.is_running(self.process)
 
     def to_json(self) -> dict[str, str]:
-        """As it stands in a claim or a sidecar."""
+        """The form in a lease record or a sidecar."""
         return {"id": self.id, "host": self.host, "process": self.process}
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Owner:
-        """From a claim or a sidecar."""
+        """Parse the form of `to_json`."""
         return cls(str(fields["id"]), str(fields["host"]), str(fields["process"]))
 
 
 @dataclass(frozen=True)
 class LeaseRecord:
-    """What a claim's object says."""
+    """The content of a lease's object."""
 
     owner: Owner
-    # By the owner's wall clock, for people and for earlier releases; 0 when the owner has let go of it.
+    # By the owner's wall clock, for people and for earlier releases; 0 when the owner has abandoned the lease.
     expires_at: int
     purpose: str
-    # What is half-made while the claim stands; whoever takes the claim over has to remove it.
+    # What is half-made while the lease is held; whoever takes the lease over has to remove it.
     unfinished: str | None = None
     seconds: float = DEFAULT_SECONDS
 
     def renewed(self, world: World) -> LeaseRecord:
-        """The same for another term."""
+        """The record for another term."""
         return replace(self, expires_at=world.now_us() + int(self.seconds * 1_000_000))
 
     def is_free(self, world: World) -> bool:
-        """Whether anybody may take it over at once: its owner is dead, or has let go of it."""
+        """Whether anybody may take it over at once: its owner is dead, or has abandoned it."""
         return self.expires_at == 0 or self.owner.is_gone(world)
 
     def encode(self) -> bytes:
-        """The bytes of the object."""
+        """Serialize the record."""
         fields = {
             "version": 1,
             "attempt_id": self.owner.id,
@@ -144,7 +144,7 @@ class LeaseRecord:
 
     @classmethod
     def decode(cls, data: bytes) -> LeaseRecord:
-        """From the bytes of the object. What cannot be read counts as over: nobody can renew it."""
+        """Parse the record. An unreadable one counts as expired: nobody can renew it."""
         try:
             fields = json.loads(data)
             owner = Owner.from_json(fields["owner"])
@@ -155,7 +155,7 @@ class LeaseRecord:
 
 
 def read_claim(objects: ObjectStore, path: str) -> tuple[LeaseRecord, ObjectVersion] | None:
-    """The claim that stands at a path, if any."""
+    """The lease record at a path and its object version, if any."""
     try:
         data, tag = objects.read_versioned(path)
     except ObjectNotFound:
@@ -166,7 +166,7 @@ def read_claim(objects: ObjectStore, path: str) -> tuple[LeaseRecord, ObjectVers
 def is_over(
     objects: ObjectStore, path: str, claim: LeaseRecord, tag: ObjectVersion, *, clock: StoreClock, world: World
 ) -> bool:
-    """Whether somebody else may take a claim over: it is free, or has stood for longer than its owner may be silent."""
+    """Whether another process may take the lease over: it is free, or was not renewed for longer than allowed."""
     if claim.is_free(world):
         return True
     try:
@@ -177,10 +177,10 @@ def is_over(
 
 
 class Lease:
-    """A held claim; use it as a context manager so that it is renewed meanwhile, and given back.
+    """A held lease; as a context manager it is renewed meanwhile, and released at the end.
 
-    Inside the block no durable step is taken once the lease may be another's. One that marked something unfinished and
-    then failed stays: the next one who asks takes it over and clears up.
+    Inside the block no durable step is taken once another process may own the lease. A lease that marked something
+    unfinished and then failed is not released: the next applicant takes it over and cleans up.
     """
 
     def __init__(
@@ -202,44 +202,44 @@ class Lease:
         self._lock = threading.RLock()
         self._is_lost = False
         self._guard: AbstractContextManager[None] | None = None
-        # The claim of an earlier owner that died with it: its work may be lying about.
+        # The record of an earlier owner that died: its half-made work may still be there.
         self.inherited = inherited
         self.claim = claim
 
     def is_mine(self) -> bool:
-        """Whether nobody has taken the lease over, as the store says."""
+        """Whether nobody has taken the lease over, according to the store."""
         found = read_claim(self._objects, self._path)
         return found is not None and found[0].owner == self.claim.owner
 
     @property
     def seconds(self) -> float:
-        """How long it lasts without being renewed."""
+        """The duration of the lease without renewal."""
         return self._tenure.seconds
 
     def require(self) -> None:
-        """Raise `LeaseLost` unless the lease is surely this owner's for a while; renews it when it is time."""
+        """Raise `LeaseLost` unless the lease surely stays this owner's for a while; renews it if needed."""
         with self._lock:
             if self._is_lost or not self._tenure.is_sure:
                 self.renew()
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time to renew it."""
+        """Whether it is time to renew the lease."""
         return not self._is_lost and self._tenure.is_due
 
     def keep_alive(self) -> None:
-        """Renew it when half of it has gone by; the heartbeat does it."""
+        """Renew the lease when half of it has passed; called by the heartbeat."""
         with self._lock:
             if self.is_due:
                 self.renew()
 
     def renew(self) -> None:
-        """Hold it for another term from now on; `LeaseLost` when somebody else has it."""
+        """Hold the lease for another term from now on; `LeaseLost` when another process has it."""
         with self._lock:
             self._replace(self.claim.renewed(self._world))
 
     def mark_unfinished(self, what: str | None) -> None:
-        """Note, durably, what is half-made from now on; None when nothing is any more."""
+        """Record durably what is half-made from now on; None when nothing is."""
         with self._lock:
             self._replace(replace(self.claim.renewed(self._world), unfinished=what))
 
@@ -249,7 +249,7 @@ class Lease:
             with unguarded():
                 self._tag = self._objects.replace(self._path, claim.encode(), self._tag)
         except StoreUnavailable:
-            # An answer may be lost: what is there tells.
+            # The acknowledgement may be lost: read back whether the write landed.
             data, tag = self._objects.read_versioned(self._path)
             if data != claim.encode():
                 raise
@@ -264,7 +264,7 @@ class Lease:
         self.claim = claim
 
     def release(self) -> None:
-        """Give it back, unless somebody else has it by now. The work is done: a store that fails is only told of."""
+        """Release the lease, unless another process has it by now. The work is done: a store failure is only logged."""
         if self._tenure.is_sure:
             try:
                 with unguarded():
@@ -272,17 +272,18 @@ class Lease:
             except StoreError as error:
                 log.warning("%s is done; its claim %s runs out by itself: %s", self.claim.purpose, self._path, error)
         else:
-            # Another may be taking it over this very moment, and a deletion cannot be made conditional.
+            # Another process may be taking it over right now, and a deletion cannot be made conditional.
             self.abandon()
 
     def abandon(self) -> None:
-        """Let anybody take it over at once, together with what is unfinished; for work that failed half-way."""
+        """Let anybody take the lease over at once, with what is unfinished; for work that failed half-way."""
         self.claim = replace(self.claim, expires_at=0)
         try:
             with unguarded():
                 self._tag = self._objects.replace(self._path, self.claim.encode(), self._tag)
         except StoreError:
-            # Somebody has it, or the store that failed the work refuses this too; the claim then runs out by itself.
+            # Another process has it, or the store that failed the work refuses this too; the lease then expires by
+            # itself.
             return
 
     def __enter__(self) -> Lease:
@@ -303,7 +304,7 @@ class Lease:
 
 @dataclass
 class Applicant:
-    """Somebody who wants a lease. The store's clock is read once, and only when somebody else's claim is in the way."""
+    """A process that wants a lease. It reads the store's clock at most once, and only if the lease is taken."""
 
     objects: ObjectStore
     path: str
@@ -313,7 +314,7 @@ class Applicant:
     _clock: StoreClock | None = field(default=None, init=False)
 
     def try_acquire(self) -> Lease | LeaseRecord:
-        """Take the lease if it is free or over; otherwise tell who has it."""
+        """Take the lease if it is free or expired; otherwise return the record of its owner."""
         claim = LeaseRecord(Owner.of(self.world), 0, self.purpose, seconds=self.seconds).renewed(self.world)
         begun = self.world.monotonic()
         try:
@@ -329,7 +330,7 @@ class Applicant:
         held, tag = found
         if not self._is_over(held, tag):
             return held
-        # What the dead owner left unfinished stays noted without a gap, should this one die as well.
+        # What the dead owner left unfinished stays recorded without a gap, in case this process dies as well.
         claim = replace(claim, unfinished=held.unfinished)
         begun = self.world.monotonic()
         try:
@@ -347,12 +348,12 @@ class Applicant:
 
 
 def try_acquire(objects: ObjectStore, path: str, *, purpose: str, seconds: float, world: World) -> Lease | LeaseRecord:
-    """Take the lease if it is free or over; otherwise tell who has it."""
+    """Take the lease if it is free or expired; otherwise return the record of its owner."""
     return Applicant(objects, path, purpose, seconds, world).try_acquire()
 
 
 def acquire(objects: ObjectStore, path: str, *, purpose: str, seconds: float, wait: float, world: World) -> Lease:
-    """Take the lease, waiting up to `wait` seconds for whoever has it."""
+    """Take the lease, waiting up to `wait` seconds for its owner; raises `Contention`."""
     applicant = Applicant(objects, path, purpose, seconds, world)
     deadline = world.monotonic() + wait
     tries = 0

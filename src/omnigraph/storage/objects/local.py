@@ -1,9 +1,9 @@
-"""Control objects as files: atomic, durable, and with a real compare-and-swap between processes.
+"""Control objects as local files: atomic, durable, and with a real compare-and-swap between processes.
 
 A write goes to a temporary file beside its target, is synced, and only then gets its name: by rename, or by hard link
-where nothing may be there before. Whoever changes or removes an existing name holds a lock on the graph's directory
-while doing so; the kernel frees it when the holder dies. Temporary files are named `name#digits`, and never listed; the
-digits tell which process of which machine writes, so that those of dead ones can be removed.
+if the name must not exist before. Whoever changes or removes an existing name holds a lock on the graph's directory
+while doing so; the kernel releases it when the holder dies. Temporary files are named `name#digits`, and never listed;
+the digits identify the machine and the process that writes, so that those of dead processes can be removed.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
     from omnigraph.world import World
 
-# For file systems that lock files and not directories, as network ones do.
+# For file systems that lock files but not directories, such as network ones.
 LOCK_NAME = "__lock#0"
 LOCK_PATIENCE_SECONDS = 30.0
-# Below these, and in the root itself, control objects are written.
+# The directories in which control objects are written; the empty name is the root.
 _FOLDERS = ("", "__recovery", "__tags", "_schema_history")
 
 _HIDDEN = re.compile(r".*#[0-9]+", re.DOTALL)
@@ -57,7 +57,7 @@ def is_hidden(name: str) -> bool:
 
 @dataclass(frozen=True)
 class LocalFiles:
-    """Files below `root`, which is made by the first write."""
+    """Files below `root`, which the first write creates."""
 
     root: str
     world: World = field(repr=False)
@@ -68,7 +68,7 @@ class LocalFiles:
             return file.read(), _tag(os.fstat(file.fileno()))
 
     def write(self, path: str, data: bytes) -> ObjectVersion:
-        """Write, whatever is there."""
+        """Write unconditionally."""
         with self._write_errors(path), self._temporary(path, data) as temporary:
             with self._locked():
                 tag = _put_in_place(temporary, self._file(path))
@@ -76,20 +76,20 @@ class LocalFiles:
             return tag
 
     def create(self, path: str, data: bytes) -> ObjectVersion:
-        """Write if nothing is there: the complete file gets its name by one hard link."""
+        """Write if the name does not exist: the complete file gets its name by one hard link."""
         with self._write_errors(path), self._temporary(path, data) as temporary:
             self._link(temporary, self._file(path))
             _sync_directory(temporary.parent)
             return _tag(temporary.stat())
 
     def stage(self, path: str, data: bytes) -> None:
-        """Write what nothing refers to yet: not synced, as Lance does not sync the files that go with it."""
+        """Write a file that nothing refers to yet; not synced, as Lance does not sync the files that go with it."""
         with self._write_errors(path):
             self._file(path).parent.mkdir(parents=True, exist_ok=True)
             self._file(path).write_bytes(data)
 
     def replace(self, path: str, data: bytes, unchanged: ObjectVersion) -> ObjectVersion:
-        """Write if what is there still has this tag: compared and renamed under the lock."""
+        """Write if the object still has this tag: compared and renamed under the lock."""
         self._require_unchanged(path, unchanged)
         with self._write_errors(path), self._temporary(path, data) as temporary:
             with self._locked():
@@ -99,9 +99,9 @@ class LocalFiles:
             return tag
 
     def delete(self, path: str) -> None:
-        """Remove, under the lock, so that a replacement cannot bring the object back.
+        """Delete under the lock, so that a concurrent `replace` cannot bring the object back.
 
-        Not synced: after a power failure the object may be back, as if the process had died before deleting it.
+        Not synced: after a power failure the object may exist again, as if the process had died before deleting it.
         """
         with self._errors(path):
             if not self.is_object(path):
@@ -110,13 +110,13 @@ class LocalFiles:
                 self._file(path).unlink(missing_ok=True)
 
     def delete_all(self, paths: Sequence[str]) -> None:
-        """Remove many under one lock; not synced, as `delete`."""
+        """Delete many objects under one lock; not synced, as in `delete`."""
         with self._errors(paths[0]), self._locked():
             for path in paths:
                 self._file(path).unlink(missing_ok=True)
 
     def delete_prefix(self, prefix: str) -> None:
-        """Remove everything below a prefix, unfinished writes and empty directories too."""
+        """Delete everything below a prefix, including unfinished writes and empty directories."""
         with self._errors(prefix):
             for folder, _, names in os.walk(self._file(prefix), topdown=False, onerror=_raise_unless_absent):
                 with self._locked():
@@ -125,7 +125,7 @@ class LocalFiles:
                 _remove_if_empty(folder)
 
     def remove_unfinished(self) -> None:
-        """Remove the temporary files of processes of this machine that are dead."""
+        """Delete the temporary files of dead processes of this machine."""
         for folder in _FOLDERS:
             with self._errors(folder):
                 for name in _names_in(self._file(folder)):
@@ -140,7 +140,7 @@ class LocalFiles:
 
     @cached_property
     def _host(self) -> int:
-        """A number of eight digits for the place where process numbers mean something."""
+        """An eight-digit number for the scope in which pids are meaningful."""
         return int.from_bytes(sha256(self.world.host().encode()).digest()[:8]) % 10**8
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
@@ -153,12 +153,12 @@ class LocalFiles:
                         yield _info(Path(folder, name).relative_to(self.root).as_posix(), facts)
 
     def info(self, path: str) -> ObjectInfo:
-        """What a listing would say of one file."""
+        """The listing entry of one file."""
         with self._errors(path):
             return _info(path, self._file(path).stat())
 
     def is_object(self, path: str) -> bool:
-        """Whether a file has this very name."""
+        """Whether a file has exactly this name."""
         with self._errors(path):
             facts = _stat_if_there(self._file(path))
             return facts is not None and not stat.S_ISDIR(facts.st_mode)
@@ -181,7 +181,7 @@ class LocalFiles:
 
     @contextmanager
     def _temporary(self, path: str, data: bytes) -> Iterator[Path]:
-        """A synced file with these bytes beside the target. It is gone afterwards if it was not renamed."""
+        """A synced file with these bytes beside the target; removed afterwards unless it was renamed."""
         target = self._file(path)
         writer = f"{self._host:08d}{self.world.process_number():010d}"
         temporary = target.with_name(f"{target.name}#{writer}{self.world.random_bits(60)}")
@@ -200,13 +200,13 @@ class LocalFiles:
             try:
                 yield
             finally:
-                # A process forked meanwhile shares the descriptor: closing ours alone would leave the lock with it.
+                # A process forked meanwhile shares the descriptor: closing ours alone would leave it holding the lock.
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
         finally:
             os.close(descriptor)
 
     def _open_lock(self) -> int:
-        """The directory, or a file in it where directories cannot be locked."""
+        """Open the directory, or a lock file in it where directories cannot be locked."""
         descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -250,7 +250,7 @@ class LocalFiles:
         try:
             target.hardlink_to(temporary)
         except FileExistsError as error:
-            # Over a network file system a link that was made can be reported as refused: the count of names tells.
+            # A network file system can report a link that was made as refused: the link count tells.
             if temporary.stat().st_nlink != 2:
                 raise ObjectExists(f"{target} is there already.", location=str(target)) from error
         except OSError as error:
@@ -264,7 +264,7 @@ class LocalFiles:
 
     @contextmanager
     def _write_errors(self, path: str) -> Iterator[None]:
-        """As `_errors`; but what stands in the way of a write is not an absent object."""
+        """As `_errors`, except that an obstacle to a write is not reported as an absent object."""
         try:
             with self._errors(path):
                 yield
@@ -298,7 +298,7 @@ def _tag(facts: os.stat_result) -> ObjectVersion:
 
 
 def _info(path: str, facts: os.stat_result) -> ObjectInfo:
-    """The kernel sets the time of the last change of the inode, and no process can; a rename or link counts as one."""
+    """The ctime is the store's clock: only the kernel sets it, and a rename or link updates it."""
     written = facts.st_ctime_ns // 1_000
     return ObjectInfo(path, facts.st_size, facts.st_mtime_ns // 1_000, _tag(facts).e_tag, written)
 
@@ -319,12 +319,12 @@ def _write_synced(path: Path, data: bytes, now_us: int) -> None:
 
 
 def _set_modified(path: Path, microseconds: int) -> None:
-    """Set the time ourselves: the kernel's own has ticks of milliseconds, and inodes are used again at once."""
+    """Set the mtime explicitly: the kernel's has a resolution of milliseconds, and inode numbers are reused at once."""
     os.utime(path, ns=(microseconds * 1_000, microseconds * 1_000))
 
 
 def _put_in_place(temporary: Path, target: Path) -> ObjectVersion:
-    """Rename, and see to it that the tag is one this name never had before. The caller holds the lock."""
+    """Rename, and make sure that the tag is one that this name never had before. The caller holds the lock."""
     before = _stat_if_there(target)
     if before is not None and temporary.stat().st_mtime_ns <= before.st_mtime_ns:
         _set_modified(temporary, before.st_mtime_ns // 1_000 + 1)
@@ -341,7 +341,7 @@ def _names_in(folder: Path) -> list[str]:
 
 
 def _make_directory(path: Path) -> None:
-    """Make a directory and its parents, each of them durable."""
+    """Create a directory and its parents, each durably."""
     if path.is_dir():
         return
     _make_directory(path.parent)

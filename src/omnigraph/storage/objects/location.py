@@ -1,8 +1,8 @@
-"""Where a graph lives: a directory, or a prefix in a bucket.
+"""`Location`: where a graph is stored, a local directory or a prefix in a bucket.
 
-A `Location` is the one thing that both halves of the store are opened with: Lance tables take `child()` and
-`storage_options`, control objects take the bucket and the prefix. The settings come from the environment and are
-written down here, so that both halves see the same ones.
+Lance tables and control objects are both opened with a `Location`: tables take `child()` and `storage_options`, control
+objects take the bucket and the prefix. The settings come from the environment and are resolved here once, so that both
+use the same ones.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 OBJECT_STORES = ("s3", "s3+ddb", "gs", "az")
 
-# Lance reads these as parts of a URL, the control store as parts of a name: the two would write to different places.
+# Lance parses these as parts of a URL, the control store as parts of a name: the two would write to different places.
 _AMBIGUOUS = frozenset("%#?\\")
 
 
 @dataclass(frozen=True)
 class Location:
-    """The root of one graph. `root` is its path inside the store, without slashes at either end."""
+    """The root of one graph. `root` is its path inside the store, without leading or trailing slashes."""
 
     uri: str
     scheme: str
@@ -43,7 +43,7 @@ class Location:
         return self.scheme == "file"
 
     def child(self, relative: str) -> str:
-        """The URI that Lance is given for a dataset below the root."""
+        """The URI under which Lance opens a dataset below the root."""
         if self.is_local:
             return f"{self.uri}/{relative}"
         return f"{self.scheme}://{self.object_uri_path(relative)}{self.query}"
@@ -53,14 +53,14 @@ class Location:
         return "/".join(part for part in (self.bucket, self.root, relative) if part)
 
     def object_path(self, relative: str) -> str:
-        """The path as manifests record it: a local path without its first slash, or a key without the bucket."""
+        """The path as manifests record it: a local path without its leading slash, or a key without the bucket."""
         return f"{self.root}/{relative}" if self.root else relative
 
 
 def parse_location(
     uri: str | os.PathLike[str], world: World = REAL, storage_options: Mapping[str, str] | None = None
 ) -> Location:
-    """Read a URI or a path. `storage_options` are added to the settings of the environment and win over them."""
+    """Parse a URI or a path. `storage_options` are added to the settings of the environment and override them."""
     text = os.fspath(uri)
     scheme, separator, _ = text.partition("://")
     if not separator:
@@ -91,7 +91,7 @@ def _local(given: str, path: str, world: World) -> Location:
 
 
 def _at_home(path: str, world: World) -> str:
-    """Replace a leading `~`, as a shell would have done."""
+    """Expand a leading `~`, as a shell would have done."""
     home = world.environ.get("HOME", "")
     if home and (path == "~" or path.startswith("~/")):
         return home + path[1:]

@@ -1,8 +1,8 @@
 """Control objects in a bucket: S3, Google Cloud Storage and Azure through obstore, on one code path.
 
-Create-if-absent and replace-if-unchanged are conditional PUTs. When the answer to one is lost, the client asks again
-and is refused by its own write. Each such write therefore carries an id in the object's metadata, and a refusal is
-believed only after looking whether the object that is there is ours.
+Create-if-absent and replace-if-unchanged are conditional PUTs. When the acknowledgement of one is lost, the client
+retries and is refused because of its own write. Each such write therefore carries an id in the object's metadata, and a
+refusal counts only after checking that the existing object does not carry that id.
 """
 
 from __future__ import annotations
@@ -85,13 +85,13 @@ def _client(location: Location, options: Mapping[str, str], *, bulk: bool = Fals
         return GCSStore(location.bucket, prefix=prefix, config=cast("GCSConfig", config), retry_config=retry)
     if location.scheme == "az":
         return AzureStore(location.bucket, prefix=prefix, config=cast("AzureConfig", config), retry_config=retry)
-    # The single form of DELETE is understood by every store; the bulk form hides refusals in a successful answer.
+    # Every store supports the single-object DELETE; the bulk form hides refusals in a successful response.
     config["aws_disable_bulk_delete"] = "false" if bulk else "true"
     return S3Store(location.bucket, prefix=prefix, config=cast("S3Config", config), retry_config=retry)
 
 
 def _retry(options: Mapping[str, str]) -> RetryConfig:
-    """Bridge a restart of the server, but tell the user within seconds when it is not there."""
+    """Outlast a restart of the server, but report within seconds that it is down."""
     return {
         "max_retries": int(options.get("client_max_retries", "8")),
         "retry_timeout": timedelta(seconds=int(options.get("client_retry_timeout", "30"))),
@@ -116,27 +116,27 @@ class RemoteObjects:
             return bytes(found.bytes()), _tag(found.meta)
 
     def write(self, path: str, data: bytes) -> ObjectVersion:
-        """Write, whatever is there."""
+        """Write unconditionally."""
         with self._errors(path):
             return self._put(path, data, "overwrite", self._new_id())
 
     def create(self, path: str, data: bytes) -> ObjectVersion:
-        """Write if nothing is there."""
+        """Write if the object does not exist."""
         return self._put_once(path, data, "create")
 
     def stage(self, path: str, data: bytes) -> None:
-        """Write what nothing refers to yet."""
+        """Write a file that nothing refers to yet."""
         self.write(path, data)
 
     def replace(self, path: str, data: bytes, unchanged: ObjectVersion) -> ObjectVersion:
-        """Write if what is there still has this tag."""
+        """Write if the object still has this tag."""
         try:
             return self._put_once(path, data, _update_of(unchanged))
         except ObjectNotFound as error:
             raise ObjectChanged(f"{error.location} was deleted since it was read.", location=error.location) from error
 
     def delete(self, path: str) -> None:
-        """Remove; nothing there is fine."""
+        """Delete; a missing object is fine."""
         try:
             with self._errors(path):
                 obstore.delete(self.store, path)
@@ -144,7 +144,7 @@ class RemoteObjects:
             return
 
     def delete_all(self, paths: Sequence[str]) -> None:
-        """Remove many at once; one after the other where the store does not understand that."""
+        """Delete many in one request; one by one if the store does not support that."""
         try:
             with self._errors(paths[0]):
                 obstore.delete(self._bulk, list(paths))
@@ -153,7 +153,7 @@ class RemoteObjects:
                 self.delete(path)
 
     def delete_prefix(self, prefix: str) -> None:
-        """Remove everything below a prefix."""
+        """Delete everything below a prefix."""
         paths = [each.path for each in self.list(prefix)]
         if not paths:
             return
@@ -167,15 +167,15 @@ class RemoteObjects:
                 yield from (_info(meta) for meta in page)
 
     def remove_unfinished(self) -> None:
-        """A request that was cut short leaves nothing."""
+        """Nothing to do: an interrupted request leaves nothing behind."""
 
     def info(self, path: str) -> ObjectInfo:
-        """What a listing would say of one object."""
+        """The listing entry of one object."""
         with self._errors(path):
             return _info(obstore.head(self.store, path))
 
     def is_object(self, path: str) -> bool:
-        """Whether an object has this very name."""
+        """Whether an object has exactly this name."""
         try:
             self.info(path)
         except ObjectNotFound:
@@ -188,7 +188,7 @@ class RemoteObjects:
 
     @cached_property
     def _bulk(self) -> S3Store | GCSStore | AzureStore:
-        """A client that removes many objects with one request, and may not say which of them it could not."""
+        """A client that deletes many objects per request, and may not report which of them it failed to delete."""
         return self.open_bulk()
 
     def _put(self, path: str, data: bytes, mode: PutMode, write_id: str) -> ObjectVersion:
@@ -197,7 +197,7 @@ class RemoteObjects:
         return ObjectVersion(done["e_tag"], done["version"])
 
     def _put_once(self, path: str, data: bytes, mode: PutMode) -> ObjectVersion:
-        """A conditional write, made again under the same id while its outcome is unknown and the store answers."""
+        """A conditional write, retried under the same id while its outcome is unknown and the store answers."""
         write_id = self._new_id()
         for tries_left in reversed(range(_TRIES)):
             try:
@@ -212,7 +212,7 @@ class RemoteObjects:
         raise AssertionError("the last try returns or raises")
 
     def _tag_if_ours(self, path: str, write_id: str) -> ObjectVersion | None:
-        """The tag of the object at `path` if this very write put it there."""
+        """The tag of the object at `path` if this write created it."""
         count("object_reads", path)
         try:
             with self._errors(path):
@@ -259,7 +259,7 @@ def _translated(error: Exception, where: str, secrets: tuple[str, ...]) -> Store
 
 
 def _reason(text: str, secrets: tuple[str, ...]) -> str:
-    """One short line that says why, without anything that could be a credential."""
+    """One short line that gives the reason, without anything that could be a credential."""
     code, status = _first(_CODE, text), _first(_STATUS, text)
     if code or status:
         return " ".join(part for part in (code, status and f"HTTP {status}") if part)

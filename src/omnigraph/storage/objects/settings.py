@@ -1,7 +1,8 @@
-"""The settings of an object store: which variables of the environment are read, and what Lance and obstore are told.
+"""The settings of an object store: which environment variables are read, and what is passed to Lance and obstore.
 
-Both libraries read the process environment by themselves as well, and there `AWS_ENDPOINT_URL_S3` beats an endpoint
-that is passed in. So every setting that decides where bytes go is passed explicitly, under every name that could win.
+Both libraries read the process environment by themselves as well, and there `AWS_ENDPOINT_URL_S3` overrides an endpoint
+that is passed in. So every setting that decides where bytes are stored is passed explicitly, under every name that
+could win.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _S3_VARIABLES = {
     "AWS_ENDPOINT_URL_S3": "aws_endpoint",
     "AWS_ALLOW_HTTP": "allow_http",
 }
-# In the order in which a later one wins. Lance reads only the last one by itself.
+# Later ones win. Lance by itself reads only the last one.
 _DYNAMO_VARIABLES = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB", "DYNAMODB_ENDPOINT")
 _GS_VARIABLES = (
     "GOOGLE_SERVICE_ACCOUNT",
@@ -74,7 +75,7 @@ _SECRET_WORDS = ("secret", "token", "key", "sas", "password", "credential", "ser
 
 
 class StorageOptions(dict[str, str]):
-    """Settings as Lance takes them, a plain dict that does not print its values."""
+    """Settings in the form that Lance takes, a plain dict whose repr hides the values."""
 
     def __repr__(self) -> str:
         return f"StorageOptions({', '.join(sorted(self))})"
@@ -85,7 +86,7 @@ class StorageOptions(dict[str, str]):
 def storage_settings(
     scheme: str, bucket: str, environ: Mapping[str, str], given: Mapping[str, str], *, uri: str
 ) -> StorageOptions:
-    """What Lance is told about the store; `given` wins over the environment."""
+    """The storage options for Lance; `given` overrides the environment."""
     if scheme == "gs":
         return StorageOptions(_named(_GS_VARIABLES, environ) | _allow_http(environ, "GOOGLE_ALLOW_HTTP") | dict(given))
     if scheme == "az":
@@ -95,13 +96,13 @@ def storage_settings(
 
 
 def secret_values(options: Mapping[str, str] | None) -> tuple[str, ...]:
-    """The values that must never be shown."""
+    """The values that must never be displayed."""
     found = (value for name, value in (options or {}).items() if any(word in name.lower() for word in _SECRET_WORDS))
     return tuple(sorted((value for value in found if value), key=len, reverse=True))
 
 
 def shown_uri(uri: str) -> str:
-    """The URI as it may appear in a message: without user, password and query, which can carry credentials."""
+    """The URI as it may appear in a message: without user, password and query, which can contain credentials."""
     scheme, separator, rest = uri.partition("://")
     host, slash, path = rest.partition("/")
     return scheme + separator + host.rpartition("@")[2] + slash + path.partition("?")[0] if separator else uri

@@ -1,7 +1,7 @@
-"""Control objects: the small files beside the tables (schema, sidecars, claims), on a disk or in a bucket.
+"""`ObjectStore`: the control objects of a graph (schema, sidecars, leases), on a local disk or in a bucket.
 
-Paths are relative to the root of the graph. A prefix counts whole path segments: `a/b` is a prefix of `a/b/c`, not of
-`a/bc`. What happens on each medium is in `local_files` and `remote_objects`; here operations are named and counted.
+Paths are relative to the root of the graph. A prefix matches whole path segments: `a/b` is a prefix of `a/b/c`, not of
+`a/bc`. `local.py` and `remote.py` implement each kind of store; this module validates paths and counts operations.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ AT_ONCE = 1_000
 
 
 def open_control_store(location: Location, world: World = REAL) -> ObjectStore:
-    """The control objects of one graph. Nothing is asked of the store yet, and nothing need be there."""
+    """The control objects of one graph. Makes no request; the location need not exist."""
     if location.is_local:
         return ObjectStore(location, LocalFiles(location.uri, world))
     return ObjectStore(location, open_remote_objects(location, world))
@@ -42,49 +42,49 @@ class ObjectStore:
     _objects: Objects
 
     def read(self, path: str) -> bytes:
-        """The bytes of an object, or `ObjectNotFound`."""
+        """The bytes of an object; raises `ObjectNotFound`."""
         return self.read_versioned(path)[0]
 
     def read_versioned(self, path: str) -> tuple[bytes, ObjectVersion]:
-        """The bytes and the tag that `replace` needs, or `ObjectNotFound`."""
+        """The bytes and the tag that `replace` needs; raises `ObjectNotFound`."""
         _check(path)
         count("object_reads", path)
         return self._objects.read(path)
 
     def write(self, path: str, data: bytes) -> ObjectVersion:
-        """Write whole and atomically, whatever was there before."""
+        """Write atomically and unconditionally."""
         _check(path)
         count("object_writes", path)
         return self._objects.write(path, data)
 
     def create(self, path: str, data: bytes) -> ObjectVersion:
-        """Write only if nothing is there, else `ObjectExists`. Of several at once, one succeeds."""
+        """Write only if the object does not exist, else `ObjectExists`. Of several concurrent writers, one succeeds."""
         _check(path)
         count("object_writes", path)
         return self._objects.create(path, data)
 
     def stage(self, path: str, data: bytes) -> None:
-        """Write a file of a table under a name of its own, before anything refers to it; not synced, as Lance's own."""
+        """Write a table file under a unique name, before anything refers to it; not synced, as Lance's own files."""
         _check(path)
         count("object_writes", path)
         self._objects.stage(path, data)
 
     def replace(self, path: str, data: bytes, unchanged: ObjectVersion) -> ObjectVersion:
-        """Write only if the object is as `unchanged` says, else `ObjectChanged`. Of several at once, one succeeds."""
+        """Write only if the object is still `unchanged`, else `ObjectChanged`. Of several at once, one succeeds."""
         _check(path)
         count("object_writes", path)
         return self._objects.replace(path, data, unchanged)
 
     def delete(self, path: str) -> None:
-        """Remove an object; one that is not there is fine."""
+        """Delete an object; a missing one is fine."""
         _check(path)
         count("object_deletes", path)
         self._objects.delete(path)
 
     def delete_all(self, paths: Sequence[str]) -> None:
-        """Remove many objects, on S3 a thousand with each request; those that are not there are fine.
+        """Delete many objects, on S3 a thousand per request; missing ones are fine.
 
-        For what is only in the way: stores may keep an object that they refuse to remove, and not say so.
+        Only for garbage: a store may refuse to delete an object, and not report it.
         """
         for start in range(0, len(paths), AT_ONCE):
             some = paths[start : start + AT_ONCE]
@@ -94,13 +94,13 @@ class ObjectStore:
             self._objects.delete_all(some)
 
     def delete_prefix(self, prefix: str) -> None:
-        """Remove every object below a prefix."""
+        """Delete every object below a prefix."""
         _check(prefix)
         count("object_deletes", prefix)
         self._objects.delete_prefix(prefix)
 
     def remove_unfinished(self) -> None:
-        """Remove what writes have left that were killed in the middle; nothing of living ones."""
+        """Delete what killed writes have left behind, but nothing of live ones."""
         self._objects.remove_unfinished()
 
     def list(self, prefix: str = "") -> builtins.list[ObjectInfo]:
@@ -115,13 +115,13 @@ class ObjectStore:
         return [each.path for each in self.list(prefix)]
 
     def info(self, path: str) -> ObjectInfo:
-        """What a listing would say of one object, or `ObjectNotFound`."""
+        """The listing entry of one object; raises `ObjectNotFound`."""
         _check(path)
         count("object_reads", path)
         return self._objects.info(path)
 
     def exists(self, path: str) -> bool:
-        """Whether an object has this name or anything is below it. Being forbidden to look is an error, not no."""
+        """Whether an object has this name or this prefix. A denied permission raises; it is not reported as absence."""
         _check(path)
         count("object_reads", path)
         if self._objects.is_object(path):
@@ -131,7 +131,7 @@ class ObjectStore:
 
 
 def _check(path: str) -> None:
-    """Names that mean the same on every medium."""
+    """Accept only names that mean the same on every kind of store."""
     parts = path.split("/")
     if any(part in {"", ".", ".."} for part in parts) or is_hidden(parts[-1]) or "\0" in path:
         raise InvalidInput(f"{path!r} cannot name a control object: use a relative path without empty or dot parts")

@@ -1,7 +1,7 @@
-"""How old an object is by the clock of the store that keeps it, whatever the clocks of the machines say.
+"""Measures the age of an object by the clock of its store, independently of the clocks of machines.
 
-The store stamps everything that is written to it. Something written a moment ago tells the store's time; from there on
-the steady clock of this process goes on. The clocks of two machines are never compared.
+The store timestamps everything that is written to it. An object written just now shows the store's time; from there on
+the steady clock of this process measures. The clocks of two machines are never compared.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
     from omnigraph.storage.objects.store import ObjectStore
     from omnigraph.world import World
 
-# Beside the sidecars, under names that no program takes for one.
+# Beside the sidecars, under names that no program mistakes for one.
 _PREFIX, _SUFFIX = "__recovery", ".clock"
 _FORGOTTEN_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class StoreClock:
-    """The store's clock: `written_us` on it was not later than `at` on the steady clock of this process."""
+    """The store's clock: it showed `written_us` no later than `at` on the steady clock of this process."""
 
     written_us: int
     at: float
     world: World = field(repr=False)
 
     def age(self, found: ObjectInfo) -> float:
-        """At least how many seconds ago an object was written. Buckets stamp with whole seconds."""
+        """A lower bound of the seconds since an object was written. Buckets have timestamps of whole seconds."""
         whole = self.written_us % 1_000_000 == found.written_us % 1_000_000 == 0
         between = (self.written_us - found.written_us) / 1_000_000 - whole
         return between + self.world.monotonic() - self.at
 
 
 def read_store_clock(objects: ObjectStore, world: World) -> StoreClock:
-    """Write something, look when that was, and remove it: three requests, for who has nothing of its own there."""
+    """Write a probe, read its timestamp, and delete it: three requests, for a process without an object of its own."""
     path = f"{_PREFIX}/{world.ulid()}{_SUFFIX}"
     objects.write(path, json.dumps({"host": world.host(), "process": world.process()}).encode())
     at = world.monotonic()
@@ -51,7 +51,7 @@ def read_store_clock(objects: ObjectStore, world: World) -> StoreClock:
 
 
 def remove_left_probes(objects: ObjectStore, listed: Sequence[ObjectInfo], world: World) -> None:
-    """Remove what a listing shows of processes that were killed while they read the clock."""
+    """Delete the probes in a listing whose processes were killed while they read the clock."""
     left = [each for each in listed if each.path.endswith(_SUFFIX)]
     if not left:
         return

@@ -1,12 +1,11 @@
-"""New columns for rows that are there, without writing any of the others.
+"""Stages writes of single columns: new columns, and new values of existing ones, without rewriting the other columns.
 
-A column of nulls alone is a change of the table's schema: no data file is touched, and rows keep their ids, versions,
-places and indexes. One with a value is written beside the others, as a file of its own for each fragment.
+A new column that is null in every row is a schema change: no data file is touched, and rows keep their row ids,
+versions, addresses and indexes. A new column with values is written as an additional data file of each fragment.
 
-New values for some columns of rows that are there, written beside the columns that stay as they are.
-
-A fragment of the table gets new files for these columns alone. Rows keep their ids and places; Lance marks exactly the
-rows that got a value as updated, and takes the fragments out of indexes that cover one of the columns.
+New values of existing columns are written as new data files of the fragment, for these columns alone. Rows keep their
+row ids and addresses; Lance marks exactly the rows that got a value as updated, and removes the fragments from the
+coverage of indexes on these columns.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ if TYPE_CHECKING:
 
 
 def stage_new_columns(table: Table, schema: pa.Schema, fills: Mapping[str, Fill]) -> Staged:
-    """Give a table the columns of a schema that it lacks. The other columns are its own, in whatever order.
+    """Add the columns of a schema that a table lacks. Its other columns must be the table's own, in any order.
 
-    `fills` makes so many values of a column; one that is not named is null in every row.
+    `fills` makes a given number of values for a column; a column that it does not name is null in every row.
     """
     described = _extended(table, schema)
     fragments = [each.metadata for each in table.dataset.get_fragments()]
@@ -67,12 +66,12 @@ def _values(field: pa.Field[Any], fill: Fill | None, length: int) -> pa.Array[An
 
 
 def _extended(table: Table, schema: pa.Schema) -> LanceSchema:
-    """The table's own fields under their numbers, and the new ones under numbers that no file has used."""
+    """The table's own fields under their field ids, and the new ones under ids that no data file has used."""
     own = table.dataset.lance_schema
     used = [number for each in table.dataset.get_fragments() for file in each.metadata.files for number in file.fields]
     first = max([*used, *_numbers(own.fields())]) + 1
     new = [field for field in schema if field.name not in table.schema.names]
-    # Lance numbers the fields of a schema one after the other: with so many before them the new ones come out right.
+    # Lance assigns field ids sequentially: with this many placeholders in front, the new fields get the intended ids.
     before = [pa.field(f"_{number}", pa.int8()) for number in range(first)]
     numbered = _groups(LanceSchema.from_pyarrow(pa.schema([*before, *new])))
     return _made(own, {**_groups(own), **{field.name: numbered[field.name] for field in new}}, schema.names)
@@ -83,13 +82,13 @@ def _ordered(described: LanceSchema, names: list[str]) -> LanceSchema:
 
 
 def _made(like: LanceSchema, groups: Mapping[str, list[bytes]], names: Iterable[str]) -> LanceSchema:
-    # Only the pickled form keeps the numbers of fields.
+    # Only the pickled form preserves field ids.
     make, (metadata, *_) = like.__reduce__()[:2]
     return make(metadata, *(each for name in names for each in groups[name]))
 
 
 def _groups(described: LanceSchema) -> dict[str, list[bytes]]:
-    """The encoded fields, each column with those nested in it."""
+    """The encoded fields by column, each with its nested fields."""
     encoded = list(described.__reduce__()[1][1:])
     found, at = {}, 0
     for field in described.fields():
@@ -111,7 +110,7 @@ ADDRESS = "_rowaddr"
 
 @dataclass(frozen=True)
 class RewrittenFragment:
-    """One fragment of a table with new files that nobody refers to yet. `fields` are the columns by Lance's numbers."""
+    """A fragment with new data files that no version references yet. `fields` are the columns' Lance field ids."""
 
     fragment: int
     description: str
@@ -134,7 +133,7 @@ def rewrite_columns(table: Table, fragment_id: int, values: pa.Table) -> Rewritt
 
 
 def stage_rewritten(table: Table, fragments: Sequence[RewrittenFragment]) -> Staged:
-    """One transaction of all the fragments, which must be of this very version of the table."""
+    """Stage one transaction of all the fragments, which must be of exactly this version of the table."""
     offsets: dict[int, Any] = {each.fragment: base64.b64decode(each.offsets) for each in fragments}
     operation = LanceOperation.Update(
         updated_fragments=[FragmentMetadata.from_json(each.description) for each in fragments],

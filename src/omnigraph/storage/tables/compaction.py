@@ -1,7 +1,7 @@
 """Staged compaction: the same rows, row ids and row versions in fewer fragments.
 
-Each commit leaves a fragment of its own, and whatever looks for a row asks every fragment. `stage_fold` joins the
-newest small ones while a table is written to, so that a history of small writes does not make the next one dearer;
+Each commit adds a fragment, and every lookup of a row visits every fragment. `stage_fold` joins the newest small
+fragments while a table is written to, so that a history of small writes does not make the next one more expensive;
 `stage_compaction` is the thorough form, for `optimize`.
 """
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
     from omnigraph.storage.tables.table import Table
 
-    # Carries out the tasks of a plan, here or elsewhere, and returns what each has written.
+    # Executes the tasks of a plan, here or elsewhere, and returns what each has written.
     Execute = Callable[[Table, Sequence[CompactionTask]], Sequence[RewriteResult]]
 
 
 @dataclass(frozen=True)
 class CompactionPolicy:
-    """When a writer joins small fragments, and how much it rewrites at most while others wait for their turn.
+    """When a writer joins small fragments, and the most that it rewrites while other writers are queued.
 
-    `fragments` small ones at a table's end are joined. A larger one before them joins in when it has at most `growth`
-    times their rows, so that a row is rewritten a logarithmic number of times.
+    `fragments` small ones at the end of a table are joined. A larger one before them is included if it has at most
+    `growth` times their rows, so that a row is rewritten a logarithmic number of times.
     """
 
     fragments: int = 16
@@ -49,9 +49,9 @@ DEFAULT_FOLD = CompactionPolicy()
 
 
 def stage_fold(table: Table, policy: CompactionPolicy) -> Staged | None:
-    """Join the small fragments at the table's end when there are enough of them; None when there are not.
+    """Join the small fragments at the end of the table if there are enough of them; None if there are not.
 
-    Fragments that an index covers are left alone: joining them would take them out of it.
+    Fragments that an index covers are left alone: joining them would remove them from its coverage.
     """
     tail = _tail(table, policy)
     if len(tail) < policy.fragments:
@@ -62,11 +62,10 @@ def stage_fold(table: Table, policy: CompactionPolicy) -> Staged | None:
 def stage_compaction(
     table: Table, *, rows_per_file: int, fragments: Sequence[int] | None = None, execute: Execute | None = None
 ) -> Staged | None:
-    """Rewrite small fragments, and those with many removed rows, into larger ones, in order; None if nothing is to
-    gain.
+    """Rewrite small fragments, and those with many deleted rows, into larger ones, in order; None if there are none.
 
-    Rows, row ids and row versions stay. Indexes on scalars lose their coverage of the rewritten fragments until they
-    are extended. `fragments` limits the work to some fragments; `execute` does it elsewhere.
+    Rows, row ids and row versions stay. Scalar indexes lose their coverage of the rewritten fragments until they are
+    extended. `fragments` limits the work to some fragments; `execute` runs it elsewhere.
     """
     excluded = [] if fragments is None else sorted(set(table.fragment_ids()) - set(fragments))
     with lance_errors(f"compacting {table.path}"):
@@ -80,7 +79,7 @@ def stage_compaction(
 
 
 def execute_here(table: Table, tasks: Sequence[CompactionTask]) -> list[RewriteResult]:
-    """Carry out the tasks in this process, one after the other."""
+    """Execute the tasks in this process, one after the other."""
     return [task.execute(table.dataset) for task in tasks]
 
 
@@ -92,7 +91,7 @@ def covered_fragments(table: Table) -> set[int]:
 
 
 def _tail(table: Table, policy: CompactionPolicy) -> list[int]:
-    """The fragments at the end that are worth joining, and together not too much work."""
+    """The fragments at the end that are worth joining, within the policy's limits on rows and bytes."""
     fragments = table.dataset.get_fragments()
     if len(fragments) < policy.fragments:
         return []
@@ -119,10 +118,10 @@ def _groups(results: Iterable[RewriteResult]) -> list[LanceOperation.RewriteGrou
 
 
 def _numbered(table: Table, results: Iterable[RewriteResult]) -> list[LanceOperation.RewriteGroup]:
-    """The groups with numbers for the new fragments, which indexes that know rows by their ids go on to cover.
+    """The rewrite groups with ids for the new fragments, so that indexes that store row ids continue to cover them.
 
-    Without numbers Lance writes the coverage down before it gives them out, and the index covers fragment 0 instead. It
-    caches by number: none may be used again that a fragment ever had.
+    Without ids Lance records the coverage before it assigns them, and the index covers fragment 0 instead. Lance caches
+    by fragment id: no id that a fragment ever had may be used again.
     """
     number = max([greatest_fragment(table.dataset), *table.fragment_ids()])
     groups = []

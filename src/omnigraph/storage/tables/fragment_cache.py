@@ -1,8 +1,8 @@
-"""Rows of tables that this process has written or read lately, kept in memory under the files they lie in.
+"""`FragmentCache`: rows of tables that this process has recently written or read, by the data files that hold them.
 
-A data file never changes and its name is used once, so what was written or read of one holds for good. Which of its
-rows are still there is another matter: that is told by the list of removed rows, a file of the same kind. A writer
-that changes one table again and again needs nothing from the store to know what is in it.
+A data file never changes and its name is used once, so cached rows of a file never become stale. Which of them are
+still alive is determined by the fragment's deletion vector, a file of the same kind. A writer that changes one table
+again and again needs no request to know its content.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     Offsets = NDArray[np.uint32]
 
 KEPT_BYTES = 32 * 1024 * 1024
-# A fragment that takes more than this is left to the store, and so are its columns when they are this large in memory.
+# Larger fragments are not cached, and neither are columns that take more than this in memory.
 FRAGMENT_BYTES = 4 * 1024 * 1024
 
-# The files of a fragment, and the columns of its table: after a change of schema a file is read under other names.
+# The data files of a fragment, and the columns of its table: after a schema change a file is read under other names.
 Key = tuple[tuple[str, ...], tuple[tuple[str, int], ...]]
 
 
 @dataclass(frozen=True)
 class CachedRows:
-    """Some columns of the rows of a fragment that were there beside one list of removed rows; `offsets` is where."""
+    """Some columns of the rows of a fragment that are alive under one deletion vector, and the rows' offsets."""
 
     removals: str | None
     offsets: Offsets
@@ -43,7 +43,7 @@ class CachedRows:
 
     @property
     def nbytes(self) -> int:
-        """The memory that they take."""
+        """The memory that they occupy."""
         return int(self.offsets.nbytes) + sum(each.nbytes for each in self.columns.values())
 
     def without(self, removed: Offsets) -> CachedRows:
@@ -56,7 +56,7 @@ class CachedRows:
 
 
 class FragmentCache:
-    """The newest few fragments of all tables of a graph, up to a number of bytes. Safe to use from several threads."""
+    """An LRU cache of fragments of all tables of a graph, limited by bytes. Safe to use from several threads."""
 
     def __init__(self, most_bytes: int = KEPT_BYTES) -> None:
         self._most = most_bytes
@@ -65,7 +65,7 @@ class FragmentCache:
         self._lock = threading.Lock()
 
     def of(self, table: Table, fragment: FragmentMetadata, columns: Iterable[str]) -> CachedRows | None:
-        """What is known of a fragment, if these columns are."""
+        """The cached rows of a fragment, if all these columns are cached."""
         key = _key(table, fragment)
         with self._lock:
             found = self._kept.get(key)
@@ -75,7 +75,7 @@ class FragmentCache:
             return found
 
     def add(self, table: Table, fragment: FragmentMetadata, rows: CachedRows) -> None:
-        """Remember rows; columns that are known of the very same ones stay known."""
+        """Cache rows; columns already cached under the same deletion vector are kept."""
         key = _key(table, fragment)
         with self._lock:
             before = self._kept.pop(key, None)
@@ -92,17 +92,17 @@ class FragmentCache:
 
 
 def can_be_known(fragment: FragmentMetadata) -> bool:
-    """Whether a fragment is small enough, and made of nothing but its files."""
+    """Whether a fragment can be cached: it is small enough, and consists of nothing but its data files."""
     return not fragment.overlays and fragment_bytes(fragment) <= FRAGMENT_BYTES
 
 
 def fragment_bytes(fragment: FragmentMetadata) -> int:
-    """How large the files of a fragment are; a file that does not tell counts as large."""
+    """The size of a fragment's data files; a file of unknown size counts as large."""
     return sum(each.file_size_bytes or FRAGMENT_BYTES for each in fragment.files)
 
 
 def removals_of(fragment: FragmentMetadata) -> str | None:
-    """What tells one list of removed rows of a fragment from every other."""
+    """An identifier of a fragment's deletion vector; None if it has none."""
     return None if fragment.deletion_file is None else str(fragment.deletion_file.path(fragment.id))
 
 

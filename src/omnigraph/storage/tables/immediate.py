@@ -1,11 +1,10 @@
-"""What Lance can only do by committing at once. Each function says why it stands here.
+"""Operations that Lance can only do by committing immediately. Each function says why it is here.
 
-Everything else is staged (`storage/tables/staging.py`) and landed by the commit protocol.
+Everything else is staged (`storage/tables/staging.py`) and committed by the commit protocol.
 
-Tables that delete their own old versions: a setting that earlier releases gave them, and that has to go.
-
-With it, Lance collects old versions after some of the commits, whoever makes them, and knows nothing of the graph's
-branches, tags and kept commits. Only `cleanup` may collect.
+`cleans_itself` and `stage_disarm` concern a setting that earlier releases gave to tables: with it, Lance deletes old
+versions after some of the commits, whoever makes them, and knows nothing of the graph's branches, tags and retained
+commits. Only `cleanup` may collect versions, so the setting is removed.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ _SETTING = "lance.auto_cleanup."
 
 
 def cleans_itself(table: Table) -> bool:
-    """Whether a table has the setting; nothing is asked of the store."""
+    """Whether a table has the auto-cleanup setting; makes no request."""
     return bool(_settings(table))
 
 
 def stage_disarm(table: Table) -> Staged:
-    """Take the setting away. The commit that does it collects nothing any more."""
+    """Stage the removal of the auto-cleanup setting. The commit that removes it collects nothing any more."""
     update = LanceOperation.UpdateMap(dict.fromkeys(_settings(table)))
     return Staged(table, "configure", Transaction(table.version, LanceOperation.UpdateConfig(config_updates=update)))
 
@@ -46,7 +45,7 @@ def _settings(table: Table) -> list[str]:
 
 @dataclass(frozen=True)
 class Removed:
-    """What a collection has deleted, or would."""
+    """What a collection has deleted, or would delete."""
 
     versions: int
     bytes: int
@@ -55,8 +54,8 @@ class Removed:
 def upsert_rows_by_key(table: Table, rows: pa.Table, *, key: str) -> Table:
     """Insert or replace rows under the primary-key filter, as one commit without retries.
 
-    Stands here because only the committing call carries the filter of inserted keys: two racing inserts of one new key
-    conflict in it, and both land when they are staged.
+    It is here because only the committing call carries the filter of inserted keys: two concurrent inserts of one new
+    key conflict on it, while both would land if they were staged.
     """
     count("table_commits", table.path)
     with lance_errors(f"writing rows of {table.path}"):
@@ -94,24 +93,24 @@ def set_config(table: Table, entries: Mapping[str, str]) -> Table:
 
 
 def create_branch(table: Table, name: str) -> None:
-    """Make a branch of this table from the version and branch of the handle. References have no staged form."""
+    """Create a branch of this table from the version and branch of the handle. References have no staged form."""
     count("table_commits", table.path)
     with lance_errors(f"creating branch {name!r} of {table.path}"):
         _own_handle(table).create_branch(name)
 
 
 def delete_branch(main: Table, name: str) -> None:
-    """Remove a branch and its files; `main` is a handle on the table's main line."""
+    """Delete a branch and its files; `main` is a handle on the table's main branch."""
     count("table_commits", main.path)
     with lance_errors(f"deleting branch {name!r} of {main.path}"):
         _own_handle(main).branches.delete(name)
 
 
 def preview(staged: Staged) -> Table:
-    """The state that a staged change would make, as a version in no history; its file is the caller's to delete.
+    """The state that a staged change would make, as a detached version; the caller deletes its version file.
 
-    Stands here because a version without a number in the history is still a commit to Lance. Indexes of fragments that
-    are staged can be built over it before any writer has to wait.
+    It is here because Lance commits a detached version too. Indexes of staged fragments can be built over it before any
+    writer has to wait.
     """
     table = staged.table
     count("table_commits", table.path)
@@ -126,7 +125,7 @@ def preview(staged: Staged) -> Table:
 def collect_versions(table: Table, versions: Sequence[int]) -> Removed:
     """Delete these versions, the files that only they needed, and files that no version has needed for seven days.
 
-    Versions that branches or tags of Lance stand on stay, and the newest one.
+    The newest version and those that Lance branches or tags refer to are kept.
     """
     count("object_deletes", table.path)
     with lance_errors(f"collecting old versions of {table.path}"):
@@ -142,15 +141,15 @@ def would_collect(table: Table, versions: Sequence[int]) -> Removed:
 
 
 def _selected(versions: Sequence[int]) -> dict[str, object]:
-    # Without a version to remove, only files that no version needs are looked for.
+    # Without a version to delete, only files that no version needs are collected.
     chosen = {"versions": list(versions)} if versions else {"retain_versions": 1 << 40}
     return {**chosen, "error_if_tagged_old_versions": False}
 
 
 def collect_old_versions(table: Table, *, keep: int) -> int:
-    """Delete all but the newest `keep` versions, and the files that only those needed; how many versions went.
+    """Delete all but the newest `keep` versions and the files that only those needed; return the number of versions.
 
-    Versions that branches or tags stand on stay. Files of writes that are not committed yet stay for seven days.
+    Versions that branches or tags refer to are kept. Files of uncommitted writes are kept for seven days.
     """
     count("object_deletes", table.path)
     with lance_errors(f"collecting old versions of {table.path}"):
@@ -159,7 +158,7 @@ def collect_old_versions(table: Table, *, keep: int) -> int:
 
 
 def _own_handle(table: Table) -> LanceDataset:
-    """A second handle on the same version: Lance moves the one it is given, and ours are shared."""
+    """A second handle on the same version: Lance advances the one it is given, and ours are shared."""
     return lance.dataset(table.dataset.uri, version=table.version, storage_options=_options(table))
 
 

@@ -1,10 +1,10 @@
-"""Staged index builds: more files beside a table, the same rows.
+"""Stages index builds, and extends indexes to rows that were written after them.
 
-Keeping indexes complete: rows that came after an index are found by looking at all of them, until it is extended.
-
-An index may have several segments. A new one for the new fragments is cheap, and right only where no row of theirs was
-in the index before: a text, list or vector segment knows rows by ids that an update keeps, and Lance answers with what
-the older segment remembers of them. So it is told from the rows' ages, and otherwise the index is built anew.
+Rows that an index does not cover are found by scanning all of them, until the index is extended. An index may have
+several segments. A new segment for the new fragments is cheap, but correct only if none of their rows was in the index
+before: a text, list or vector segment stores row ids, which an update preserves, and Lance answers with the value that
+the older segment has for them. So the creation versions of the rows decide, and if they do not allow a segment the
+index is rebuilt.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 IndexKind = Literal["btree", "inverted", "vector", "label_list"]
 _LANCE_KIND = {"btree": "BTREE", "inverted": "INVERTED", "vector": "IVF_FLAT", "label_list": "LABEL_LIST"}
 
-# Up to here looking at every vector takes less than a hundredth of a second.
+# Up to this many rows, comparing every vector takes less than a hundredth of a second.
 _PARTITIONED = 50_000
-# So many vectors for each partition are looked at to find its centre.
+# The number of vectors sampled per partition to train its centroid.
 _SAMPLES = 256
 
 _CAN_INDEX: dict[IndexKind, Callable[[pa.DataType], bool]] = {
@@ -48,10 +48,10 @@ _CAN_INDEX: dict[IndexKind, Callable[[pa.DataType], bool]] = {
 
 @dataclass(frozen=True)
 class IndexSpec:
-    """An index to build. `metric` is for vectors alone.
+    """An index to build. `metric` applies to vector indexes only.
 
     A vector index of a small table has one partition, which searches exactly; that of a large one has several, of which
-    a search looks at the nearest.
+    a search probes the nearest.
     """
 
     column: str
@@ -62,20 +62,20 @@ class IndexSpec:
 
 @dataclass(frozen=True)
 class VectorTraining:
-    """Into how many partitions vectors go, and the centres of those when several workers must agree on them."""
+    """The number of partitions of a vector index, and their centroids if several workers must share them."""
 
     partitions: int
     centroids: Any = None
 
 
 def index_names(table: Table) -> frozenset[str]:
-    """The names of the indexes the table has."""
+    """The names of the table's indexes."""
     with lance_errors(f"listing the indexes of {table.path}"):
         return frozenset(each.name for each in table.dataset.describe_indices())
 
 
 def stage_indexes(table: Table, specs: Sequence[IndexSpec], build: Build | None = None) -> Staged:
-    """Build indexes over all rows of the table as one transaction. `build`: who does the work; None: this process."""
+    """Build indexes over all rows of the table as one transaction. `build` does the work; None: this process."""
     taken = index_names(table).intersection(each.name for each in specs)
     if taken:
         raise ObjectExists(f"{table.path} has an index {min(taken)} already", location=table.path)
@@ -88,7 +88,7 @@ def stage_indexes(table: Table, specs: Sequence[IndexSpec], build: Build | None 
 
 
 def build_segment(table: Table, spec: IndexSpec, fragments: Sequence[int], build: Build | None = None) -> lance.Index:
-    """A part of an index, over some of the table's fragments; the index may be there already."""
+    """Build a segment of an index, which may exist already, over some of the table's fragments."""
     _require_column(table, spec)
     return (build or _build)(table, spec, fragments)
 
@@ -96,28 +96,28 @@ def build_segment(table: Table, spec: IndexSpec, fragments: Sequence[int], build
 def part_of_index(
     dataset: lance.LanceDataset, spec: IndexSpec, fragments: Sequence[int], training: VectorTraining | None
 ) -> lance.Index:
-    """What one worker builds of an index. Parts are joined with `joined`, also a single one."""
+    """The part of an index segment that one worker builds. Parts, even a single one, are combined with `joined`."""
     options: dict[str, object] = {}
     if training is not None:
         options = {"num_partitions": training.partitions, "metric": spec.metric}
         if training.centroids is not None:
             options["ivf_centroids"] = training.centroids
-    # Nobody else may use a handle while Lance builds with it, and ours are shared by threads.
+    # No other thread may use a handle while Lance builds with it, and ours are shared.
     return copy(dataset).create_index_uncommitted(
         spec.column, _LANCE_KIND[spec.kind], name=spec.name, fragment_ids=list(fragments), replace=True, **options
     )
 
 
 def joined(table: Table, spec: IndexSpec, parts: Sequence[lance.Index]) -> lance.Index:
-    """One segment of the parts that were built of it."""
+    """Combine the parts of one segment."""
     if len(parts) == 1 and spec.kind != "inverted":
         return parts[0]
-    # A text segment holds only staging files; committed as it is, every search fails on the missing token file.
+    # An unmerged text segment has only staging files; committed as it is, every search fails on the missing token file.
     return table.dataset.merge_existing_index_segments(list(parts))
 
 
 def training_of(table: Table, spec: IndexSpec, *, shared: bool = False) -> VectorTraining | None:
-    """What a vector index needs; `shared`: its parts are built apart, around the same centres, so that they fit."""
+    """Train a vector index; `shared`: its parts are built separately, and need the same centroids to be combined."""
     if spec.kind != "vector":
         return None
     partitions = vector_partitions(table.count_rows())
@@ -142,7 +142,7 @@ def _require_column(table: Table, spec: IndexSpec) -> None:
 
 
 def vector_partitions(rows: int) -> int:
-    """Into how many partitions an index of so many vectors is cut: a search then looks at some thousand of them."""
+    """The number of partitions for this many vectors, such that a search probes some thousand of them."""
     return 1 if rows < _PARTITIONED else math.isqrt(rows)
 
 
@@ -150,7 +150,7 @@ def _build(table: Table, spec: IndexSpec, fragments: Sequence[int]) -> lance.Ind
     return joined(table, spec, [part_of_index(table.dataset, spec, fragments, training_of(table, spec))])
 
 
-# Each search asks every segment.
+# Each search queries every segment.
 MOST_SEGMENTS = 4
 _CREATED_AT = "_row_created_at_version"
 
@@ -158,7 +158,7 @@ _CREATED_AT = "_row_created_at_version"
 def stage_coverage(
     table: Table, specs: Sequence[IndexSpec], build: Build | None = None
 ) -> tuple[Staged | None, tuple[str, ...]]:
-    """Build what is missing of these indexes and extend the others to all rows, as one transaction.
+    """Build the missing ones of these indexes and extend the others to all rows, as one transaction.
 
     Returns it with the names of the indexes that it builds or extends; None and no names when all are complete.
     """
@@ -177,12 +177,12 @@ def stage_coverage(
 
 
 def has_vectors(table: Table, column: str) -> bool:
-    """Whether a vector index has anything to be trained with."""
+    """Whether there are vectors to train a vector index with."""
     return table.count_rows(Not(IsNull(column))) > 0
 
 
 def staged_upon(staged: Staged, table: Table) -> Staged:
-    """An index that was built over a preview of this state of the table, for the state itself."""
+    """Rebase an index that was built over a preview of this state of the table onto the state itself."""
     operation = staged.transaction.operation
     segments = [replace(each, dataset_version=table.version) for each in operation.new_indices]
     operation = LanceOperation.CreateIndex(segments, operation.removed_indices)
@@ -205,15 +205,15 @@ def _cover(
     living = [each for each in segments if there & set(each.fragment_ids)]
     if len(living) < MOST_SEGMENTS and _can_extend(table, spec, missing, living):
         added = build_segment(table, spec, missing, build)
-        # Lance refuses an index whose segments know rows in different ways, as those of another release do.
+        # Lance refuses an index with segments of different index versions, such as those of another release.
         if all(each.index_version == added.index_version for each in living):
-            # A segment whose fragments are all gone answers nothing any more.
+            # A segment whose fragments are all gone matches nothing any more.
             return [added], [each for each in segments if each not in living]
     return [build_segment(table, spec, sorted(there), build)], segments
 
 
 def _can_extend(table: Table, spec: IndexSpec, missing: list[int], segments: Iterable[lance.Index]) -> bool:
-    """Whether no row of the fragments was in the index before. Ordered indexes know rows by place, not by id."""
+    """Whether no row of the fragments was in the index before. B-trees store row addresses, not row ids."""
     if spec.kind == "btree":
         return True
     newest = max((each.dataset_version for each in segments), default=0)
@@ -228,7 +228,7 @@ def _any_vector(table: Table, column: str, fragments: list[int]) -> bool:
 
 
 def _segments(table: Table) -> dict[str, list[lance.Index]]:
-    """The segments of every index, as far as an operation that removes or extends them must know them."""
+    """The segments of every index, with the metadata that an operation needs to remove or extend them."""
     return {
         index.name: [
             lance.Index(

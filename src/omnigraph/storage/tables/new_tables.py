@@ -1,7 +1,7 @@
-"""Tables that come into the graph with their content at once: staged as files, then landed as one version.
+"""Stages and commits tables that enter the graph together with their content, as one version.
 
-The place of a table follows from its name. There may be one of that name already that the graph does not know: it was
-dropped, or whoever made it died. Its versions stay, for time travel and for branches; the new content comes after them.
+The path of a table follows from its name. A table that the graph does not know may exist there already: it was dropped,
+or its creator died. Its versions stay, for time travel and for branches; the new content is committed after them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StagedNewTable:
-    """Files on the store and the transaction that will make them a table, as exactly this version of it."""
+    """Staged files and the transaction that will make them a table, as exactly this version of it."""
 
     path: str
     schema: pa.Schema
@@ -38,14 +38,14 @@ class StagedNewTable:
 
     @property
     def uuid(self) -> str:
-        """The identity of the transaction; recovery looks for it."""
+        """The identity of the transaction; recovery searches for it."""
         return str(self.transaction.uuid)
 
 
 def stage_new_table(
     tables: TableStore, path: str, schema: pa.Schema, rows: pa.RecordBatchReader | None, *, dead: int = 0
 ) -> StagedNewTable:
-    """Write the content of a table that is to come. `dead`: its version must be later than this one."""
+    """Write the content of a new table. Its version will be greater than `dead`, the version of a tombstone."""
     there = _existing(tables, path)
     version = max(_last_before(there), dead) + 1
     fragments = []
@@ -69,7 +69,7 @@ def stage_new_table(
 
 
 def commit_new_table(tables: TableStore, staged: StagedNewTable, *, operation_id: str) -> Table:
-    """Land a staged table as the version it was staged for; a `CommitRejected` when others have been at its place."""
+    """Commit a staged table as the version it was staged for; `CommitRejected` if others have written to its path."""
     there = _existing(tables, staged.path)
     if (there is None and staged.version > 1) or (there is not None and there.version >= staged.version):
         raise CommitRejected(f"{staged.path} was changed by another program meanwhile: nothing was changed; try again.")
@@ -86,7 +86,7 @@ def commit_new_table(tables: TableStore, staged: StagedNewTable, *, operation_id
 
 
 def _landed(tables: TableStore, staged: StagedNewTable) -> Table | None:
-    """An answer that was lost is settled by looking for the transaction."""
+    """Settle a lost acknowledgement by searching for the transaction."""
     there = _existing(tables, staged.path)
     if there is None or find_transaction(there, staged.uuid, after=staged.version - 1) != staged.version:
         return None
@@ -94,12 +94,15 @@ def _landed(tables: TableStore, staged: StagedNewTable) -> Table | None:
 
 
 def _last_before(there: Table | None) -> int:
-    """The version before the new content: one more where a setting has to go first that would delete the others."""
+    """The version before the new content: one more if the auto-cleanup setting has to be removed first."""
     return 0 if there is None else there.version + cleans_itself(there)
 
 
 def _caught_up(tables: TableStore, table: Table, staged: StagedNewTable, operation_id: str) -> Table:
-    """A dropped table ends before the version of its tombstone, and cannot come back as that one: it is passed over."""
+    """Commit empty versions up to the one before the new content, to skip the version of a tombstone.
+
+    A dropped table ends before the version of its tombstone, and cannot return as that version.
+    """
     while table.version < staged.version - 1:
         empty = Transaction(table.version, LanceOperation.Overwrite(staged.schema, []))
         first = stage_disarm(table).transaction if cleans_itself(table) else empty
@@ -111,7 +114,7 @@ def _caught_up(tables: TableStore, table: Table, staged: StagedNewTable, operati
 def _commit(tables: TableStore, there: Table | None, path: str, transaction: Transaction) -> Table:
     count("table_commits", path)
     with lance_errors(f"making the table at {path}"):
-        # Without retries an overwrite lands as the very next version of what it was made for, or not at all.
+        # Without retries an overwrite lands as the version right after the one it was made for, or not at all.
         dataset = LanceDataset.commit(
             tables.uri(path) if there is None else there.dataset,
             transaction,

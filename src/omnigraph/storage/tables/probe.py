@@ -1,9 +1,9 @@
-"""Find out whether a store keeps the rules that commits stand on, before anything is trusted to it.
+"""Tests whether a store provides the guarantees that commits rely on, before anything is stored there.
 
-A store can answer 412 to a second PUT and still let two of several simultaneous ones through, so the rules are not
-asked for but raced for: four writers with clients of their own, on one key, for 24 rounds. OpenStack Swift, which
-checks and then writes, let a second writer through in 45 % of rounds, and in 25 % in its best run. A store that does so
-in a fraction p of rounds is missed with probability (1 - p)^24: 0.1 % at p = 0.25, 1 % at p = 0.17, 8 % at p = 0.1.
+A store can answer 412 to a second PUT and still let two of several simultaneous ones through, so the guarantees are
+tested by races: four writers with separate clients, on one key, for 24 rounds. OpenStack Swift, which checks and then
+writes, let a second writer through in 45 % of rounds, and in 25 % in its best run. A store that does so in a fraction p
+of rounds is missed with probability (1 - p)^24: 0.1 % at p = 0.25, 1 % at p = 0.17, 8 % at p = 0.1.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 WRITERS = 4
 CREATE_ROUNDS = 24
 REPLACE_ROUNDS = 16
-# A kernel does not race with itself by chance: a few rounds show whether the file system has what is needed.
+# On a local disk a violation is not a matter of chance: a few rounds show whether the file system has what is needed.
 LOCAL_ROUNDS = 6
 LISTINGS = 5
 
@@ -42,7 +42,7 @@ _found_safe: set[tuple[str, ...]] = set()
 
 @dataclass(frozen=True)
 class StoreCheck:
-    """One rule and whether the store kept it."""
+    """One guarantee, and whether the store provided it."""
 
     name: str
     ok: bool
@@ -51,19 +51,19 @@ class StoreCheck:
 
 @dataclass(frozen=True)
 class ProbeReport:
-    """What was found at one location."""
+    """The results for one location."""
 
     location: str
     checks: tuple[StoreCheck, ...]
 
     @property
     def ok(self) -> bool:
-        """Whether every rule was kept."""
+        """Whether the store provided every guarantee."""
         return all(check.ok for check in self.checks)
 
 
 def probe_store(location: Location, world: World = REAL) -> ProbeReport:
-    """Race several writers below the location and remove every trace. What cannot be reached at all is raised."""
+    """Race several writers below the location and delete every trace. An unreachable store raises."""
     place = _own_place(location, world)
     stores = [open_control_store(place, world) for _ in range(WRITERS)]
     missing = _missing_directories(location)
@@ -79,7 +79,7 @@ def probe_store(location: Location, world: World = REAL) -> ProbeReport:
 
 
 def require_safe(report: ProbeReport) -> None:
-    """Raise `StoreUnsafe` with the reasons unless every rule was kept."""
+    """Raise `StoreUnsafe` with the reasons unless the store provided every guarantee."""
     if report.ok:
         return
     reasons = "; ".join(f"{check.name}: {check.detail}" for check in report.checks if not check.ok)
@@ -91,7 +91,7 @@ def require_safe(report: ProbeReport) -> None:
 
 
 def ensure_safe(location: Location, world: World = REAL) -> None:
-    """Probe the store that holds this location and refuse it if need be; once per store and process."""
+    """Probe the store of this location and raise if it is unsafe; once per store and process."""
     store = _identity(location)
     if store in _found_safe:
         return
@@ -100,7 +100,7 @@ def ensure_safe(location: Location, world: World = REAL) -> None:
 
 
 def _identity(location: Location) -> tuple[str, ...]:
-    """What the rules are a property of: a bucket at an endpoint, or a file system."""
+    """What the guarantees are a property of: a bucket at an endpoint, or a file system."""
     if not location.is_local:
         options = location.storage_options or {}
         return location.scheme, location.bucket, options.get("aws_endpoint", ""), options.get("azure_endpoint", "")
@@ -109,7 +109,7 @@ def _identity(location: Location) -> tuple[str, ...]:
 
 
 def _judge(name: str, check: Callable[[Sequence[ObjectStore]], str], stores: Sequence[ObjectStore]) -> StoreCheck:
-    """A check returns what it saw, or raises `StoreUnsafe` with what was wrong."""
+    """Run a check, which returns what it observed, or raises `StoreUnsafe` with the violation."""
     try:
         return StoreCheck(name, ok=True, detail=check(stores))
     except StoreUnsafe as error:
@@ -162,7 +162,7 @@ def _write_then_list(stores: Sequence[ObjectStore]) -> str:
 
 
 def _table_in_place(stores: Sequence[ObjectStore]) -> str:
-    """Lance reads the settings in its own way: its files must appear where the control objects are."""
+    """Lance interprets the settings in its own way: its files must appear beside the control objects."""
     location = stores[0].location
     with lance_errors(f"writing a trial table below {shown_uri(location.uri)}"):
         rows = pa.table({"id": ["trial"]})
@@ -187,8 +187,8 @@ _RULES: dict[str, Callable[[Sequence[ObjectStore]], str]] = {
 
 
 def _clear(store: ObjectStore, missing: Sequence[Path]) -> str:
-    """Remove what was written, on a disk down to the directories that were not there before."""
-    # By name first: a store that was refused for its listings would hide some of them.
+    """Delete what was written, on a disk including the directories that did not exist before."""
+    # By name as well: a store that failed the listing check would hide some of the objects.
     written = sorted({*_NAMES, *store.list_names()})
     for path in written:
         store.delete(path)
@@ -206,19 +206,19 @@ def _clear_quietly(store: ObjectStore, missing: Sequence[Path]) -> None:
     try:
         _clear(store, missing)
     except StoreError:
-        # The store that refused the probe also refuses the clean-up; the first refusal is the one to report.
+        # The store that failed the probe also fails the clean-up; the first failure is the one to report.
         return
 
 
 def _race(rounds: int, attempt: Callable[[int, int], bool]) -> list[list[int]]:
-    """The winners of each round. A round starts as soon as the one before has its first answer."""
+    """The winners of each round. A round starts as soon as the one before has its first result."""
     with ThreadPoolExecutor(max_workers=rounds * WRITERS) as pool:
         pending = [_start_round(pool, turn, attempt) for turn in range(rounds)]
         return [[writer for writer, won in enumerate(each) if won.result()] for each in pending]
 
 
 def _start_round(pool: ThreadPoolExecutor, turn: int, attempt: Callable[[int, int], bool]) -> list[Future[bool]]:
-    """Let all writers of one round go at the same moment."""
+    """Start all writers of one round at the same moment."""
     start = threading.Barrier(WRITERS)
 
     def enter(writer: int) -> bool:
@@ -264,7 +264,7 @@ def _own_place(location: Location, world: World) -> Location:
 
 
 def _missing_directories(location: Location) -> list[Path]:
-    """The directories that the probe will have to make, deepest first."""
+    """The directories that the probe will create, deepest first."""
     if not location.is_local:
         return []
     root = Path(location.uri)
@@ -280,5 +280,5 @@ def _remove_directory(directory: Path) -> None:
     try:
         directory.rmdir()
     except OSError:
-        # Somebody else has put something there, or removed it, since.
+        # Another process has written into the directory, or removed it, since.
         return

@@ -1,16 +1,12 @@
-"""Staging a change of rows from where they lie, instead of joining them with the table.
+"""Stages updates and deletes by row address, instead of joining the rows with the table.
 
-Lance's own merge looks at every row of the table to find a few, and fails on many: its join may hold 100 MB. With an
-index on the id the places of a few are known at once, and those of many are found by reading all ids. The rest is what
-that merge writes, too (`replaced_rows.py`): the new rows in fragments of their own, in which rows that were there keep
-their stable ids, and a note in the old fragments that they are gone.
+Lance's own merge reads every row of the table to find a few, and fails on many: its join may hold 100 MB. An index on
+the id locates a few rows at once, and many are located by reading all ids (`RowLocations`: id, row id and row address).
+The rest is what Lance's merge writes as well: the new rows in fragments of their own, in which updated rows keep their
+stable row ids, deletion vectors for the old fragments, and one transaction.
 
-Where rows of one state of a table lie, by their ids: Lance's number of a row, and its address.
-
-What a change of rows is made of, however many they are: new fragments, old ones without the rows, one transaction.
-
-For rows that keep their ids Lance looks up when they were made, among all rows that lie between the first and the last
-of them. Where there are too many of either, they get new ids instead, as if they had been removed and added.
+For rows that keep their row ids Lance looks up when they were created, among all rows between the first and the last of
+them. If there are too many of either, the rows get new row ids instead, as if they had been deleted and inserted.
 """
 
 from __future__ import annotations
@@ -48,7 +44,7 @@ PLACE_COLUMNS = [ROW_ID, ROW_ADDRESS]
 
 @dataclass(frozen=True)
 class RowLocations:
-    """Rows that are there. No id is in it twice."""
+    """The ids, row ids and row addresses of existing rows. No id occurs twice."""
 
     rows: pa.Table
 
@@ -62,29 +58,29 @@ class RowLocations:
 
     @cached_property
     def row_ids(self) -> Numbers:
-        """Lance's stable numbers of the rows."""
+        """The stable row ids of the rows."""
         return np.asarray(self.rows.column(ROW_ID).to_numpy(), np.uint64)
 
     @cached_property
     def addresses(self) -> Numbers:
-        """The numbers of their fragments, in the upper 32 bits, and of the rows within them."""
+        """The row addresses: the fragment id in the upper 32 bits, the offset in the lower."""
         return np.asarray(self.rows.column(ROW_ADDRESS).to_numpy(), np.uint64)
 
     def of(self, ids: pa.Array[Any]) -> RowLocations:
-        """Those of these ids."""
+        """The locations of these ids."""
         return RowLocations(self.rows.filter(pc.is_in(self.ids, value_set=ids)))
 
     def without(self, addresses: Numbers) -> RowLocations:
-        """Those that are not at one of these addresses."""
+        """The locations that are not at one of these addresses."""
         return RowLocations(self.rows.filter(pa.array(~np.isin(self.addresses, addresses))))
 
     def and_(self, others: RowLocations) -> RowLocations:
-        """Both."""
+        """The union with other locations."""
         return RowLocations(pa.concat_tables([self.rows, others.rows]))
 
 
 def places_in(rows: pa.Table) -> RowLocations:
-    """The places that rows were read with."""
+    """The locations of rows that were read with row id and row address."""
     return RowLocations(rows.select([ID, *PLACE_COLUMNS]).cast(NOWHERE.rows.schema))
 
 
@@ -96,8 +92,8 @@ _FIELDS: list[pa.Field[Any]] = [
 NOWHERE = RowLocations(pa.schema(_FIELDS).empty_table())
 
 
-# Lance takes about 40 ns for each row that lies between rows that keep their ids, within the commit, and holds about
-# 100 bytes for each that does.
+# Within the commit Lance takes about 40 ns for each row between rows that keep their row ids, and holds about 100 bytes
+# for each row that keeps its own.
 KEPT_IDS_SPAN = 200_000
 _SPAN_PER_ROW = 20
 _KEPT_IDS_ROWS = 1_000_000
@@ -106,12 +102,12 @@ _HALF, _LOW = np.uint64(32), np.uint64(0xFFFF_FFFF)
 
 
 def keeps_row_ids(rows: int, *, span: int) -> bool:
-    """Whether so many changed rows, whose ids lie so far apart, keep their row ids."""
+    """Whether this many updated rows, whose row ids span this range, keep their row ids."""
     return rows <= _KEPT_IDS_ROWS and span <= max(KEPT_IDS_SPAN, _SPAN_PER_ROW * rows)
 
 
 def new_fragment(table: Table, rows: pa.Table, row_ids: Numbers | None = None) -> FragmentMetadata:
-    """Rows as a fragment of the table, not committed yet; the first of them are those that have these row ids now."""
+    """Write rows as an uncommitted fragment of the table; `row_ids` are the existing row ids of the first of them."""
     (fragment,) = write_fragments(
         rows,
         table.dataset,
@@ -123,13 +119,13 @@ def new_fragment(table: Table, rows: pa.Table, row_ids: Numbers | None = None) -
 
 
 def with_row_ids(fragment: FragmentMetadata, row_ids: Numbers) -> FragmentMetadata:
-    """A new fragment whose first rows are these committed rows; the others get ids of their own when it lands."""
+    """Give the first rows of a new fragment existing row ids; the others get new ones at the commit."""
     fragment.row_id_meta = RowIdSequence(pa.array(row_ids, pa.uint64())).to_inline_metadata()
     return fragment
 
 
 def without_rows(tables: TableStore, table: Table, addresses: Numbers) -> tuple[list[FragmentMetadata], list[int]]:
-    """The fragments without the rows at these addresses, which they have, and the numbers of those with none left."""
+    """Delete the rows at these addresses: the fragments that keep rows, and the ids of those with none left."""
     addresses = np.sort(addresses)
     numbers, starts = np.unique(addresses >> _HALF, return_index=True)
     offsets = np.split((addresses & _LOW).astype(np.uint32), starts[1:])
@@ -147,7 +143,7 @@ def change_of_rows(
     emptied: Sequence[int],
     removed: Sequence[str] = (),
 ) -> Any:
-    """The operation that adds fragments and removes rows of others. `removed`: ids of rows that are not replaced."""
+    """The operation that adds fragments and deletes rows of others. `removed`: ids of rows that are not replaced."""
     if not written and (shrunk or emptied or removed):
         return LanceOperation.Delete(list(shrunk), list(emptied), _told(table, removed))
     if not (shrunk or emptied):
@@ -156,14 +152,14 @@ def change_of_rows(
         removed_fragment_ids=list(emptied),
         updated_fragments=list(shrunk),
         new_fragments=list(written),
-        # Every value may be another, so no index covers the new fragments before it is built again.
+        # Every value may have changed, so no index covers the new fragments before it is extended.
         fields_for_preserving_frag_bitmap=[each.id() for each in table.dataset.lance_schema.fields()],
         update_mode="rewrite_rows",
     )
 
 
 def _told(table: Table, ids: Sequence[str]) -> str:
-    """What the transaction says of the removed rows; nobody goes by it, and a list of many would be long."""
+    """The predicate of the transaction, which is informational only; a list of many ids would be long."""
     return render(one_of(ID, ids), table.schema) if ids and len(ids) <= _MOST_NAMED else f"{ID} IS NOT NULL"
 
 
@@ -175,16 +171,16 @@ def stage_replacement(
     emptied: Sequence[int],
     replaced: int,
 ) -> Staged:
-    """Put the fragments in the place of rows that were taken out of others, as one Update.
+    """Stage the fragments as replacements for rows that were deleted from others, as one Update.
 
-    Rows keep their stable ids where the new fragments carry them (`with_row_ids`), as in Lance's own merge.
+    Rows keep their stable row ids if the new fragments carry them (`with_row_ids`), as in Lance's own merge.
     """
     transaction = Transaction(table.version, change_of_rows(table, fragments, shrunk=shrunk, emptied=emptied))
     added = sum(each.physical_rows for each in fragments)
     return Staged(table, "upsert", transaction, inserted=added - replaced, updated=replaced)
 
 
-# More rows than this are found quicker by reading all ids.
+# More rows than this are found faster by reading all ids.
 FEW_ROWS = 20_000
 _AT_ONCE = 2_000
 _IDS_AT_ONCE = 1_000_000
@@ -199,9 +195,10 @@ def stage_placed(
     tables: TableStore,
     places: RowLocations | None = None,
 ) -> Staged:
-    """Replace rows whose id is there, add the others, and remove some, as one transaction.
+    """Update rows whose id exists, insert the others, and delete some, as one transaction.
 
-    `places`: where the rows are that are there, maybe with others, for a caller that knows: they are not looked for.
+    `places`: the locations of the existing ones, possibly with others, if the caller knows them; else they are looked
+    up.
     """
     wanted = _NO_IDS if puts is None else one_array(puts.column(ID))
     if puts is not None:
@@ -226,7 +223,7 @@ def stage_placed(
 
 
 def _places(table: Table, ids: pa.Array[Any]) -> RowLocations:
-    """Where rows of these ids are, as far as they are there."""
+    """The locations of these ids, as far as they exist."""
     if len(ids) > FEW_ROWS:
         return RowLocations(_rows_of_many(table, ids))
     asked = [str(each) for each in ids.to_pylist()]
@@ -238,7 +235,7 @@ def _places(table: Table, ids: pa.Array[Any]) -> RowLocations:
 
 
 def _rows_of_many(table: Table, ids: pa.Array[Any]) -> pa.Table:
-    """The same by reading all ids, in fragments so large that numbering the wanted ones anew for each stays cheap."""
+    """The same by scanning all ids, in chunks so large that hashing the wanted ids again for each stays cheap."""
     columns = [ID, ROW_ID, ROW_ADDRESS]
     found = [table.schema_of(columns).empty_table()]
     held: list[pa.RecordBatch] = []
@@ -258,7 +255,7 @@ def _wanted(batches: list[pa.RecordBatch], ids: pa.Array[Any]) -> pa.Table:
 
 
 def _fragments(table: Table, puts: pa.Table, replaced: pa.Array[Any], places: RowLocations) -> list[FragmentMetadata]:
-    """The new rows, those that were there first and with the ids that Lance knows them by."""
+    """The new rows: first the updated ones, with their row ids, then the inserted ones."""
     known_first = np.argsort(replaced.fill_null(len(places)).to_numpy(), kind="stable")
     row_ids = places.row_ids[replaced.drop_null().sort().to_numpy()]
     keeps = keeps_row_ids(len(row_ids), span=int(np.ptp(row_ids)) if len(row_ids) else 0)

@@ -1,8 +1,7 @@
-"""Staged changes to Lance tables: each function writes files and returns a transaction that nobody has committed.
+"""Stages changes to Lance tables, each as files and an uncommitted transaction, and commits staged changes.
 
-Staged changes made of fragments that other processes have written, such as the tasks of a Spark job.
-
-Files that were written beside another line of the same table, before a branch had its own, are taken over by copying.
+A change can also be staged from fragments that other processes have written, such as the tasks of a Spark job. Files
+that were written below another branch of the same table, before a branch had its own fork, are copied by `take_over`.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ Change = Literal[
     "append", "overwrite", "upsert", "insert", "delete", "change", "index", "compact", "restore", "configure"
 ]
 
-# The operation that staged a transaction writes its id here, so that recovery can tell whose commit a version is.
+# The transaction property with the id of the operation that staged it: recovery finds whose commit a version is.
 OPERATION_PROPERTY = "omnigraph.operation"
 
 
@@ -56,7 +55,7 @@ class Staged:
 
     @property
     def uuid(self) -> str:
-        """The identity that the transaction keeps through rebases; recovery looks for it."""
+        """The identity that the transaction keeps through rebases; recovery searches for it."""
         return str(self.transaction.uuid)
 
     @property
@@ -67,7 +66,7 @@ class Staged:
 
 @dataclass(frozen=True)
 class Committed:
-    """A landed change. `contiguous` is false when somebody else's commit lies between it and what it was staged on."""
+    """A committed change. `contiguous` is false if another commit lies between it and the version it was staged on."""
 
     table: Table
     version: int
@@ -75,18 +74,18 @@ class Committed:
 
 
 def stage_append(table: Table, rows: pa.Table | pa.RecordBatchReader) -> Staged:
-    """Add rows. Lance rebases an append over any other writer's rows: see `Committed.contiguous`."""
+    """Insert rows. Lance rebases an append over any other writer's rows: see `Committed.contiguous`."""
     fragments = _write(table, rows)
     return _staged(table, "append", LanceOperation.Append(fragments), inserted=_rows_of(fragments))
 
 
 def stage_fragments(table: Table, fragments: Sequence[FragmentMetadata]) -> Staged:
-    """Add rows that other processes, such as Spark executors, have already written as fragments of this table."""
+    """Insert rows that other processes, such as Spark executors, have already written as fragments of this table."""
     return _staged(table, "append", LanceOperation.Append(list(fragments)), inserted=_rows_of(fragments))
 
 
 def stage_overwrite(table: Table, rows: pa.Table | pa.RecordBatchReader) -> Staged:
-    """Replace all rows, and the schema with them. No rows at all is a legal content."""
+    """Replace all rows and the schema. An empty table is a legal content."""
     reader = as_reader(rows)
     with lance_errors(f"staging new content for {table.path}"):
         transaction = write_fragments(
@@ -104,7 +103,7 @@ def stage_overwrite(table: Table, rows: pa.Table | pa.RecordBatchReader) -> Stag
 
 
 def stage_delete(table: Table, where: Filter) -> Staged | None:
-    """Remove the rows that match; None when there are none."""
+    """Delete the rows that match; None when there are none."""
     predicate = render(where, table.schema)
     touched, emptied, gone = _delete_from_fragments(table, predicate)
     if not gone:
@@ -119,10 +118,10 @@ def stage_restore(table: Table, version: int) -> Staged:
 
 
 def commit_staged(staged: Staged, *, operation_id: str | None = None) -> Committed:
-    """Land a staged change as the table's next version.
+    """Commit a staged change as the table's next version.
 
-    A lost acknowledgement is settled by looking for the transaction, never by committing again: Lance would land it
-    twice. When looking is not possible either, the error is `CommitOutcomeUnknown`.
+    A lost acknowledgement is settled by searching for the transaction, never by committing again: Lance would commit it
+    twice. If the search fails as well, the error is `CommitOutcomeUnknown`.
     """
     transaction = staged.transaction
     if operation_id is not None:
@@ -136,7 +135,7 @@ def commit_staged(staged: Staged, *, operation_id: str | None = None) -> Committ
             staged.table.dataset,
             transaction,
             max_retries=0,
-            # Without them the new handle could neither be opened a second time nor be shipped to another process.
+            # Without them the new handle could neither be reopened nor be sent to another process.
             storage_options=staged.table.dataset.initial_storage_options,
         )
         reach("table.committed")
@@ -146,7 +145,7 @@ def commit_staged(staged: Staged, *, operation_id: str | None = None) -> Committ
 
 
 def find_transaction(table: Table, uuid: str, *, after: int) -> int | None:
-    """The version that the transaction landed as, looking at everything newer than `after`."""
+    """The version that the transaction landed as, searching everything newer than `after`; None if it did not land."""
     newest = table.latest_version()
     for version in range(after + 1, newest + 1):
         if _transaction_uuid(table, version) == uuid:
@@ -156,7 +155,7 @@ def find_transaction(table: Table, uuid: str, *, after: int) -> int | None:
 
 @dataclass(frozen=True)
 class Made:
-    """How a version was made: `Append`, `Rewrite`, …, or `unknown`; `restored` is the version that a restore took.
+    """How a version was made: `Append`, `Rewrite`, …, or `unknown`; `restored` is the version that a restore restored.
 
     `operation_id` names the operation of this program that made it; None when another program did.
     """
@@ -168,7 +167,7 @@ class Made:
 
 
 def how_made(table: Table, version: int) -> Made:
-    """What kind of change made a version, as far as it can still be told."""
+    """The kind of change that made a version, as far as its transaction still exists."""
     try:
         transaction = table.dataset.read_transaction(version)
     except TypeError:
@@ -181,7 +180,7 @@ def how_made(table: Table, version: int) -> Made:
         return Made(version, "unknown")
     name = type(transaction.operation).__name__
     restored = int(transaction.operation.version) if name == "Restore" else None
-    # Operations without a class of their own are those that reserve room and change no row.
+    # pylance has no class for the operation that reserves fragment ids, which changes no row.
     kind = "ReserveFragments" if name == "BaseOperation" else name
     return Made(version, kind, restored, (transaction.transaction_properties or {}).get(OPERATION_PROPERTY))
 
@@ -196,7 +195,7 @@ def create_table(
 ) -> LanceDataset:
     """Create a table as version 1, atomically: of several processes creating one table, exactly one succeeds.
 
-    The loser gets `ObjectExists`. Lance's own create mode acknowledges more than one racing creator. Each of `rows`
+    The others get `ObjectExists`. Lance's own create mode acknowledges more than one concurrent creator. Each of `rows`
     becomes a fragment of its own.
     """
     fragments: list[FragmentMetadata] = []
@@ -304,7 +303,7 @@ def _delete_from_fragments(table: Table, predicate: str) -> tuple[list[FragmentM
 
 
 def refuse_repeated_ids(table: Table, rows: pa.Table) -> None:
-    """Raise when an id is in the rows twice."""
+    """Raise when an id occurs twice in the rows."""
     counts = rows.column(ID).value_counts()
     repeated = (
         [each["values"].as_py() for each in counts if each["counts"].as_py() > 1][:3]
@@ -316,7 +315,7 @@ def refuse_repeated_ids(table: Table, rows: pa.Table) -> None:
 
 
 def refuse_removed_ids(table: Table, rows: pa.Table, removed: Sequence[str]) -> None:
-    """Raise when an id is both written and removed."""
+    """Raise when an id is both written and deleted."""
     if not removed:
         return
     ids = rows.column(ID)
@@ -333,13 +332,13 @@ _COPIES_AT_ONCE = 16
 
 
 def stage_content(table: Table, schema: pa.Schema, fragments: Sequence[FragmentMetadata]) -> Staged:
-    """Make the fragments the whole content, and the schema theirs. They were written in overwrite mode."""
+    """Make the fragments, which were written in overwrite mode, the whole content, and set the schema."""
     transaction = Transaction(table.version, LanceOperation.Overwrite(schema, list(fragments)))
     return Staged(table, "overwrite", transaction, inserted=_rows(fragments))
 
 
 def take_over(location: Location, files: Sequence[str], *, source: str, target: str) -> None:
-    """Copy data files, and the blobs kept beside them, from one line of a table to another. Lines are named by path."""
+    """Copy data files, and the blobs stored beside them, from one branch of a table to another, given by path."""
     copy = _copy_local if location.is_local else _copy_remote
     with ThreadPoolExecutor(_COPIES_AT_ONCE) as pool:
         list(pool.map(lambda name: copy(location, f"{source}/data", f"{target}/data", name), files))

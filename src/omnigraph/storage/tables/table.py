@@ -1,7 +1,7 @@
-"""Lance tables: open one at a pin, read it, stage changes to it. Nothing here makes a change visible.
+"""`Table` and `TableStore`: open a Lance table at a pin and read it. Nothing here makes a change visible.
 
-A staged change is files plus a transaction that nobody has committed; `commit_staged` lands it. Only the publisher of
-`manifest/` and the commit protocol of `transaction/` call that (tests/store/test_staged_only.py walks the source).
+A staged change is files plus an uncommitted transaction; `commit_staged` commits it. Only the publisher of `manifest/`
+and the commit protocol of `transaction/` call that (tests/store/test_staged_only.py walks the source).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 FILE_FORMAT = "2.2"
 # With ten times as many, a first write to a branch takes 1.5 times as long, and a diff of scattered rows 1.4 times:
-# files are read by several threads, and their lists of row ids as a whole (benchmarks/versions.py).
+# files are read by several threads, and their row id sequences as a whole (benchmarks/versions.py).
 ROWS_PER_FILE = 100_000
 
 K = TypeVar("K")
@@ -42,7 +42,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True)
 class Pin:
-    """One immutable state of one table: where it is, on which of its branches, at which version."""
+    """One immutable state of one table: its path, branch and version."""
 
     path: str
     version: int
@@ -50,7 +50,7 @@ class Pin:
 
 
 class Table:
-    """A table at one version. Reading it later gives the same rows, whatever others commit."""
+    """A handle on one version of a table. Later reads give the same rows, whatever others commit."""
 
     def __init__(self, dataset: LanceDataset, *, path: str, branch: str | None) -> None:
         self.dataset = dataset
@@ -59,7 +59,7 @@ class Table:
 
     @property
     def pin(self) -> Pin:
-        """What this handle is pinned to."""
+        """The pin of this handle."""
         return Pin(self.path, self.dataset.version, self.branch)
 
     @property
@@ -74,13 +74,13 @@ class Table:
         return schema
 
     def latest_version(self) -> int:
-        """The newest version on this table's branch, which others may have moved on; one listing."""
+        """The newest version on this table's branch, which others may have advanced; one listing."""
         count("table_probes", self.path)
         with lance_errors(f"looking for the newest version of {self.path}"):
             return int(self.dataset.latest_version)
 
     def count_rows(self, where: Filter | None = None) -> int:
-        """How many rows match."""
+        """The number of rows that match."""
         count("table_scans", self.path)
         with lance_errors(f"counting rows of {self.path}"):
             return int(self.dataset.count_rows(self._rendered(where)))
@@ -92,7 +92,7 @@ class Table:
         *,
         fragments: Sequence[int] | None = None,
     ) -> pa.Table:
-        """All matching rows in memory."""
+        """Read all matching rows into memory."""
         batches = list(self.scan(columns, where, fragments=fragments))
         return pa.Table.from_batches(batches, schema=self.schema_of(columns))
 
@@ -104,7 +104,7 @@ class Table:
         fragments: Sequence[int] | None = None,
         batch_size: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Matching rows as a stream of batches; `fragments` limits it to some of the table's fragments."""
+        """Stream matching rows in batches; `fragments` limits the scan to some of the table's fragments."""
         count("table_scans", self.path)
         handles = None if fragments is None else [self._fragment(each) for each in fragments]
         with lance_errors(f"reading {self.path} at version {self.version}"):
@@ -136,40 +136,40 @@ class Table:
 
 
 class TableStore:
-    """Opens the tables below one location and keeps the handles of pins it has opened."""
+    """Opens the tables below one location and caches the handles by pin."""
 
     def __init__(self, location: Location, *, cached_handles: int = 64) -> None:
         self.location = location
         self._handles: OrderedDict[Pin, Table] = OrderedDict()
-        # Lance keys what it caches of row ids by URI and version. A branch that is deleted and made anew has both in
-        # common with the old one, and a session that knew the old one would not find rows of the new one by an index.
+        # Lance keys its cache of row ids by URI and version. A branch that is deleted and created again shares both
+        # with the old one, and an index search in a session that knew the old one would not find rows of the new one.
         self._sessions: OrderedDict[str | None, lance.Session] = OrderedDict()
-        # How often the tables of a branch were forgotten.
+        # How often `forget` was called for a branch.
         self._forgotten: dict[str | None, int] = {}
         self._limit = cached_handles
         self._lock = threading.Lock()
 
     @cached_property
     def objects(self) -> ObjectStore:
-        """The small files below the same location."""
+        """The control objects below the same location."""
         return open_control_store(self.location)
 
     @cached_property
     def removals(self) -> DeletionVectors:
-        """The rows that fragments of the tables have lost."""
+        """The deletion vectors of the tables."""
         return DeletionVectors(self.objects)
 
     @cached_property
     def known_fragments(self) -> FragmentCache:
-        """What this process remembers of the tables' rows."""
+        """The cache of the tables' recently used rows."""
         return FragmentCache()
 
     def uri(self, path: str, branch: str | None = None) -> str:
-        """The URI of a table, or of its named branch. Branches are opened by their own tree: such handles pickle."""
+        """The URI of a table, or of its branch. Branches are opened by their own directory: such handles pickle."""
         return self.location.child(path if branch is None else f"{path}/tree/{branch}")
 
     def open(self, pin: Pin) -> Table:
-        """The table at exactly this pin; the handle is kept for the next caller."""
+        """Open the table at exactly this pin; the handle is cached."""
         with self._lock:
             if pin in self._handles:
                 self._handles.move_to_end(pin)
@@ -182,25 +182,25 @@ class TableStore:
         return table
 
     def open_once(self, pin: Pin) -> Table:
-        """The table at a pin that nobody will ask for again."""
+        """Open the table at a pin that will not be requested again; the handle is not cached."""
         return self._open(pin.path, pin.branch, pin.version, self._session(pin.branch))
 
     def keep(self, table: Table) -> Table:
-        """Keep a handle for the next caller that asks for its pin."""
+        """Cache a handle under its pin."""
         with self._lock:
             _keep(self._handles, table.pin, table, self._limit)
         return table
 
     def open_newest(self, path: str, branch: str | None = None) -> Table:
-        """The newest version, as it is on the store now."""
+        """Open the newest version, as it is on the store now."""
         return self._open(path, branch, None, self._session(branch))
 
     def open_afresh(self, pin: Pin) -> Table:
-        """The table at this pin, as it is on the store now: a kept handle would not tell that it was cleaned up."""
+        """Open the table at this pin from the store: a cached handle would not show that the version was deleted."""
         return self._open(pin.path, pin.branch, pin.version, self._session(pin.branch))
 
     def exists(self, path: str, branch: str | None = None) -> bool:
-        """Whether a table is there. Anything but a clear absence is an error."""
+        """Whether a table exists. Anything but a definite absence raises."""
         try:
             self.open_newest(path, branch)
         except NotFound:
@@ -208,7 +208,7 @@ class TableStore:
         return True
 
     def forget(self, path: str, branch: str | None = None) -> None:
-        """Drop kept handles of a table's branch, and what Lance knows of them: it was deleted or made anew."""
+        """Evict the handles of a table's branch, and Lance's session: the branch was deleted or created again."""
         with self._lock:
             for pin in [each for each in self._handles if (each.path, each.branch) == (path, branch)]:
                 del self._handles[pin]
@@ -216,7 +216,7 @@ class TableStore:
             self._forgotten[branch] = self._forgotten.get(branch, 0) + 1
 
     def identity(self, pin: Pin) -> tuple[Pin, int]:
-        """What content read at a pin may be kept under: a branch that was made anew has the pins of the old one."""
+        """The cache key for content read at a pin: a branch that was created again has the pins of the old one."""
         with self._lock:
             return pin, self._forgotten.get(pin.branch, 0)
 
@@ -247,7 +247,7 @@ class TableStore:
 
 
 def _keep(kept: OrderedDict[K, V], key: K, value: V, limit: int) -> None:
-    """Keep the newest few."""
+    """Insert into an LRU cache of at most `limit` entries."""
     kept[key] = value
     kept.move_to_end(key)
     while len(kept) > limit:
@@ -265,5 +265,5 @@ def _at(branch: str | None, version: int | None) -> str:
 
 
 def as_reader(rows: pa.Table | pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """Rows as a stream, so that callers may pass either."""
+    """Rows as a stream, so that callers may pass either a table or a reader."""
     return rows.to_reader() if isinstance(rows, pa.Table) else rows

@@ -1,10 +1,9 @@
-"""Rows of a table by their addresses: found without reading the others, and by several threads when they are many.
+"""Reads rows of a table by row address, without reading the others, and the contents of blob columns.
 
-Lance takes addresses as a filter, which it is slow to read a long one of, or its own numbers of rows as a set, which
-have to be looked up in the metadata of every fragment first. It takes positions too, and is very slow at that in a
-table that has lost rows. Each way is quick where it is used.
-
-The contents of blob columns. A scan gives only descriptions of them: how they are kept, and where.
+Lance takes addresses as a filter, which is slow to parse when long, or row ids as a set, which first have to be looked
+up in the metadata of every fragment. It takes positions too, which is very slow in a table with deleted rows. Each of
+the first two is used where it is fast; many rows are read by several threads. A scan of a blob column gives only
+descriptions: how each blob is stored, and where.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ if TYPE_CHECKING:
     from omnigraph.storage.tables.table import Table
     from omnigraph.storage.tables.version_diff import Addresses
 
-# A blob as it is written: its bytes, or the address of somebody else's.
+# A blob as it is written: its bytes, or the URI of external ones.
 Blob = dict[str, Any]
 
 _EXTERNAL = 3
 
 
 def read_blobs(table: Table, column: str, ids: Sequence[str]) -> dict[str, Blob | None]:
-    """The blobs of some rows, by the rows' ids; None where a row has none."""
+    """The blobs of some rows, by id; None where the blob is null."""
     rows = table.read([ID, "_rowid", column], one_of(ID, ids))
     names: list[Any] = rows.column(ID).to_pylist()
     places: list[Any] = rows.column("_rowid").to_pylist()
@@ -54,27 +53,27 @@ def read_blobs(table: Table, column: str, ids: Sequence[str]) -> dict[str, Blob 
 
 
 def descriptions(column: pa.ChunkedArray[Any] | pa.Array[Any]) -> list[Any]:
-    """What a scan says of each blob; None for null."""
+    """The description of each blob that a scan returned; None for null."""
     array = one_array(column)
     stored: list[Any] = (array.storage if isinstance(array, pa.ExtensionArray) else array).to_pylist()
     return stored
 
 
 def is_inline(description: dict[str, Any] | None) -> bool:
-    """Whether the bytes are ours. Earlier releases wrote a null as an empty payload at position 0."""
+    """Whether the table stores the bytes. Earlier releases wrote a null as an empty payload at position 0."""
     if description is None or description["kind"] == _EXTERNAL:
         return False
     return any(description[name] for name in ("kind", "position", "size", "blob_uri"))
 
 
 def external(description: dict[str, Any] | None) -> Blob | None:
-    """The address of a blob that is kept elsewhere."""
+    """A blob that is stored elsewhere, as its URI; None for others."""
     if description is None or description["kind"] != _EXTERNAL:
         return None
     return {"data": None, "uri": description["blob_uri"]}
 
 
-# A filter of one address costs as much as looking up the numbers of so many rows.
+# A filter on one address costs as much as looking up the row ids of this many rows.
 DENSE = 400
 FEW_ROWS = 500
 AT_ONCE = 10_000
@@ -82,7 +81,7 @@ _THREADS = 4
 
 
 def rows_at(table: Table, columns: Sequence[str], addresses: Addresses) -> pa.Table:
-    """The rows at these addresses, all of which the table has."""
+    """The rows at these addresses, all of which must exist."""
     if not len(addresses):
         return table.schema_of(columns).empty_table()
     count("table_scans", table.path)
@@ -95,14 +94,14 @@ def rows_at(table: Table, columns: Sequence[str], addresses: Addresses) -> pa.Ta
 
 
 def _parts(addresses: Addresses) -> list[Addresses]:
-    """Rows of several fragments for several threads: two that read one fragment would do some of the work twice."""
+    """Split the addresses for several threads, at most one per fragment: two on one fragment would share work."""
     rows, fragments = len(addresses), len(np.unique(addresses >> np.uint64(32)))
     return np.array_split(addresses, max(min(_THREADS, fragments, rows // FEW_ROWS), -(-rows // AT_ONCE), 1))
 
 
 @dataclass(frozen=True)
 class _RowRequest:
-    """Some rows that one thread reads."""
+    """The rows that one thread reads."""
 
     table: Table
     columns: list[str]
@@ -126,7 +125,7 @@ class _RowRequest:
 
 
 def _row_ids(fragments: list[LanceFragment], offsets: list[Addresses]) -> Addresses | None:
-    """Lance's numbers of some rows of each fragment; None when it would take too long, or the metadata has them not."""
+    """The row ids of some rows of each fragment; None if that takes too long or the metadata does not have them."""
     about = [each.metadata for each in fragments]
     if sum(int(each.physical_rows) for each in about) > DENSE * sum(map(len, offsets)):
         return None

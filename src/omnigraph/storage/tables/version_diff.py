@@ -1,13 +1,12 @@
-"""Where the rows of one state of a table lie in another one, so that what is known of the one serves the other.
+"""Compares two versions of a table by their files: the fragments and rows that differ, and where rows have moved.
 
-The number of a row is its place in a scan. Rows of a fragment that both states have are the same rows
-(`shared_files.py`), so a later state is made of stretches of the earlier one and of fragments that are new.
+A data file never changes, and its name is used once. So rows of a fragment that both versions have, and that neither
+has deleted, are the same rows, whatever happened in between: commits, restores, branches created and deleted. Only
+fragments that one version has alone, and rows that one has deleted, have to be read: the cost follows the change, not
+the table.
 
-Which parts of two states of a table differ, told from their files.
-
-A data file never changes, and its name is used once. So rows of a fragment that both states have, and that neither has
-removed, are the same rows, whatever happened in between: commits, restores, branches made and deleted. Only fragments
-that one state has alone, and rows that one has removed, need looking at: the cost follows the change, not the table.
+`RowRemap` maps row numbers, which are positions in a scan, between two versions, so that what is cached of the earlier
+one can be reused: the later version consists of row runs of the earlier one and of new fragments.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _NOWHERE = np.zeros(0, dtype=np.uint64)
 
 @dataclass(frozen=True)
 class VersionOnly:
-    """What one of two states has alone: whole fragments, and the addresses of single rows in fragments of both."""
+    """What only one of two versions has: whole fragments, and the addresses of single rows in shared fragments."""
 
     fragments: tuple[int, ...]
     rows: int
@@ -46,14 +45,14 @@ class VersionOnly:
 
 
 def differing_parts(tables: TableStore, old: Table, new: Table) -> tuple[VersionOnly, VersionOnly]:
-    """What only the old state has, and what only the new one has. The last answer for a handle is kept."""
+    """What only the old version has, and what only the new one has. The last result for a handle is cached."""
     known = _last.get(new)
     if known is None or known[0] is not old:
         known = _last[new] = old, _differing(tables, old, new)
     return known[1]
 
 
-# Whoever asks how much there is to read is the next to read it; and one state is compared with several others.
+# The caller that asks how much differs reads it next, and one version is compared with several others.
 _last: WeakKeyDictionary[Table, tuple[Table, tuple[VersionOnly, VersionOnly]]] = WeakKeyDictionary()
 _known: WeakKeyDictionary[Table, dict[int, FragmentInfo]] = WeakKeyDictionary()
 
@@ -68,7 +67,7 @@ def _differing(tables: TableStore, old: Table, new: Table) -> tuple[VersionOnly,
 
 
 def _removed(tables: TableStore, table: Table, fragments: dict[int, FragmentInfo], numbers: list[int]) -> Addresses:
-    """The addresses of the rows that some fragments have lost."""
+    """The addresses of the deleted rows of some fragments."""
     lists = tables.removals.of([(table, fragments[each].metadata) for each in numbers])
     found = [each + np.uint64(number << 32) for number, each in zip(numbers, lists, strict=True)]
     return np.concatenate([_NOWHERE, *found])
@@ -76,7 +75,7 @@ def _removed(tables: TableStore, table: Table, fragments: dict[int, FragmentInfo
 
 @dataclass(frozen=True)
 class FragmentInfo:
-    """A fragment, how many rows it has left, and what tells it from others: its files, its columns, its removals."""
+    """A fragment, its number of live rows, and its identity: data files with their columns, and deletion vector."""
 
     number: int
     rows: int
@@ -86,7 +85,7 @@ class FragmentInfo:
 
 
 def described_fragments(table: Table) -> dict[int, FragmentInfo]:
-    """The fragments of a state of a table by their numbers, in the order of a scan."""
+    """The fragments of a version by fragment id, in scan order."""
     found = _known.get(table)
     if found is None:
         found = _known[table] = {each.fragment_id: _described(each) for each in table.dataset.get_fragments()}
@@ -95,7 +94,7 @@ def described_fragments(table: Table) -> dict[int, FragmentInfo]:
 
 def _described(fragment: LanceFragment) -> FragmentInfo:
     metadata: FragmentMetadata = fragment.metadata
-    # The public `path` makes a class each time it is asked.
+    # The public `path` creates a class at each access.
     files = tuple((each._path, tuple(each.fields)) for each in metadata.files)
     file = metadata.deletion_file
     removals = None if file is None else (int(file.read_version), int(file.id))
@@ -109,14 +108,14 @@ def _part(fragments: dict[int, FragmentInfo], shared: set[int], addresses: Addre
 
 NEW = -1
 GONE = -1
-# Beyond these, reading the later state as a whole takes no longer.
+# Beyond these limits, reading the later version as a whole takes no longer.
 MOST_STRETCHES = 2_000
 MOST_NEW = 0.5
 
 
 @dataclass(frozen=True)
 class RowRun:
-    """Rows that follow each other: where they begin in the earlier state, or `NEW`, and how many they are."""
+    """Consecutive rows: their first row number in the earlier version, or `NEW`, and their number."""
 
     start: int
     rows: int
@@ -124,7 +123,7 @@ class RowRun:
 
 @dataclass(frozen=True)
 class RowRemap:
-    """The later state, stretch by stretch. `fragments` are those with its new rows, in order."""
+    """The later version as a sequence of row runs. `fragments` are those with its new rows, in order."""
 
     stretches: tuple[RowRun, ...]
     fragments: tuple[int, ...]
@@ -132,35 +131,35 @@ class RowRemap:
 
     @property
     def later_rows(self) -> int:
-        """How many rows the later state has."""
+        """The number of rows of the later version."""
         return sum(each.rows for each in self.stretches)
 
     @property
     def only_adds(self) -> bool:
-        """Whether every row of the earlier state has kept its number."""
+        """Whether every row of the earlier version kept its row number."""
         kept = (RowRun(0, self.earlier_rows),) if self.earlier_rows else ()
         rest = self.stretches[len(kept) :]
         return self.stretches[: len(kept)] == kept and all(each.start == NEW for each in rest)
 
     @property
     def is_same(self) -> bool:
-        """Whether both states have the same rows under the same numbers."""
+        """Whether both versions have the same rows under the same row numbers."""
         return self.only_adds and self.later_rows == self.earlier_rows
 
     def carry(self, known: pa.Array[Any], new: pa.Array[Any]) -> pa.Array[Any]:
-        """A column of the later state: of the earlier one, and of the new rows."""
+        """Build a column of the later version from that of the earlier one and the values of the new rows."""
         if self.is_same:
             return known
         parts = [(new if each.start == NEW else known).slice(at, each.rows) for each, at in self._places()]
         return pa.concat_arrays(parts) if parts else known.slice(0, 0)
 
     def carry_numbers(self, known: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
-        """The same for an array of numbers."""
+        """The same for a NumPy array."""
         parts = [(new if each.start == NEW else known)[at : at + each.rows] for each, at in self._places()]
         return np.concatenate(parts) if parts else known[:0]
 
     def later_numbers(self) -> Numbers:
-        """For each row of the earlier state its number in the later one, or `GONE`."""
+        """For each row of the earlier version its row number in the later one, or `GONE`."""
         found = np.full(self.earlier_rows, GONE, np.int64)
         at = 0
         for each in self.stretches:
@@ -170,7 +169,7 @@ class RowRemap:
         return found
 
     def _places(self) -> Iterator[tuple[RowRun, int]]:
-        """Each stretch, and where it begins among the rows that it is taken from."""
+        """Each run, and its first position in the array that it is taken from."""
         new = 0
         for each in self.stretches:
             yield each, new if each.start == NEW else each.start
@@ -178,11 +177,11 @@ class RowRemap:
 
 
 def row_moves(tables: TableStore, earlier: Table, later: Table) -> RowRemap | None:
-    """How the later state is made from the earlier one; None when it has rows back, or hardly anything is left."""
+    """The remap from the earlier version to the later; None if deleted rows reappeared or too little is shared."""
     try:
         found = _joined(_stretches(tables, earlier, later))
     except NotFound:
-        # What the earlier state had removed is told by files that may have been cleaned up with it.
+        # The deletion vectors of the earlier version may have been deleted with it by a cleanup.
         return None
     if found is None or len(found) > MOST_STRETCHES:
         return None
@@ -194,7 +193,7 @@ def row_moves(tables: TableStore, earlier: Table, later: Table) -> RowRemap | No
 
 
 def same_column(earlier: Table, later: Table, name: str) -> bool:
-    """Whether a name stands for the same column in both states: names can be given again, numbers of fields are not."""
+    """Whether a name stands for the same column in both versions: names can be reused, field ids are not."""
     number = _field(later, name)
     return number is not None and number == _field(earlier, name)
 
@@ -205,7 +204,7 @@ def _field(table: Table, name: str) -> int | None:
 
 
 def _stretches(tables: TableStore, earlier: Table, later: Table) -> Iterator[RowRun | None]:
-    """The later state, fragment by fragment; None where it has rows that the earlier one had removed."""
+    """The runs of the later version, by fragment; None where rows reappear that the earlier one had deleted."""
     before = described_fragments(earlier)
     starts = dict(zip(before, np.cumsum([0, *(each.rows for each in before.values())]).tolist(), strict=False))
     for number, fragment in described_fragments(later).items():
@@ -224,12 +223,12 @@ def _is_shared(known: FragmentInfo | None, fragment: FragmentInfo) -> bool:
 
 
 def _between(start: int, rows: int, then: Numbers, now: Numbers) -> Iterator[RowRun | None]:
-    """What is left of a fragment that has lost more rows than it had."""
+    """The runs that are left of a fragment whose deletion vector has grown."""
     if len(np.setdiff1d(then, now, assume_unique=True)):
         yield None
         return
     lost = np.setdiff1d(now, then, assume_unique=True)
-    # Counted among the rows that were left.
+    # As positions among the rows that were alive in the earlier version.
     lost -= np.searchsorted(then, lost)
     begin = 0
     for each in [*lost.tolist(), rows]:
@@ -239,7 +238,7 @@ def _between(start: int, rows: int, then: Numbers, now: Numbers) -> Iterator[Row
 
 
 def _joined(stretches: Iterable[RowRun | None]) -> list[RowRun] | None:
-    """Stretches that go on where the one before ended are one."""
+    """Merge runs that continue where the one before ended."""
     found: list[RowRun] = []
     for each in stretches:
         if each is None:

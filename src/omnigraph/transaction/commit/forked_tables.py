@@ -1,6 +1,6 @@
-"""Tables that come into a branch with its operation: a line of their own, forked, written and landed as one version.
+"""`ForkedTables` adds tables to a branch as forks: each is forked, written and committed as one version.
 
-Whoever dies on the way leaves a fork that no manifest names; the next one of the name is made in its place.
+An operation that dies midway leaves a fork that no manifest names; the next fork of the same name replaces it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class ForkedTables:
-    """The tables that one operation brings into its branch, in name order."""
+    """The tables that one operation adds to its branch by forking them, in name order."""
 
     stores: Storage
     branch: str | None
@@ -31,11 +31,11 @@ class ForkedTables:
     _staged: dict[str, Staged] = field(default_factory=dict)
 
     def added(self) -> tuple[AddedTable, ...]:
-        """What the sidecar says of them, as far as it is known."""
+        """The sidecar's entries for them; row count and transaction are filled in once a table is staged."""
         return tuple(self._planned(each) for each in self.tables)
 
     def stage(self, table: ForkedTable) -> Staged:
-        """Make the line, now that the sidecar stands, and stage its content."""
+        """Fork the table and stage its content. The sidecar must be on the store."""
         assert self.branch is not None, "main has no line of a table beside its main line"
         parent = self.stores.tables.open(table.parent.pin)
         fork = fork_table(self.stores, table.parent.path, self.branch, parent=parent)
@@ -46,7 +46,7 @@ class ForkedTables:
     def land(
         self, ticket: QueueEntry, land: Callable[[Staged], Committed], note: Callable[[], None]
     ) -> list[Committed]:
-        """Fork, stage and land each of them; `note` tells the sidecar what is about to land."""
+        """Fork, stage and commit each table; `note` updates the sidecar before each commit."""
         landed = []
         for each in self.tables:
             ticket.has_effects = True

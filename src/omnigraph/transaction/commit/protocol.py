@@ -1,14 +1,14 @@
-"""The commit protocol: the one way in which changes to tables become a commit of the graph.
+"""The commit protocol turns the table changes of one operation into one commit of the graph. There is no other way.
 
-    prepare   compute and stage the changes from one view; nothing is visible
-    A         write the sidecar, which is also the ticket; wait for its turn; look whether the view still holds
-    B         commit each staged table, in sorted order; each must become exactly the next version, which may be
-              followed by one that only tidies the table
+    prepare   compute the changes from one read view and stage them; nothing is visible
+    A         write the sidecar, which is also the queue entry; wait for its turn; check that the read view is current
+    B         commit each staged table, in sorted order; each must become exactly the next version, which one version
+              that only compacts or indexes the table may follow
     C         publish everything in one write to the manifest
     D         delete the sidecar
 
 An operation that is killed at any point is rolled forward or back by the next writer or open (`transaction/recovery`).
-One that fails at any point is rolled back here, so that it never blocks the next one.
+An operation that fails at any point is rolled back here, so that it never blocks the next one.
 """
 
 from __future__ import annotations
@@ -72,12 +72,12 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 PREPARE_ATTEMPTS = 32
-# Each of these is a publish with its own budget of retries.
+# Each attempt is a publish, which has its own budget of retries.
 PUBLISH_ATTEMPTS = 12
 
 
 class AnySchema:
-    """The operation was computed without a schema, or from that of its own first view."""
+    """Marks an operation that was computed without a schema, or with the schema of its first read view."""
 
 
 ANY_SCHEMA: Final = AnySchema()
@@ -85,13 +85,14 @@ ANY_SCHEMA: Final = AnySchema()
 
 @dataclass(frozen=True)
 class Operation:
-    """What is to be written, and under which conditions.
+    """A write to be committed, and the conditions under which it may be.
 
-    `prepare` computes the changes from a view; None means that there is nothing to change. It may be called again with
-    a newer view when `repeatable` (inserts and upserts are). When not (updates and deletes), it fails with a conflict
-    if a commit that began after it has moved its tables; one that began earlier is part of what it is computed from.
-    `schema`: the hash of the schema that `prepare` works with; when the branch has another by then, the operation fails
-    with `SchemaChanged`. `last_look` is called when everything has landed and nothing is visible; it may raise.
+    `prepare` computes the changes from a read view; None means that there is nothing to change. When `repeatable`
+    (inserts and upserts are), it may be called again with a newer read view. When not (updates and deletes), the
+    operation fails with a conflict if a commit that began after it has changed its tables; commits that began earlier
+    become part of its input. `schema` is the hash of the schema that `prepare` works with: if the branch has another
+    one by then, the operation fails with `SchemaChanged`. `last_look` is called after every table is committed and
+    before the publish; it may raise.
     """
 
     kind: WriterKind
@@ -116,9 +117,9 @@ class Receipt:
 
 
 def commit(manifest: GraphManifest, operation: Operation) -> Receipt | None:
-    """Carry an operation through all phases; None when it changes nothing.
+    """Run an operation through all phases; None when it changes nothing.
 
-    It is done when this returns, and not done when it raises, but for `CommitOutcomeUnknown`.
+    The operation is committed when this returns, and is not when it raises, except for `CommitOutcomeUnknown`.
     """
     if manifest.read_only:
         raise CommitRejected("the graph was opened read-only: open it for writing to change it.")
@@ -157,7 +158,7 @@ def _commit(manifest: GraphManifest, operation: Operation) -> Receipt | None:
 
 
 def _line(manifest: GraphManifest, operation: Operation) -> BranchManifest:
-    """The branch's manifest: as warm as it is, unless the operation has conditions on what it finds."""
+    """The branch manifest: the cached one, or a fresh one if the operation has conditions on the state it finds."""
     if operation.idempotency_key is None and isinstance(operation.expected_head, AnyHead):
         return manifest.line(operation.branch)
     return manifest.fresh_line(operation.branch)
@@ -181,7 +182,7 @@ def _check_head(line: BranchManifest, operation: Operation) -> None:
 
 
 def _under_one_schema(line: BranchManifest, operation: Operation) -> Operation:
-    """An operation without a schema of its own stays with the one that it finds first."""
+    """Bind an operation without a schema of its own to the first schema that it finds on the branch."""
     if isinstance(operation.schema, AnySchema):
         return replace(operation, schema=line.state.schema)
     _check_schema(line, operation)
@@ -194,30 +195,29 @@ def _check_schema(line: BranchManifest, operation: Operation) -> None:
 
 
 def _is_current(manifest: GraphManifest, operation: Operation, view: ReadView) -> bool:
-    """Whether a view that led to an error, or to nothing, is still what the store says."""
+    """Whether a read view that led to an error, or to no change, is still the branch's newest snapshot on the store."""
     return manifest.fresh_line(operation.branch).snapshot() == view.snapshot
 
 
 @dataclass(frozen=True)
 class PrepareAgain:
-    """The view did not hold, and the newer one leads to other tables than the ticket is for."""
+    """The read view was outdated, and the newer one leads to tables that the queue entry does not cover."""
 
     operation: Operation
 
 
 def _settled(effects: TableCommits) -> Receipt | PrepareAgain | None:
-    """One attempt whose end is known: done, or not done, and then made again when others were in its way.
+    """Run one attempt to a known end: committed, or not committed and to be prepared again if others interfered.
 
-    A table that was ahead has been taken back together with this attempt. An attempt that others took over, because
-    this process slept, was finished or undone by them.
+    A table that was ahead of the manifest has been rolled back together with this attempt. An attempt whose lease
+    another process took over, because this process was suspended, was finished or undone by that process.
     """
     try:
         return _attempt(effects)
     except (TableAhead, DecidedOtherwise) as error:
         log.warning("%s", error)
     except ExpectedVersionMismatch:
-        # A recovery has fenced a table between this operation's look at it and its publish, or another program moved
-        # it.
+        # A recovery fenced a table after this operation read it and before its publish, or another program changed it.
         if not effects.operation.repeatable and not _only_tidied(effects):
             raise
     except OperationTakenOver as lost:
@@ -234,7 +234,7 @@ def _only_tidied(effects: TableCommits) -> bool:
 
 
 def _attempt(effects: TableCommits) -> Receipt | PrepareAgain | None:
-    """One ticket, and one turn with it."""
+    """Run one attempt: write one queue entry, wait for its turn once, and commit under it."""
     manifest = effects.manifest
     if effects.is_empty():
         return _note(manifest, effects.operation)
@@ -248,9 +248,10 @@ def _attempt(effects: TableCommits) -> Receipt | PrepareAgain | None:
 
 
 def _disarmed(effects: TableCommits) -> Operation:
-    """Tables that would delete their old versions at a commit lose that setting first, in a commit of its own.
+    """Switch off Lance's automatic cleanup on tables that have it, in a commit of its own.
 
-    An operation that must follow a certain commit has that one as its condition, and then follows it.
+    An operation that expects a certain head passes that condition to this commit, and then expects this commit as its
+    head.
     """
     operation, keys = effects.operation, effects.armed()
 
@@ -268,7 +269,10 @@ def _disarmed(effects: TableCommits) -> Operation:
 
 
 def _take_turn(effects: TableCommits, ticket: QueueEntry) -> Receipt | PrepareAgain | None:
-    """A view that no longer holds is replaced while the ticket is held, so that every writer gets through."""
+    """Commit under a queue entry whose turn it is.
+
+    An outdated read view is replaced while the entry is held, so that every writer gets through.
+    """
     operation = effects.operation
     line = effects.manifest.fresh_line(operation.branch)
     done = _already_done(line, operation)
@@ -292,7 +296,7 @@ def _take_turn(effects: TableCommits, ticket: QueueEntry) -> Receipt | PrepareAg
 
 
 def _publish(effects: TableCommits, ticket: QueueEntry) -> Receipt:
-    """Publish, and go on after losing to writers of other tables: giving up now would mean undoing what has landed."""
+    """Publish, and retry after losing to writers of other tables: giving up now would undo tables already committed."""
     request = effects.request(ticket.sidecar)
     for attempt in reversed(range(PUBLISH_ATTEMPTS)):
         try:
@@ -308,7 +312,7 @@ def _publish(effects: TableCommits, ticket: QueueEntry) -> Receipt:
 def _prepare_again(
     effects: TableCommits, line: BranchManifest, moved: list[str], ticket: QueueEntry
 ) -> TableCommits | PrepareAgain | None:
-    """Compute the operation from the state that is there now; None when that leaves nothing to do."""
+    """Prepare the operation again from the current snapshot; None when that leaves nothing to change."""
     operation = effects.operation
     if not operation.repeatable and effects.overtaken(line, moved) and not effects.only_tidied(line, moved):
         raise ReadSetChanged(operation.branch, moved)
@@ -332,7 +336,7 @@ def _prepare_again(
 
 
 def _note(manifest: GraphManifest, operation: Operation) -> Receipt:
-    """A commit without changes moves no table, so it needs no ticket."""
+    """Publish a commit without changes. No table changes, so it needs no queue entry."""
     request = PublishRequest(
         manifest.world.ulid(),
         manifest.world.now_us(),
@@ -348,7 +352,7 @@ def _note(manifest: GraphManifest, operation: Operation) -> Receipt:
 
 
 def _note_once(manifest: GraphManifest, operation: Operation, request: PublishRequest) -> Receipt:
-    """Publish only onto a history in which the key was looked for and not found."""
+    """Publish only onto a head whose history was searched for the idempotency key without finding it."""
     for _ in range(PREPARE_ATTEMPTS):
         line = manifest.fresh_line(operation.branch)
         done = _already_done(line, operation)
@@ -367,7 +371,7 @@ def _note_once(manifest: GraphManifest, operation: Operation, request: PublishRe
 
 @contextmanager
 def _ticket(manifest: GraphManifest, sidecar: Sidecar) -> Iterator[QueueEntry]:
-    """Hold a ticket; at the end nothing is left of it, whether the operation succeeded, failed or was interrupted."""
+    """Hold a queue entry and remove it at the end, whether the operation succeeded, failed or was interrupted."""
     ticket = QueueEntry.draw(manifest.stores.objects, sidecar, manifest.world)
     try:
         with ticket.guard():
@@ -394,12 +398,12 @@ def _ticket(manifest: GraphManifest, sidecar: Sidecar) -> Iterator[QueueEntry]:
 
 
 def _undo(manifest: GraphManifest, ticket: QueueEntry, error: BaseException) -> bool:
-    """Take the operation back, or leave it for whoever comes next; whether it is certain that it will not be done.
+    """Roll the operation back, or leave that to the next writer; return whether it certainly will not be committed.
 
-    That it is to be taken back is noted first: should this process sleep or fail now, others must not finish it.
+    The abort is recorded in the sidecar first: if this process is suspended or fails now, others must not finish it.
     """
     if ticket.is_lost:
-        return True  # it is another's, and `_settled` looks what has become of it
+        return True  # another process owns it, and `_settled` finds out how it ended
     if isinstance(error, CommitOutcomeUnknown):
         ticket.let_go()
         return False
@@ -421,7 +425,7 @@ def _undo(manifest: GraphManifest, ticket: QueueEntry, error: BaseException) -> 
 
 
 def _unknown(sidecar: Sidecar, error: BaseException) -> CommitOutcomeUnknown:
-    """The store failed when the operation was to be published, or when that it is not to be done was to be noted."""
+    """The error for a store that failed during the publish, or while the abort was being recorded."""
     commit_id = sidecar.commit.commit_id if sidecar.commit is not None else None
     return CommitOutcomeUnknown(
         f"operation {sidecar.operation_id} may or may not be done: {error}. The next writer finishes or undoes it; "

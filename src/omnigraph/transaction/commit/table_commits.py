@@ -1,4 +1,4 @@
-"""The tables of one operation on their way: staged, landed, published. The commit protocol leads them."""
+"""`TableCommits` stages, commits and publishes the tables of one operation. The commit protocol drives it."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Writers whose many small changes would leave many small fragments.
+# Writers whose many small changes would leave many small fragments: their tables are compacted as they are committed.
 _FOLDING = frozenset({"Mutation", "Load", "BranchMerge"})
-# Changes of a table that leave its rows as they are.
+# Lance operations that leave the rows of a table as they are.
 TIDYING = frozenset({"Rewrite", "CreateIndex", "ReserveFragments"})
 _MOST_LOOKED_AT = 8
 
 
 class TableCommits:
-    """What one operation does to its tables, computed from one view of a branch."""
+    """The changes of one operation to its tables, computed from one read view of a branch."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class TableCommits:
         self._writes = sorted(write_set.writes, key=lambda each: each.entry.table_key)
         self._line = line
         self._branch = physical_branch(operation.branch)
-        # What the operation was computed from, and must still be so when it is published.
+        # Versions of the tables that the operation was computed from; they must still be current when it is published.
         entries = [each.entry for each in self._writes]
         entries += [each.entry for each in write_set.adopted]
         entries += [each.entry for each in write_set.pointers if each.entry is not None]
@@ -94,25 +94,26 @@ class TableCommits:
         return not (moves or changes.forked or changes.schema is not None)
 
     def lines(self) -> list[Line]:
-        """The tables it moves or was computed from, on its branch."""
+        """The tables that it changes or was computed from, each with its branch."""
         return [(table_key, self._branch) for table_key in self._based_on]
 
     def only_read(self) -> tuple[str, ...]:
-        """The tables it was computed from and does not move."""
+        """The tables that it was computed from and does not change."""
         moved = {each.table_key for each in self.pins()} | {each.table_key for each in self.pointed()}
         return tuple(sorted(self._based_on.keys() - moved))
 
     def moved(self, line: BranchManifest) -> list[str]:
-        """The tables it was computed from that have moved since; all of them when the branch is another by now."""
+        """The tables it was computed from that have another version now; all of them if the branch was recreated."""
         if line is not self._line:
             return sorted(self._based_on)
         return sorted(key for key, version in self._based_on.items() if line.state.current_version(key) != version)
 
     def overtaken(self, line: BranchManifest, moved: list[str]) -> bool:
-        """Whether a commit that began after this operation has moved one of these tables; those before it do no harm.
+        """Whether a commit that began after this operation has changed one of these tables; earlier commits do no harm.
 
-        The view may be older than the operation: it is what the process remembers. Clocks of several machines need not
-        agree: a commit from the future is none that overtook, and computing the operation anew is right in any case.
+        The read view may be older than the operation, because it comes from cache. Clocks of several machines need not
+        agree: a commit dated in the future does not count as overtaking, and preparing the operation again is correct
+        in any case.
         """
         now = self.manifest.world.now_us()
         with line.lock:
@@ -120,7 +121,7 @@ class TableCommits:
             return any(self.begun_at <= commit.created_at <= now for found in movers for commit, _ in found)
 
     def only_tidied(self, line: BranchManifest, moved: list[str]) -> bool:
-        """Whether the tables that moved have the very same rows: rearranged, indexed, or restored by a recovery."""
+        """Whether the changed tables have exactly the same rows: compacted, indexed, or restored by a recovery."""
         if line is not self._line:
             return False
         snapshot = line.snapshot()
@@ -138,18 +139,18 @@ class TableCommits:
         return same
 
     def fits(self, ticket: QueueEntry) -> bool:
-        """Whether a ticket keeps others from all that this operation moves or was computed from."""
+        """Whether a queue entry covers every table that this operation changes or was computed from."""
         mine = {pin.line for pin in self.pins()} | {(each.table_key, self._branch) for each in self.pointed()}
         return mine <= ticket.sidecar.lines and set(self.lines()) <= ticket.sidecar.lines | ticket.sidecar.read_lines
 
     def armed(self) -> list[str]:
-        """The tables that would delete old versions by themselves at its commit, be it the first on a fork."""
+        """The tables on which Lance would delete old versions at this commit, even if it is the first on a fork."""
         written = [each.entry for each in self._writes if each.stage is not stage_disarm]
         open_table = self.manifest.stores.tables.open
         return [each.table_key for each in written if cleans_itself(open_table(each.pin))]
 
     def stage_ahead(self) -> None:
-        """Stage what can be staged before the sidecar: all but tables that this branch has no line of its own of."""
+        """Stage what can be staged before the sidecar is written: all but tables yet to be forked for this branch."""
         for write in self._writes:
             if write.entry.branch == self._branch:
                 table = self.manifest.stores.tables.open(write.entry.pin)
@@ -161,7 +162,7 @@ class TableCommits:
             self._new.append((new.table_key, staged))
 
     def sidecar(self) -> Sidecar:
-        """The note to leave before the first effect."""
+        """The sidecar to write before the first effect."""
         world, operation = self.manifest.world, self.operation
         now = world.now_us()
         return Sidecar(
@@ -182,7 +183,7 @@ class TableCommits:
         )
 
     def added(self) -> tuple[AddedTable, ...]:
-        """What the sidecar says of the tables that come."""
+        """The sidecar's entries for tables that the operation adds."""
         new = (
             AddedTable(key, staged.path, version=staged.version, row_count=staged.row_count, transaction=staged.uuid)
             for key, staged in self._new
@@ -190,15 +191,15 @@ class TableCommits:
         return (*new, *self._forked.added())
 
     def dropped(self) -> tuple[DroppedTable, ...]:
-        """What the sidecar says of the tables that go."""
+        """The sidecar's entries for tables that the operation drops."""
         return tuple(self._write_set.dropped)
 
     def pointed(self) -> tuple[FastForwardedTable, ...]:
-        """What the sidecar says of the tables of which a version is taken that is there already."""
+        """The sidecar's entries for tables that are fast-forwarded to a version that exists already."""
         return tuple(_pointed(each) for each in sorted(self._write_set.pointers, key=lambda each: each.to.table_key))
 
     def pins(self) -> tuple[TablePin, ...]:
-        """What the sidecar says of the tables, as far as it is known."""
+        """The sidecar's entries for tables that the operation changes, with the transactions of those staged so far."""
         adopted = (self._adopted_pin(each) for each in self._write_set.adopted)
         return tuple(sorted((*map(self._pin, self._writes), *adopted), key=lambda each: each.table_key))
 
@@ -225,7 +226,10 @@ class TableCommits:
         self._stage_schema(ticket)
 
     def _stage_schema(self, ticket: QueueEntry) -> None:
-        """The new schema files beside the live ones; with them everything is there, and others may finish it."""
+        """Write the new schema files beside the live ones.
+
+        With them everything is durable, and others may finish the operation.
+        """
         if self._write_set.schema is None:
             return
         ticket.has_effects = True
@@ -235,12 +239,12 @@ class TableCommits:
         reach("schema.staged")
 
     def keep_handles(self) -> None:
-        """The handles of the new versions serve the next reader."""
+        """Cache the handles of the new versions for the next reader."""
         for landed in self._landed.values():
             self.manifest.stores.tables.keep(landed.table)
 
     def request(self, sidecar: Sidecar) -> PublishRequest:
-        """What to publish once every table has landed."""
+        """The publish request, once every table is committed."""
         planned = sidecar.commit
         assert planned is not None
         return PublishRequest(
@@ -263,9 +267,10 @@ class TableCommits:
         )
 
     def _land(self, staged: Staged, ticket: QueueEntry) -> Committed:
-        """Every writer that knows of the graph waits for its turn.
+        """Commit a staged table as exactly the next version.
 
-        So a commit in between is by another program, or by a writer of this one that slept past its lease.
+        Every writer that knows of the graph waits for its turn, so a commit in between was made by another program, or
+        by a writer of this one that was suspended past its lease.
         """
         try:
             landed = commit_staged(staged, operation_id=ticket.sidecar.operation_id)
@@ -285,7 +290,7 @@ class TableCommits:
         )
 
     def _tidied(self, write: TableWrite, landed: Committed, ticket: QueueEntry) -> Committed:
-        """The table after a minor compaction, if one is due. A compaction that fails does not fail the commit."""
+        """Compact the table if that is due. A compaction that fails does not fail the commit."""
         try:
             staged = self._stage_tidying(write, landed.table)
             if staged is None:
@@ -297,7 +302,8 @@ class TableCommits:
         except (OmniGraphError, OSError) as error:
             log.warning("%s was written and not tidied, which is tried again later: %s", landed.table.path, error)
             return landed
-        # Otherwise another program's commit lies between, and only the version before it is the graph's.
+        # If not contiguous, another program committed in between, and only the version before that belongs to the
+        # graph.
         return tidied if tidied.contiguous else landed
 
     def _stage_tidying(self, write: TableWrite, table: Table) -> Staged | None:
@@ -307,7 +313,7 @@ class TableCommits:
         return None if fold is None or self.operation.kind not in _FOLDING else stage_fold(table, fold)
 
     def _adopt(self, adoption: Adoption) -> None:
-        """Nothing moves: it is only made sure that the table still is where it was found."""
+        """Check that the newest version is still the one to adopt. Nothing is written to the table."""
         entry = adoption.entry
         newest = self.manifest.stores.tables.open_newest(entry.path, entry.branch)
         if newest.version != adoption.version:
@@ -315,7 +321,10 @@ class TableCommits:
         self._adopted.append(NewVersion(entry.table_key, newest.version, newest.count_rows(), entry.branch))
 
     def _require_there(self) -> None:
-        """The sidecar says that these states are needed; a cleanup that did not see it has condemned them before."""
+        """Check that the versions to fast-forward to and to fork from still exist.
+
+        The sidecar protects them from now on; a cleanup that did not see it may have condemned them before.
+        """
         pointed = [each.to for each in self._write_set.pointers]
         require_kept(self.manifest.stores, [*pointed, *(each.parent for each in self._write_set.forked)])
         for entry in pointed:
@@ -327,7 +336,7 @@ class TableCommits:
         return TablePin(entry.table_key, place, entry.version, adoption.version, table_branch=self._branch)
 
     def _fork_and_stage(self, write: TableWrite, ticket: QueueEntry) -> None:
-        """A branch's first write to a table: its own line of the table is made now that the sidecar stands."""
+        """Fork a table at the branch's first write to it, and stage the write. The sidecar is on the store by now."""
         assert self._branch is not None
         self._require_no_earlier_line(write.entry.table_key)
         stores = self.manifest.stores
@@ -338,7 +347,7 @@ class TableCommits:
         ticket.update(tables=self.pins())
 
     def _require_no_earlier_line(self, table_key: str) -> None:
-        """A line of a type that was dropped on the branch and has come back would be made where its history lies."""
+        """Refuse to fork a table of a type that was dropped and came back: its earlier fork has that name already."""
         if any(each.branch == self._branch for each in self._line.state.versions.get(table_key, {}).values()):
             raise CommitRejected(
                 f"branch {self.operation.branch!r} has had rows of its own of {table_key} before that type was dropped "

@@ -1,6 +1,7 @@
-"""How many edges of a type a source has, for the sources whose number the change may alter.
+"""Checks edge cardinality and edge endpoints over committed and buffered rows.
 
-Both ends of every edge are there: of edges that are put, and of committed edges whose nodes the change removes.
+Cardinality is counted for the sources whose number of edges the change may alter. Endpoints must exist for edges that
+are put, and for committed edges whose nodes the change deletes.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ _NONE = pa.array([], pa.string())
 
 
 def count_violations(rule: EdgeCount, outcome: StateAfter) -> Iterator[ConstraintViolation]:
-    """Sources of edges that are put, in row order, then sources that lose edges, by their ids.
+    """Yield cardinality violations: sources of edges that are put, in row order, then sources that lose edges, by id.
 
-    An edge that stays where it is alters no number, and a source that is removed itself is not counted.
+    An edge whose source is unchanged alters no count, and a source that is itself deleted is not counted.
     """
     table = outcome.table(rule.edge_key)
     sources, counts = _with_new_edges(table)
@@ -72,11 +73,11 @@ def _altered_sources(before: pa.Table, after: pa.Table) -> Ids:
 
 
 def _before(table: BufferedTable) -> pa.Table:
-    """The committed edges that the change replaces or removes."""
+    """The committed edges that the change replaces or deletes."""
     key, view = table.change.table_key, table.view
     if table.change.overwrite:
         return _ends(view.read(key, [ID, _SOURCE]))
-    # Rows that must be new replace nothing: staging makes sure of it.
+    # Rows that must be new replace nothing: staging enforces it.
     replaced = _NONE if table.change.only_new else table.put_ids
     return _ends(view.rows_where(key, ID, pa.concat_arrays([replaced, table.deleted_ids]), [ID, _SOURCE]))
 
@@ -88,7 +89,7 @@ def _ends(rows: pa.Table | None) -> pa.Table:
 
 
 def _only_in(rows: pa.Table, others: pa.Table) -> pa.Table:
-    """The rows whose pair of edge and source the others do not have."""
+    """The rows whose pair of edge id and source is not among `others`."""
     pairs = [
         one_array(pa.chunked_array([*rows.column(c).chunks, *others.column(c).chunks], pa.string()))
         for c in (ID, _SOURCE)
@@ -100,7 +101,7 @@ def _only_in(rows: pa.Table, others: pa.Table) -> pa.Table:
 
 
 def _committed_counts(table: BufferedTable, sources: Ids) -> NDArray[np.int64]:
-    """How many committed edges that the change leaves alone each of the sources has."""
+    """For each source, the number of its committed edges that the change leaves untouched."""
     ends = one_array(table.survivors_where({_SOURCE: sources}, [_SOURCE]).column(_SOURCE))
     if not len(ends):
         return np.zeros(len(sources), np.int64)
@@ -109,7 +110,7 @@ def _committed_counts(table: BufferedTable, sources: Ids) -> NDArray[np.int64]:
 
 
 def endpoint_violations(catalog: Catalog, outcome: StateAfter) -> Iterator[ConstraintViolation]:
-    """By edge type in name order: edges that are put, in row order, then committed ones, by their ids."""
+    """Yield endpoint violations by edge type in name order: edges put, in row order, then committed ones, by id."""
     dangling = _dangling(catalog, outcome)
     for name in sorted(catalog.edges):
         rules = endpoint_rules(catalog.edges[name])
@@ -121,9 +122,9 @@ def endpoint_violations(catalog: Catalog, outcome: StateAfter) -> Iterator[Const
 
 
 def _dangling(catalog: Catalog, outcome: StateAfter) -> dict[Endpoint, NDArray[Any]]:
-    """The rows that name an end which is not there: one lookup per node table, whatever the edges at it.
+    """The rows whose endpoint does not exist: one lookup per node table, whatever the number of edge types at it.
 
-    A null end is told by the rule that requires it.
+    A null endpoint is reported by the rule that requires it.
     """
     asking: dict[str, list[tuple[Endpoint, pa.Array[Any]]]] = {}
     for edge in catalog.edges.values():
@@ -141,7 +142,7 @@ def _dangling(catalog: Catalog, outcome: StateAfter) -> dict[Endpoint, NDArray[A
 
 
 def _stranded(rules: Sequence[Endpoint], outcome: StateAfter) -> Iterator[ConstraintViolation]:
-    """Committed edges that the change leaves alone, at nodes that it removes."""
+    """Yield violations for committed edges that the change leaves untouched, at nodes that it deletes."""
     found = {rule.end: _edges_of_lost_nodes(rule, outcome) for rule in rules if outcome.loses_rows(rule.node_key)}
     by_end = {rule.end: rule for rule in rules}
     lost = [(row_id, end, node_id) for end, edges in found.items() for row_id, node_id in edges]

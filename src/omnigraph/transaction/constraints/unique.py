@@ -1,6 +1,6 @@
-"""No two rows with the same tuple: within the change, and against the committed rows that it leaves alone.
+"""Checks uniqueness: no two rows share a tuple, within the change and against the committed rows it leaves untouched.
 
-Whether rows of a keyed type have the id that their key makes, column by column where that can be done.
+`has_own_id` tells whether rows of a keyed type have the id derived from their key, vectorized where possible.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from omnigraph.catalog.rules import Unique
     from omnigraph.transaction.buffered_table import BufferedTable
 
-# Characters that JSON writes with a backslash.
+# Characters that JSON escapes.
 _ESCAPED = r'[\x00-\x1f"\\]'
 
 
@@ -42,7 +42,7 @@ def has_own_id(kind: NodeType | EdgeType, rows: pa.Table) -> NDArray[np.bool_]:
 
 
 def _texts(kind: NodeType | EdgeType, rows: pa.Table) -> pa.Array[Any] | None:
-    """The canonical ids, or None when one of them needs care: floats, and texts that JSON escapes."""
+    """The canonical ids, or None when they must be built row by row: for floats, and for texts that JSON escapes."""
     floats = {name for name, each in kind.properties.items() if each.type.scalar in FLOATS}
     if floats & set(kind.rules.key):
         return None
@@ -57,7 +57,7 @@ def _texts(kind: NodeType | EdgeType, rows: pa.Table) -> pa.Array[Any] | None:
 
 
 def _text(column: pa.Array[Any]) -> pa.Array[Any]:
-    """Whole numbers in decimal, dates as days and moments as milliseconds since the epoch, true and false."""
+    """Integers in decimal, dates as days and datetimes as milliseconds since the epoch, booleans as true and false."""
     if pa.types.is_date64(column.type):
         column = column.view(pa.int64())
     elif pa.types.is_date32(column.type):
@@ -66,7 +66,7 @@ def _text(column: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def _one_by_one(kind: NodeType | EdgeType, rows: pa.Table) -> NDArray[np.bool_]:
-    # Arrow gives a date64 to Python without its time of day; the key wants the milliseconds.
+    # Arrow converts a date64 to Python without its time of day; the key needs the milliseconds.
     columns = {name: one_array(rows.column(name)) for name in kind.rules.key}
     values = {
         name: (each.view(pa.int64()) if pa.types.is_date64(each.type) else each).to_pylist()
@@ -90,21 +90,21 @@ def _own_id(kind: NodeType | EdgeType, values: dict[str, object]) -> str | None:
 def unique_violations(
     rules: Sequence[Unique], kind: NodeType | EdgeType, rows: pa.Table, table: BufferedTable
 ) -> Iterator[ConstraintViolation]:
-    """Every violation in row order. A tuple that a committed row holds is told as that row's, else as the first's."""
+    """Yield every violation in row order. The reported holder of a tuple is a committed row, else the first row put."""
     searches = [_Search(rule, kind, rows, table) for rule in rules]
     for row, search in in_row_order([(each.rows_in_conflict, each) for each in searches]):
         yield search.violation(row)
 
 
 class _Search:
-    """The rows that break one rule, and who holds their tuples."""
+    """The rows that violate one rule, and the rows that hold their tuples."""
 
     def __init__(self, rule: Unique, kind: NodeType | EdgeType, rows: pa.Table, table: BufferedTable) -> None:
         self._rule = rule
         self._rows = rows
         self._committed_ids: Any = pa.array([], pa.string())
         self.rows_in_conflict: NDArray[np.int64] = np.array([], np.int64)
-        # Ids made from the key repeat when the key does, and no id repeats within a change.
+        # Ids derived from the key repeat when the key does, and no id repeats within a change.
         asked = ~has_own_id(kind, rows) if rule.is_key else np.ones(rows.num_rows, dtype=bool)
         if asked.any():
             self._search(table, asked)
@@ -124,7 +124,7 @@ class _Search:
         self.rows_in_conflict = np.flatnonzero((self._earlier != NO_VALUE) | (self._committed != NO_VALUE))
 
     def _held(self, table: BufferedTable, asked: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """For each row that asks, the committed row that holds its tuple."""
+        """For each row in `asked`, the committed row that holds its tuple."""
         held = np.full(self._rows.num_rows, NO_VALUE, np.int64)
         places = np.flatnonzero(asked)
         if not len(places):
@@ -139,7 +139,7 @@ class _Search:
 
 
 def _earlier(codes: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """For each row, the first row with its tuple when that is another one."""
+    """For each row, the first row with the same tuple, unless that is the row itself."""
     rows = np.arange(len(codes))
     if size == len(codes):
         return np.full(len(codes), NO_VALUE, np.int64)
@@ -148,7 +148,7 @@ def _earlier(codes: NDArray[np.int64], size: int) -> NDArray[np.int64]:
 
 
 def _matches(mine: pa.Table, found: pa.Table, columns: Sequence[str]) -> NDArray[np.int64]:
-    """For each of my rows, a found row with the same tuple."""
+    """For each row of `mine`, a row of `found` with the same tuple."""
     possible = np.ones(mine.num_rows, dtype=bool)
     for each in columns:
         possible &= is_among(comparable(mine.column(each)), comparable(found.column(each))).to_numpy(

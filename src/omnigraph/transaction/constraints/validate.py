@@ -1,6 +1,6 @@
-"""Validation, once, over the committed rows and the changes: values, uniqueness, ends of edges, numbers of edges.
+"""Validates a change once over committed and buffered rows: values, uniqueness, edge endpoints, edge cardinality.
 
-The order is fixed: family by family, tables in name order, rows in the order they were put.
+The order is fixed: one family of rules after another, tables in name order, rows in the order they were put.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def validate(catalog: Catalog, view: ReadView, changes: Mapping[str, TableChange
 
 
 def violations(catalog: Catalog, view: ReadView, changes: Mapping[str, TableChanges]) -> Iterator[ConstraintViolation]:
-    """Every violation, found as it is asked for."""
+    """Yield every violation, computed lazily."""
     outcome = StateAfter(view, changes)
     for table_key, rows in outcome.puts():
         yield from value_violations(value_rules(catalog, table_key), rows)

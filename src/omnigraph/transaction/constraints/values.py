@@ -1,4 +1,4 @@
-"""Rules on single values, over the rows that are put: required, enum, range, check, vector."""
+"""Checks the rules on single values over the rows that are put: required, enum, range, check, vector."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 def value_violations(rules: Sequence[ValueRule], rows: pa.Table) -> Iterator[ConstraintViolation]:
-    """Every violation in row order, and in the order of the rules within a row."""
+    """Yield every violation in row order, and in rule order within a row."""
     broken = [(np.flatnonzero(_breaks(rule, _column(rows, rule))), rule) for rule in rules]
     for row, rule in in_row_order(broken):
         yield rule.violation(rows.column(ID)[row].as_py(), rows.column(rule.property)[row].as_py())
 
 
 def in_row_order(found: Sequence[tuple[NDArray[Any], Any]]) -> Iterator[tuple[int, Any]]:
-    """Row numbers with what was found there, by row, then in the order given."""
+    """Merge row numbers with what was found there: by row, then in the order given."""
     found = [(rows, what) for rows, what in found if len(rows)]
     if not found:
         return
@@ -79,7 +79,7 @@ def _outside(rule: Within, column: Column) -> NDArray[np.bool_]:
 
 
 def _whole_bounds(rule: Within, kind: pa.DataType) -> tuple[int, int]:
-    """The bounds in the column's own type, without rounding; an impossible range keeps none of its values."""
+    """The bounds in the column's own type, without rounding; bounds that exclude the whole type come back reversed."""
     width: Any = kind.to_pandas_dtype()
     info = np.iinfo(width)
     lowest, highest = int(info.min), int(info.max)
@@ -91,7 +91,7 @@ def _whole_bounds(rule: Within, kind: pa.DataType) -> tuple[int, int]:
 
 
 def _float_bounds(rule: Within, kind: pa.DataType) -> tuple[float, float]:
-    """The bounds in the column's width: a value written like the bound is inside, in 32 bits as in 64."""
+    """The bounds in the column's width: a value written like the bound is inside it, in 32 bits as in 64."""
     width: Any = kind.to_pandas_dtype()
     minimum = -math.inf if rule.minimum is None else float(width(rule.minimum))
     maximum = math.inf if rule.maximum is None else float(width(rule.maximum))

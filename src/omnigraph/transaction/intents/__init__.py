@@ -1,1 +1,1 @@
-"""What a writer leaves on the store before its first effect: sidecar, lease, place in the queue."""
+"""What a writer puts on the store before its first effect: sidecar, lease, queue entry."""

@@ -1,6 +1,6 @@
-"""Writers of one process queue here before they queue on the store, which is slower.
+"""Locks per table and branch: the writers of one process queue here before they queue on the store, which is slower.
 
-One lock per table and branch of a graph, taken in sorted order; all handles on one graph in a process share them.
+Locks are taken in sorted order; all handles on one graph in a process share them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _registry = threading.Lock()
 
 @contextmanager
 def hold(uri: str, lines: Iterable[Line]) -> Iterator[None]:
-    """Keep other threads of this process from moving these tables."""
+    """Hold the locks of these tables: no other thread of this process writes to them meanwhile."""
     keys = sorted({(uri, table_key, branch or "") for table_key, branch in lines})
     with ExitStack() as stack:
         for key in keys:

@@ -1,22 +1,21 @@
-"""Writers take turns: a sidecar is also a ticket in the queue for the tables it names.
+"""The queue of writers: a sidecar is also an entry in the queue for the tables that it names.
 
-Every writer, in whatever process, first writes its sidecar and then lists all of them. Two writers are rivals when one
-moves a table that the other moves or was computed from. Of two rivals the later sees the earlier one, so they cannot
-both believe to be alone:
+Every writer, in whatever process, first writes its sidecar and then lists all sidecars. Two writers are rivals when one
+changes a table that the other changes or was computed from. Of two rivals, the later to write sees the earlier, so they
+cannot both conclude that they are alone:
 
-- a living sidecar with a smaller id goes first. The other marks itself `waiting`;
-- a living sidecar with a larger id that is `running` was there before, and is waited for; one that is `waiting` is not;
-- whoever was `waiting` marks itself `running` and lists once more before it goes on;
-- a sidecar whose owner is gone is recovered by whoever meets it (`transaction/recovery`).
+- a live sidecar with a smaller id goes first; the other writer marks itself `waiting`;
+- a live sidecar with a larger id that is `running` was there before, and is waited for; one that is `waiting` is not;
+- a writer that was `waiting` marks itself `running` and lists once more before it proceeds;
+- a sidecar whose owner is gone is recovered by whichever writer meets it (`transaction/recovery`).
 
-How long a rival has been silent is told by the store's clock: the listing that shows the rival shows this writer's own
-sidecar too, written a moment ago. Without rivals this costs one write and one listing. tests/write/test_tickets.py
-walks through every order of events.
+The age of a rival's last renewal is measured by the store's clock: the listing that shows the rival also shows this
+writer's own sidecar, written a moment ago. Without rivals the queue costs one write and one listing.
+`tests/write/test_tickets.py` walks through every order of events.
 
-Ids of operations: ULIDs that are later than every one that this process has seen.
-
-The queue goes by ids. Were they by the clock alone, a machine whose clock is behind would always be first in it, and a
-busy writer there would keep all others waiting.
+Operation ids are ULIDs later than every id that this process has seen, because the queue is ordered by id. If they
+followed the clock alone, a machine whose clock is behind would always be first, and a busy writer on it would starve
+all others.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ _newest_seen = 0
 
 
 def new_ticket_id(world: World) -> str:
-    """An id after all that were noted."""
+    """Make an operation id that sorts after every id seen so far."""
     milliseconds = max(world.now_us() // 1_000, min(_newest_seen + 1, _LATEST))
     made = encode_ulid(milliseconds, world.random_bits(80))
     note_ticket_id(made)
@@ -71,7 +70,7 @@ def new_ticket_id(world: World) -> str:
 
 
 def note_ticket_id(operation_id: str) -> None:
-    """Remember that there is an operation of this id. What is not a ULID has no time, and is passed over."""
+    """Record an operation id as seen. One that is not a ULID carries no time, and is ignored."""
     global _newest_seen
     digits = [_DIGITS.get(each) for each in operation_id[:10]]
     if len(operation_id) != 26 or None in digits:
@@ -86,48 +85,48 @@ def note_ticket_id(operation_id: str) -> None:
 log = logging.getLogger(__name__)
 
 WAIT_SECONDS = 120.0
-# For each writer that is before this one; a commit takes about as long.
+# Per writer ahead in the queue; a commit takes about as long.
 _POLL_SECONDS = 0.01
 _LONGEST_POLL_SECONDS = 0.1
 
 T = TypeVar("T")
 
-# Operations that this process has let go of and could not say so on the store.
+# Operations that this process has released without being able to record that on the store.
 _let_go: set[str] = set()
 
 
 @dataclass(frozen=True)
 class StoredSidecar:
-    """A sidecar as it stands on the store."""
+    """A sidecar as read from the store, with its object version and its listing entry."""
 
     sidecar: Sidecar
     tag: ObjectVersion
     listed: ObjectInfo
 
     def is_given_up(self, world: World) -> bool:
-        """Whether its owner surely does nothing for it any more."""
+        """Whether its owner certainly does nothing more for it."""
         return self.sidecar.operation_id in _let_go or self.sidecar.is_ownerless(world)
 
     def is_over(self, world: World, clock: StoreClock | None) -> bool:
-        """Whether anybody may deal with it: its owner is gone, or was silent for too long by the store's clock."""
+        """Whether anybody may recover it: its owner is gone, or its lease has expired by the store's clock."""
         if self.is_given_up(world):
             return True
         if clock is None or self.listed.e_tag != self.tag.e_tag:
             return False
-        # Other releases know no leases: they get as long as a writer of this one.
+        # Other releases have no leases: their sidecars get the lease of a writer of this release.
         seconds = lease_seconds(world) if self.sidecar.owner is None else self.sidecar.lease_seconds
         return clock.age(self.listed) > patience(seconds)
 
 
 def list_sidecars(objects: ObjectStore) -> list[StoredSidecar]:
-    """Every sidecar, in the order of their ids; one that vanishes while being read is none."""
+    """Read every sidecar, in id order; one that is deleted before it is read is skipped."""
     return read_sidecars(objects, objects.list(PREFIX))
 
 
 def read_sidecars(
     objects: ObjectStore, listed: Sequence[ObjectInfo], *, besides: str | None = None
 ) -> list[StoredSidecar]:
-    """The sidecars that a listing shows."""
+    """Read the sidecars of a listing, except the one at path `besides`."""
     found = []
     for each in listed:
         if not each.path.endswith(".json") or each.path == besides:
@@ -148,10 +147,10 @@ def recover_if_over(
     recover: Callable[[QueueEntry], T],
     clock: StoreClock | None = None,
 ) -> T | None:
-    """Take over a sidecar whose owner is gone and deal with it; None when it lives, or somebody else was quicker.
+    """Take over and recover a sidecar whose owner is gone; None if the owner is alive, or another process was quicker.
 
-    If that fails, the sidecar is left for the next one who comes, and the error is the caller's. Without a `clock` the
-    store's is read when the owner is neither surely gone nor surely alive.
+    If the recovery fails, the sidecar is left for the next process and the error is raised. Without a `clock`, the
+    store's clock is read if the owner is neither certainly gone nor certainly alive.
     """
     if clock is None and not found.is_given_up(world):
         clock = read_store_clock(objects, world)
@@ -164,7 +163,7 @@ def recover_if_over(
     except OperationTakenOver as error:
         if error.operation_id != found.sidecar.operation_id:
             raise
-        return None  # this process slept in the middle, and the next one goes on
+        return None  # this process was suspended midway, and another one continues
     except BaseException:
         ticket.let_go()
         raise
@@ -183,16 +182,16 @@ def _take_over(objects: ObjectStore, found: StoredSidecar, world: World, clock: 
 
 
 class QueueDecision(Enum):
-    """What a ticket does next."""
+    """What a queue entry does next."""
 
-    GO = auto()  # nobody is before it
-    ANNOUNCE = auto()  # nobody is before it, but others take it for waiting
-    STEP_BACK = auto()  # somebody with a smaller id waits for it to say that it waits
+    GO = auto()  # no rival is ahead of it
+    ANNOUNCE = auto()  # no rival is ahead of it, but others take it to be waiting
+    STEP_BACK = auto()  # a rival with a smaller id waits until this one marks itself `waiting`
     WAIT = auto()
 
 
 def turn(mine: Sidecar, rivals: Sequence[Sidecar]) -> QueueDecision:
-    """The rule of the queue, for what one listing has shown of living rivals."""
+    """Apply the rule of the queue to the live rivals that one listing has shown."""
     smaller = any(other.operation_id < mine.operation_id for other in rivals)
     if not smaller and all(other.phase == "waiting" for other in rivals):
         return QueueDecision.GO if mine.phase == "running" else QueueDecision.ANNOUNCE
@@ -200,7 +199,7 @@ def turn(mine: Sidecar, rivals: Sequence[Sidecar]) -> QueueDecision:
 
 
 def compete(mine: Sidecar, other: Sidecar) -> bool:
-    """Whether two operations must not have effects at the same time."""
+    """Whether two operations are rivals: they must not have effects at the same time."""
     if mine.changes_schema or other.changes_schema:
         return True
     moves = mine.lines & (other.lines | other.read_lines) or mine.read_lines & other.lines
@@ -208,10 +207,10 @@ def compete(mine: Sidecar, other: Sidecar) -> bool:
 
 
 def may_recover(dead: Sidecar, living: Sequence[Sidecar], *, mine: str | None = None) -> bool:
-    """Whether undoing a dead operation disturbs nobody who lives: a rival of it may be having its turn.
+    """Whether recovering a dead operation interferes with no live one: a rival of it may be committing right now.
 
-    One that waited has done nothing. Of several who would all wait for each other, the one with the smallest id does
-    it. `mine` is who asks.
+    A dead operation that was waiting has no effects. Of several live operations that would all wait for each other, the
+    one with the smallest id recovers. `mine` is the operation id of the caller.
     """
     return dead.phase == "waiting" or not any(
         each.phase != "waiting" and compete(dead, each) and (mine is None or each.operation_id < mine)
@@ -226,7 +225,7 @@ def _same_key(mine: Sidecar, other: Sidecar) -> bool:
 
 
 class QueueEntry:
-    """A sidecar that this process holds. Its lease is renewed in the background until it is deleted or let go."""
+    """A sidecar that this process holds. Its lease is renewed in the background until it is deleted or released."""
 
     def __init__(
         self, objects: ObjectStore, sidecar: Sidecar, tag: ObjectVersion, world: World, *, begun: float
@@ -236,21 +235,21 @@ class QueueEntry:
         self._world = world
         self._lock = threading.RLock()
         self._tenure = Tenure(sidecar.lease_seconds, begun, world)
-        # When the last write of the sidecar had ended: the store's clock shows its time then, or an earlier one.
+        # When the last write of the sidecar returned: the store's clock was at that write's timestamp then, or later.
         self._written = world.monotonic()
-        # Whether another process has taken it over.
+        # Whether another process has taken the operation over.
         self.is_lost = False
         self.sidecar = sidecar
-        # Whether a table may have moved: until then, deleting the sidecar undoes the operation.
+        # Whether a table may have been committed: until then, deleting the sidecar undoes the operation.
         self.has_effects = False
-        # Whether this process has made it visible: what is left to do then needs no hurry, and cannot fail the caller.
+        # Whether this process has published it: what remains to be done then is not urgent, and cannot fail the caller.
         self.is_published = False
         self._is_held = True
         HEARTBEAT.begin(self)
 
     @classmethod
     def draw(cls, objects: ObjectStore, sidecar: Sidecar, world: World) -> QueueEntry:
-        """Write the sidecar: from here on, rivals wait and a crash is recovered."""
+        """Write the sidecar: from here on, rivals wait for it and a crash is recovered."""
         mine = replace(sidecar, phase="running").leased(Owner.of(world), world)
         begun = world.monotonic()
         try:
@@ -262,15 +261,15 @@ class QueueEntry:
 
     @property
     def seconds(self) -> float:
-        """How long its lease lasts without being renewed."""
+        """How long its lease lasts without a renewal."""
         return self._tenure.seconds
 
     def guard(self) -> AbstractContextManager[None]:
-        """Inside, no durable step is taken once the ticket may be another's: `OperationTakenOver` is raised instead."""
+        """A context that raises `OperationTakenOver` instead of taking a durable step once the lease may be lost."""
         return guarded(self.require)
 
     def require(self) -> None:
-        """Raise `OperationTakenOver` unless the ticket is surely this process's for a while; renew it if need be."""
+        """Raise `OperationTakenOver` unless this process certainly holds the lease for a while; renew it if needed."""
         with self._lock:
             if self.is_lost:
                 raise self.sidecar.taken_from_here()
@@ -278,7 +277,7 @@ class QueueEntry:
                 self.update()
 
     def update(self, **changes: Any) -> None:
-        """Rewrite the sidecar, and renew its lease. Raises `OperationTakenOver` when somebody has taken it over."""
+        """Rewrite the sidecar and renew its lease. Raises `OperationTakenOver` if another process has taken it over."""
         with self._lock:
             owner = self.sidecar.owner
             assert owner is not None
@@ -298,29 +297,29 @@ class QueueEntry:
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time to renew the lease."""
+        """Whether the lease is due for renewal."""
         return self._is_held and not self.is_lost and self._tenure.is_due
 
     def keep_alive(self) -> None:
-        """Renew the lease when half of it has gone by; the heartbeat does it."""
+        """Renew the lease when half of it has passed. Called by the heartbeat."""
         with self._lock:
             if self.is_due:
                 self.update()
 
     def delete(self) -> None:
-        """The operation is done with."""
+        """Delete the sidecar: the operation is finished or undone."""
         self.rest()
         with unguarded():
             self._objects.delete(self.sidecar.path)
 
     def rest(self) -> None:
-        """Renew the lease no more: whatever becomes of the operation, others need not wait for long."""
+        """Stop renewing the lease: whatever becomes of the operation, others need not wait long."""
         HEARTBEAT.end(self)
         with self._lock:
             self._is_held = False
 
     def let_go(self) -> None:
-        """Leave the operation to whoever comes next, at once: its lease need not run out first."""
+        """Release the operation at once to whichever process comes next: its lease need not expire first."""
         self.rest()
         with self._lock:
             owner = self.sidecar.owner
@@ -330,13 +329,13 @@ class QueueEntry:
                 with unguarded():
                     self._tag = self._objects.replace(over.path, over.encode(), self._tag)
             except (ObjectChanged, ObjectNotFound):
-                return  # it is another's already
+                return  # another process has it already
             except (OmniGraphError, OSError) as error:
                 log.warning("the sidecar %s could not be given free, and its lease runs out: %s", over.path, error)
                 _let_go.add(over.operation_id)
 
     def wait_for_turn(self, recover: Callable[[QueueEntry], object]) -> None:
-        """Return when no rival is before this ticket. Operations in its way whose owners are gone are recovered."""
+        """Return when no rival is ahead of this entry. Rivals whose owners are gone are recovered."""
         deadline = self._world.monotonic() + WAIT_SECONDS
         while True:
             others, clock = self._look()
@@ -363,7 +362,7 @@ class QueueEntry:
                     self._wait(living, deadline)
 
     def _look(self) -> tuple[list[StoredSidecar], StoreClock | None]:
-        """All other sidecars, and the store's clock as this ticket's own sidecar shows it in the same listing."""
+        """Read all other sidecars, and the store's clock from this entry's own sidecar in the same listing."""
         with self._lock:
             tag, written = self._tag, self._written
         listed = self._objects.list(PREFIX)
@@ -382,7 +381,7 @@ class QueueEntry:
 
 
 def _withdraw(objects: ObjectStore, sidecar: Sidecar) -> None:
-    """A write that failed may have landed: nobody would ever delete it while this process lives."""
+    """Delete a sidecar whose write failed: it may exist, and nobody would delete it while this process lives."""
     try:
         objects.delete(sidecar.path)
     except (OmniGraphError, OSError):

@@ -1,8 +1,9 @@
-"""The note an operation leaves before its first effect: which tables it is about to move, and from where.
+"""The sidecar is the write-ahead record of an operation: which tables it is about to change, and from which versions.
 
-`__recovery/<operation id>.json`, in the shape of releases 0.7.1 to 0.8.1 with fields of our own beside theirs: the
-lease of the owner, the transaction planned for each table, the tables that it was computed from, and the commit that it
-wants to become. A sidecar is also a ticket: while it stands, nobody else moves the same tables.
+It is the object `__recovery/<operation id>.json`, in the format of releases 0.7.1 to 0.8.1 with fields of our own
+beside theirs: the owner's lease, the transaction planned for each table, the tables that the operation was computed
+from, and the commit that it is to become. A sidecar is also a queue entry: while it exists, nobody else changes the
+same tables.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ PREFIX = "__recovery"
 SCHEMA_VERSION = 2
 
 WriterKind = Literal["Mutation", "Load", "SchemaApply", "BranchMerge", "EnsureIndices", "Optimize"]
-# `waiting`: behind another ticket, no effect yet. `running`: effects may exist. None: a release without phases.
+# `waiting`: behind another queue entry, without effects. `running`: effects may exist. None: written by a release
+# without phases.
 Phase = Literal["waiting", "running"]
 
 
 @dataclass(frozen=True)
 class TablePin:
-    """One table that the operation moves. `transaction` is the uuid of its staged change, once that is known."""
+    """One table that the operation changes. `transaction` is the uuid of its staged change, once there is one."""
 
     table_key: str
     table_path: str
@@ -40,11 +42,11 @@ class TablePin:
 
     @property
     def line(self) -> tuple[str, str | None]:
-        """What must not be moved by two operations at once: a table on one of its branches."""
+        """The unit of mutual exclusion between operations: a table on one of its branches."""
         return self.table_key, self.table_branch
 
     def tidying(self, operation_id: str) -> str:
-        """The uuid of the transaction that may follow the change and only tidy the table; told by the operation's."""
+        """The uuid, derived from the operation, of the transaction that may follow the change to compact the table."""
         return str(uuid5(NAMESPACE_OID, f"tidy {operation_id} {self.table_key} {self.table_branch or ''}"))
 
 
@@ -52,7 +54,7 @@ class TablePin:
 class AddedTable:
     """A table that the operation creates. Its path is relative to the root.
 
-    `version` and `row_count` are what it will have, `transaction` is what makes it so.
+    `version` and `row_count` are those it will have once `transaction` is committed.
     """
 
     table_key: str
@@ -73,9 +75,9 @@ class DroppedTable:
 
 @dataclass(frozen=True)
 class FastForwardedTable:
-    """A table of which the operation takes a version that is there already; nothing of it moves before the publish.
+    """A table that the operation sets to a version that exists already; nothing is written to it before the publish.
 
-    `expected_version` is what the branch has of it before; 0 when the table comes into the branch.
+    `expected_version` is the branch's version of it before; 0 when the table is new to the branch.
     """
 
     table_key: str
@@ -87,7 +89,7 @@ class FastForwardedTable:
 
 @dataclass(frozen=True)
 class PlannedCommit:
-    """The graph commit that the operation wants to become: a roll-forward publishes it under the same id."""
+    """The graph commit that the operation is to become: a roll-forward publishes it under the same id."""
 
     commit_id: str
     created_at: int
@@ -97,10 +99,10 @@ class PlannedCommit:
 
 @dataclass(frozen=True)
 class PlannedSchema:
-    """The change of schema that the operation makes on its branch: the hashes before and after.
+    """The schema change that the operation makes on its branch: the hashes before and after.
 
-    `branches` follow main; the earlier versions of the tables at `purge` go with the change. `confirmed` when every
-    table has landed and the new schema files are staged: only then may others finish it.
+    `branches` follow main; earlier versions of the tables at `purge` are deleted with the change. `confirmed` once
+    every table is committed and the new schema files are staged: only then may others finish the operation.
     """
 
     before: str
@@ -112,7 +114,7 @@ class PlannedSchema:
 
 @dataclass(frozen=True)
 class Sidecar:
-    """One unfinished operation. `branch` and `actor` are None for main and for nobody in particular."""
+    """One unfinished operation. `branch` is None for main; `actor` is None when no actor was given."""
 
     operation_id: str
     started_at: int
@@ -125,81 +127,82 @@ class Sidecar:
     dropped: tuple[DroppedTable, ...] = ()
     schema_version: int = SCHEMA_VERSION
     owner: Owner | None = None
-    # By the owner's wall clock, for people and for earlier releases; 0 when the owner has let go of it.
+    # By the owner's wall clock, for people and for earlier releases; 0 when the owner has released the operation.
     expires_at: int | None = None
-    # How long the owner may be silent. Each renewal has a number of its own, so that it changes the object.
+    # How long the owner may go without renewing. Each renewal is numbered, so that it changes the object.
     lease_seconds: float = DEFAULT_SECONDS
     renewals: int = 0
     phase: Phase | None = None
-    # Its owner has given it up: it is to be undone, even where it could be finished.
+    # Its owner has aborted it: it must be rolled back, even if it could be rolled forward.
     aborted: bool = False
-    # Owners that it was taken from and that may still live: what they do late must find a fence.
+    # Former owners that may still be alive: a late write of theirs must run into a fence.
     former: tuple[Owner, ...] = ()
     commit: PlannedCommit | None = None
-    # Tables that the operation was computed from and does not move.
+    # Tables that the operation was computed from and does not change.
     reads: tuple[str, ...] = ()
-    # Tells the branch from an earlier or later one of the same name; None for main.
+    # Distinguishes the branch from an earlier or later one of the same name; None for main.
     incarnation: str | None = None
     schema: PlannedSchema | None = None
     pointed: tuple[FastForwardedTable, ...] = ()
-    # Fields of a later release, kept when the sidecar is rewritten.
+    # Fields of a later release, preserved when the sidecar is rewritten.
     unknown: dict[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def path(self) -> str:
-        """Where it stands below the root."""
+        """The path of the object, relative to the root."""
         return f"{PREFIX}/{self.operation_id}.json"
 
     @property
     def lines(self) -> frozenset[tuple[str, str | None]]:
-        """What it moves."""
+        """The tables that it changes, each with its branch."""
         return frozenset(pin.line for pin in self.tables) | {(each.table_key, self.branch) for each in self.pointed}
 
     @property
     def read_lines(self) -> frozenset[tuple[str, str | None]]:
-        """What must not be moved while it stands, and what it does not move itself."""
+        """The tables that it was computed from and does not change; no other operation may change them meanwhile."""
         return frozenset((table_key, self.branch) for table_key in self.reads)
 
     @property
     def changes_schema(self) -> bool:
-        """Whether it changes the schema of its branch: then nobody else has effects meanwhile."""
+        """Whether it changes the schema of its branch: then no other operation may have effects at the same time."""
         return self.writer_kind == "SchemaApply" or self.schema is not None
 
     @property
     def is_planned(self) -> bool:
-        """Whether a writer of this program left it: then every change to a table is noted before it is made."""
+        """Whether a writer of this program wrote it: then every transaction is recorded here before it is committed."""
         return self.commit is not None
 
     def is_ownerless(self, world: World) -> bool:
-        """Whether its owner surely does nothing any more: it is dead, or has let go of the operation."""
+        """Whether its owner certainly does nothing more for it: the owner is dead, or has released the operation."""
         return self.owner is not None and (self.expires_at == 0 or self.owner.is_gone(world))
 
     def taken_over(self, owner: Owner, world: World) -> Sidecar:
-        """The same, taken from an owner that was silent for too long.
+        """The same, taken over from an owner whose lease has expired.
 
-        One that waits has no effects, and has to rewrite its sidecar before it may have any: it finds out then.
+        A waiting owner is not added to the former owners: it has no effects, and must rewrite its sidecar before it may
+        have any, which then fails.
         """
         suspect = self.phase != "waiting" and not self.is_ownerless(world)
         former = (*self.former, self.owner) if suspect and self.owner is not None else self.former
         return replace(self, former=former).leased(owner, world)
 
     def taken_from_here(self) -> OperationTakenOver:
-        """The error for the process that it was taken from."""
+        """The error to raise in the process whose operation was taken over."""
         commit_id = self.commit.commit_id if self.commit is not None else None
         return OperationTakenOver(self.operation_id, branch=self.branch, commit_id=commit_id)
 
     def has_suspects(self, world: World) -> bool:
-        """Whether a former owner may still live, and wake up in the middle of the operation."""
+        """Whether a former owner may still be alive and resume in the middle of the operation."""
         return any(not each.is_gone(world) for each in self.former)
 
     def leased(self, owner: Owner, world: World) -> Sidecar:
-        """The same, held by `owner` for another term."""
+        """The same, leased by `owner` for another term."""
         seconds = lease_seconds(world)
         expires_at = world.now_us() + int(seconds * 1_000_000)
         return replace(self, owner=owner, expires_at=expires_at, lease_seconds=seconds, renewals=self.renewals + 1)
 
     def encode(self) -> bytes:
-        """The bytes of the file."""
+        """The content of the object."""
         return json.dumps(self._fields(), indent=2, ensure_ascii=False).encode()
 
     def _fields(self) -> dict[str, Any]:
@@ -222,7 +225,7 @@ class Sidecar:
 
 
 def decode(data: bytes, *, path: str) -> Sidecar:
-    """Read a sidecar; one that cannot be read, or that a later release wrote, is kept and stands in the way."""
+    """Parse a sidecar. One that is unreadable, or was written by a later release, raises and stays on the store."""
     operation_id = path.rpartition("/")[2].removesuffix(".json")
     try:
         fields = json.loads(data)
@@ -295,7 +298,7 @@ def _own_fields(sidecar: Sidecar) -> dict[str, Any]:
 
 
 def _registration(added: AddedTable) -> dict[str, Any]:
-    """What the releases write of a table that is added."""
+    """The fields that other releases write for an added table."""
     fields = {"table_key": added.table_key, "table_path": added.table_path, "table_branch": added.table_branch}
     return _without_none(fields)
 

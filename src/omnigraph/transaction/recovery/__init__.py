@@ -1,1 +1,1 @@
-"""Unfinished operations, rolled forward or back."""
+"""Recovery of unfinished operations, which are rolled forward or back."""

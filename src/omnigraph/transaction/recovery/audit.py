@@ -39,7 +39,7 @@ SCHEMA = (
 
 @dataclass(frozen=True)
 class TableOutcome:
-    """Where a table was, and where the recovery has taken it."""
+    """The versions of a table before and after the recovery."""
 
     table_key: str
     from_version: int
@@ -60,7 +60,7 @@ class Recovery:
 
 
 def record(stores: Storage, recovery: Recovery) -> None:
-    """Write the line, once for each operation: a retried recovery finds it there."""
+    """Write the audit row, once per operation: a repeated recovery finds it there."""
     for _ in range(ATTEMPTS):
         table = _open_or_create(stores)
         if table.count_rows(equal("operation_id", recovery.operation_id)):
@@ -74,7 +74,7 @@ def record(stores: Storage, recovery: Recovery) -> None:
 
 
 def recoveries(stores: Storage) -> list[Recovery]:
-    """The whole audit, the oldest line first; empty where nothing was ever recovered."""
+    """The whole audit, oldest row first; empty if nothing was ever recovered."""
     try:
         table = stores.tables.open_newest(PATH)
     except NotFound:
@@ -88,7 +88,7 @@ def recoveries(stores: Storage) -> list[Recovery]:
 def recovery_of(
     sidecar: Sidecar, kind: RecoveryKind, *, commit_id: str, outcomes: tuple[TableOutcome, ...], created_at: int
 ) -> Recovery:
-    """The line for a sidecar that was dealt with."""
+    """The audit row for a recovered sidecar."""
     return Recovery(commit_id, kind, sidecar.actor, sidecar.operation_id, sidecar.writer_kind, outcomes, created_at)
 
 
@@ -99,7 +99,7 @@ def _open_or_create(stores: Storage) -> Table:
         pass
     options = stores.tables.location.storage_options
     count("table_commits", PATH)
-    with suppress(ObjectExists):  # somebody else was first, which is as good
+    with suppress(ObjectExists):  # another process created it first
         create_table(stores.tables.uri(PATH), SCHEMA, None, None if options is None else dict(options))
     return stores.tables.open_newest(PATH)
 

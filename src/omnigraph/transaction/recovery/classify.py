@@ -1,6 +1,6 @@
-"""What became of an unfinished operation, table by table, and what to do about the whole of it.
+"""Classifies the tables of an unfinished operation, and decides whether to roll the operation forward or back.
 
-Pure: it is told what was seen on the store, and asks nothing itself.
+Pure functions: the caller passes in what it observed on the store.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class TableFinding(Enum):
-    """What one table shows."""
+    """What recovery finds for one table."""
 
     NO_MOVEMENT = "NoMovement"
     ROLLED_PAST_EXPECTED = "RolledPastExpected"
@@ -37,14 +37,14 @@ class Decision(Enum):
 
 @dataclass(frozen=True)
 class Observation:
-    """What the store shows of one pinned table.
+    """The state of one pinned table on the store.
 
-    `head` is the newest version on the pin's branch, `published` what the manifest says (0: nothing). `landed` is the
-    version that the planned transaction became; None when it is not there, or when no transaction was noted. `tidied`
-    is the version after it in which the operation tidied the table, if it did. `restored` is the version with which an
-    earlier recovery of this operation has taken the table back. `is_there`: the table has a line of its own on the
-    pin's branch, and the manifest's version is on it. `ours`: operations of this program made all versions above the
-    published.
+    `head` is the newest version on the pin's branch, `published` the manifest's (0: none). `landed` is the version that
+    the planned transaction became; None when it is not there, or when no transaction was recorded. `tidied` is the
+    version after it in which the operation compacted the table, if it did. `restored` is the version with which an
+    earlier recovery of this operation reverted the table. `is_there`: the table has been forked for the pin's branch,
+    and the manifest's version is on that fork. `ours`: operations of this program made all versions above the published
+    one.
     """
 
     pin: TablePin
@@ -55,24 +55,24 @@ class Observation:
     tidied: int | None = None
     is_there: bool = True
     ours: bool = True
-    # The version that the head has the content of, when it is a restore that an earlier try of this recovery made.
+    # The version that the head restores, when an earlier attempt of this recovery made the head.
     head_restores: int | None = None
 
     @property
     def is_ahead(self) -> bool:
-        """Whether the table has versions that the manifest does not know."""
+        """Whether the table has versions above the manifest's."""
         return self.head > self.published
 
     @property
     def last(self) -> int | None:
-        """The newest version that is the operation's; None when there is none."""
+        """The newest version that the operation made; None when there is none."""
         return self.tidied if self.landed is not None and self.tidied == self.landed + 1 else self.landed
 
 
 def classify(sidecar: Sidecar, seen: Observation) -> TableFinding:
-    """What one table shows."""
+    """Classify one table."""
     if sidecar.is_planned and seen.pin.transaction is None:
-        # Whatever lies on the table's branch is a stale fork, or another writer's.
+        # Whatever is on the table's branch is a stale fork, or another writer's.
         return TableFinding.NO_MOVEMENT
     if seen.head < seen.published:
         return TableFinding.INVARIANT_VIOLATION
@@ -96,9 +96,10 @@ def decide(
     undone: bool = False,
     schema_ready: bool = False,
 ) -> Decision:
-    """All or nothing. `published`, `undone`: its own commit, or the one that takes it back, is in the history.
+    """Decide for the whole operation, all or nothing.
 
-    `schema_ready`: what a change of schema does beside moving tables has been done.
+    `published`, `undone`: its own commit, or the one that undoes it, is in the history. `schema_ready`: the parts of a
+    schema change other than changed tables are complete.
     """
     if published:
         return Decision.FINISHED
@@ -110,7 +111,7 @@ def decide(
         landed = all(each is TableFinding.ROLLED_PAST_EXPECTED for each in findings)
         return Decision.FORWARD if schema_ready and landed else Decision.BACK
     if not sidecar.is_planned and sidecar.writer_kind == "SchemaApply" and not _went_by(findings, seen):
-        # Other releases change the schema files after the publish: without it they are the old ones.
+        # Other releases replace the schema files after the publish: without a publish the files are the old ones.
         return Decision.BACK
     if findings and all(each is TableFinding.ROLLED_PAST_EXPECTED for each in findings):
         return Decision.FORWARD
@@ -120,13 +121,13 @@ def decide(
 
 
 def _went_by(findings: Sequence[TableFinding], seen: Sequence[Observation]) -> bool:
-    """Nothing is unpublished, and a table is beyond where the operation began: it had published before it died."""
+    """Whether nothing is unpublished and a table is beyond the operation's start: it had published before it died."""
     nothing_moved = all(each is TableFinding.NO_MOVEMENT for each in findings)
     return nothing_moved and any(each.published > each.pin.expected_version for each in seen)
 
 
 def _by_transaction(seen: Observation) -> TableFinding:
-    """The planned transaction says exactly whether a version is this operation's."""
+    """The planned transaction identifies exactly which version is this operation's."""
     if seen.landed is None:
         return TableFinding.NO_MOVEMENT
     if seen.last == seen.head and seen.landed == seen.pin.post_commit_pin and _is_base(seen):

@@ -1,4 +1,4 @@
-"""What has become of an operation that another process took over while this one slept."""
+"""Finds out how an operation ended that another process took over while this one was suspended."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _POLL_SECONDS = 0.05
 
 
 def fate(manifest: GraphManifest, lost: OperationTakenOver) -> tuple[GraphCommit, Snapshot] | None:
-    """The commit that was made of the operation, with its state; None when it was undone.
+    """The commit that the operation became, with its snapshot; None when it was undone.
 
-    Either is final once the sidecar is gone, which is waited for; when whoever took it over is gone as well, this
-    process recovers it. `CommitOutcomeUnknown` when that takes too long.
+    The outcome is final once the sidecar is gone, which is waited for; if the process that took it over is gone as
+    well, this process recovers it. Raises `CommitOutcomeUnknown` when that takes too long.
     """
     deadline = manifest.world.monotonic() + queue.WAIT_SECONDS
     clock = read_store_clock(manifest.stores.objects, manifest.world)
@@ -48,7 +48,7 @@ def fate(manifest: GraphManifest, lost: OperationTakenOver) -> tuple[GraphCommit
 
 
 def _stands(manifest: GraphManifest, operation_id: str, clock: StoreClock) -> bool:
-    """Whether somebody still has to deal with the operation; an ownerless one is dealt with here."""
+    """Whether the operation's sidecar still exists; if its owner is gone, it is recovered here."""
     objects, world = manifest.stores.objects, manifest.world
     found = next((each for each in list_sidecars(objects) if each.sidecar.operation_id == operation_id), None)
     if found is None:

@@ -1,16 +1,16 @@
-"""Dealing with one unfinished operation whose sidecar this process holds.
+"""Recovery finishes or undoes unfinished operations: one whose sidecar this process holds, or all that it finds.
 
-Look at every table it names, decide for the whole of it, then publish it or undo it, write the audit, and delete the
-sidecar last. Every step can be cut short and done again: what a recovery commits to tables and to the graph has names
-that follow from the operation's, so that a second try finds what the first has done.
+`recover` inspects every table that the sidecar names, decides for the operation as a whole, publishes or undoes it,
+writes the audit, and deletes the sidecar last. Every step may be interrupted and repeated: the transactions and commits
+that a recovery makes have ids derived from the operation's, so a second attempt finds what the first has done.
 
-Undoing leaves every table that the sidecar names where the manifest says it is. A table is *healed*: versions above
-the published one that operations of this program made are nobody's, since nobody else holds a ticket for the table,
-and a Lance `Restore` takes them back. It is *fenced* when a former owner may still live: a `Restore` of what is
-published, as a new version, makes Lance refuse every transaction that was staged before it. What lands in spite of
-both (a second `Restore`, a commit after a cleanup took the fence) is healed by the next writer.
+Undoing leaves every table that the sidecar names at the manifest's version. A table is *healed*: versions above the
+published one that operations of this program made belong to nobody, since nobody else holds a queue entry for the
+table, and a Lance `Restore` reverts them. It is *fenced* when a former owner may still be alive: a `Restore` of the
+published version, as a new version, makes Lance refuse every transaction that was staged before it. A commit that
+succeeds in spite of both (a second `Restore`, a commit after a cleanup removed the fence) is healed by the next writer.
 
-Looking for unfinished operations: all of them when a graph is opened for writing, and on request.
+`sweep` recovers all unfinished operations. It runs when a graph is opened for writing, and on request.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def recover(manifest: GraphManifest, ticket: QueueEntry) -> Decision:
         try:
             return _recover(manifest, ticket)
         except (CommitConflict, ObjectChanged) as error:
-            # Somebody who slept has moved a table, the branch or a schema file while it was looked at.
+            # A suspended process has changed a table, the branch or a schema file in the meantime.
             log.info("operation %s is looked at again: %s", ticket.sidecar.operation_id, error)
     return _recover(manifest, ticket)
 
@@ -97,13 +97,13 @@ def _recover(manifest: GraphManifest, ticket: QueueEntry) -> Decision:
 
 
 def commit_id_of(sidecar: Sidecar, what: Literal["forward", "back", "orphan"]) -> str:
-    """The id of the commit that a recovery makes of an operation; the same at every try."""
+    """The id of the commit that a recovery makes for an operation; the same at every attempt."""
     digest = sha256(f"{what} {sidecar.operation_id}".encode()).digest()
     return encode_ulid(sidecar.started_at // 1_000, int.from_bytes(digest[:10]))
 
 
 def pointed_versions(sidecar: Sidecar) -> list[NewVersion]:
-    """The tables of which it takes a version that is there already, as they are published."""
+    """The tables that the operation fast-forwards, as they are published."""
     return [
         NewVersion(each.table_key, each.version, each.row_count, each.table_branch, table_path(each.table_key))
         for each in sidecar.pointed
@@ -115,7 +115,7 @@ def _forward_id(sidecar: Sidecar) -> str:
 
 
 def _line_of(manifest: GraphManifest, sidecar: Sidecar) -> BranchManifest | None:
-    """The branch that the operation was for; None when it is gone, even if there is a new one of the name."""
+    """The branch that the operation was for; None when it was deleted, even if there is a new one of the same name."""
     try:
         line = manifest.fresh_line(sidecar.branch or MAIN)
     except BranchNotFound:
@@ -149,14 +149,14 @@ def _observe(manifest: GraphManifest, sidecar: Sidecar, state: ManifestState, pi
 
 
 def _restored_by(table: Table, uuid: str) -> int | None:
-    """The version whose content the newest one has again, when it is the restore of that name."""
+    """The version that the newest one restores, if the newest one was made by the transaction `uuid`."""
     if find_transaction(table, uuid, after=table.version - 1) is None:
         return None
     return how_made(table, table.version).restored
 
 
 def _forward(manifest: GraphManifest, branch: str, sidecar: Sidecar, seen: list[Observation]) -> None:
-    """Publish what has landed, as the commit that the operation wanted to be."""
+    """Publish the committed tables as the commit that the operation was to become."""
     reach("recovery.before_publish")
     planned = sidecar.commit
     request = PublishRequest(
@@ -184,9 +184,10 @@ def _forward(manifest: GraphManifest, branch: str, sidecar: Sidecar, seen: list[
 
 
 def _back(manifest: GraphManifest, line: BranchManifest, ticket: QueueEntry, seen: list[Observation]) -> None:
-    """Take back what is not published, fence what may be written to late, and publish the restored tables.
+    """Revert what is not published, fence tables that may still be written to late, and publish the restored versions.
 
-    A table with versions of another program is only taken back to those: `repair` is for them.
+    A table with another program's versions is only reverted to the version before this operation's: `repair` handles
+    those.
     """
     sidecar = ticket.sidecar
     fenced = sidecar.has_suspects(manifest.world)
@@ -197,7 +198,8 @@ def _back(manifest: GraphManifest, line: BranchManifest, ticket: QueueEntry, see
         restored = each.head if each.head_restores == _before(each) else _restore(manifest, sidecar, each)
         if _before(each) == each.published:
             versions.append(_version_at(manifest, each.pin, restored))
-    # An operation may move no table: its end is told by a commit all the same, or a late publish would revive it.
+    # An operation may change no table: its rollback is recorded by a commit all the same, or a late publish would
+    # revive it.
     if versions or fenced:
         reach("recovery.before_publish")
         request = PublishRequest(
@@ -216,7 +218,10 @@ def _back(manifest: GraphManifest, line: BranchManifest, ticket: QueueEntry, see
 
 
 def _is_ours_to_undo(sidecar: Sidecar, seen: Observation) -> bool:
-    """Never what another program has done, and never what is published: an earlier try may have come that far."""
+    """Whether to revert the table: never another program's versions, never published ones.
+
+    An earlier attempt of this recovery may have published its restore already.
+    """
     if not sidecar.is_planned:
         return classify(sidecar, seen) is not TableFinding.NO_MOVEMENT
     if seen.landed is not None and seen.landed > seen.published:
@@ -225,12 +230,12 @@ def _is_ours_to_undo(sidecar: Sidecar, seen: Observation) -> bool:
 
 
 def _can_be_fenced(seen: Observation) -> bool:
-    """A table that the branch has no line of its own of has nothing to commit to yet."""
+    """A table that has not been forked for the branch has nothing to commit to yet."""
     return seen.is_there and not seen.is_ahead
 
 
 def _before(seen: Observation) -> int:
-    """The version that a table is taken back to: the published one, unless another program has committed above it."""
+    """The version that a table is reverted to: the published one, unless another program has committed above it."""
     return seen.published if seen.landed is None or seen.ours else seen.landed - 1
 
 
@@ -239,7 +244,7 @@ def _published(seen: list[Observation], table_key: str) -> int:
 
 
 def _undone(sidecar: Sidecar, seen: list[Observation]) -> list[TableOutcome]:
-    """From the version that was taken back to the one whose content the table has again; the same at every try."""
+    """From the version that was reverted to the version whose content the table has again; equal at every attempt."""
     if sidecar.is_planned:
         landed = [(each.pin.table_key, each.landed) for each in seen if each.landed is not None]
         return [TableOutcome(table_key, version, version - 1) for table_key, version in landed]
@@ -272,7 +277,7 @@ def _restore_uuid(sidecar: Sidecar, pin: TablePin) -> str:
 
 
 def _finished(manifest: GraphManifest, state: ManifestState, sidecar: Sidecar, seen: list[Observation]) -> None:
-    """Everything was published; only the sidecar had been left behind."""
+    """Record an operation that had published everything and left only its sidecar behind."""
     commit_id = _forward_id(sidecar)
     if commit_id not in state.commits:
         commit_id = state.head.id if state.head else ""
@@ -285,7 +290,7 @@ def _after(seen: Observation) -> int:
 
 
 def _discard_orphan(manifest: GraphManifest, ticket: QueueEntry) -> None:
-    """The branch is gone, and with it all that the operation could have changed. Main's history tells of it."""
+    """Discard an operation whose branch was deleted, with all that it could have changed; record that on main."""
     sidecar = ticket.sidecar
     request = PublishRequest(commit_id_of(sidecar, "orphan"), manifest.world.now_us(), actor=ACTOR)
     published = manifest.publish(request)
@@ -321,10 +326,10 @@ def _violated(sidecar: Sidecar, seen: list[Observation], findings: list[TableFin
 
 
 def sweep(manifest: GraphManifest) -> dict[str, Decision]:
-    """Recover every operation whose owner is gone, in the order they began; what was done, by operation id.
+    """Recover every operation whose owner is gone, in the order they began; return the decisions by operation id.
 
-    Operations of living owners are theirs, and one that competes with such is left for later. Being unable to list or
-    to read a sidecar is an error: going on would be writing over an operation that nobody has looked at.
+    Operations of live owners are left alone, and so are dead ones that compete with a running one. Failing to list or
+    to read a sidecar is an error: continuing would write over an operation that nobody has examined.
     """
     objects, world = manifest.stores.objects, manifest.world
     settle_leftovers(manifest)

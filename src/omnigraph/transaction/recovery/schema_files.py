@@ -1,11 +1,10 @@
-"""What a change of schema still has to do once its commit is visible, and what is left to remove when it is not to be.
+"""Finishes a schema change once its commit is visible, and removes what it left behind when it is undone.
 
-Every step can be cut short and done again, by the operation itself or by whoever recovers it.
+Every step may be interrupted and repeated, by the operation itself or by whoever recovers it.
 
-Schema files of a change by another release that died, and of which no sidecar tells.
-
-This program's changes always leave a sidecar. Others leave none when no table moves, and write the new files beside the
-live ones before they publish. Which of the two schemas the graph is in, its tables say.
+`settle_leftovers` deals with schema files that another release left when it died without a sidecar. Changes of this
+program always leave a sidecar. Other releases leave none when no table changes, and write the new files beside the live
+ones before they publish. The columns of the tables show which of the two schemas the graph is in.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ if TYPE_CHECKING:
 
 
 def change_of(sidecar: Sidecar) -> SchemaChange | None:
-    """What its commit says of the schema."""
+    """The schema change that the operation's commit records."""
     planned = sidecar.schema
     return None if planned is None else SchemaChange(planned.before, planned.after)
 
 
 def new_tables(sidecar: Sidecar) -> list[NewVersion]:
-    """The tables that come into the graph, as they are published."""
+    """The tables that the operation adds to the graph, as they are published."""
     return [
         NewVersion(each.table_key, each.version, each.row_count, each.table_branch, each.table_path)
         for each in sidecar.added
@@ -50,25 +49,25 @@ def new_tables(sidecar: Sidecar) -> list[NewVersion]:
 
 
 def schema_is_ready(manifest: GraphManifest, sidecar: Sidecar) -> bool:
-    """Whether every new table has landed and the new schema files are staged."""
+    """Whether every new table is committed and the new schema files are staged."""
     confirmed = sidecar.schema is not None and sidecar.schema.confirmed
     return confirmed and all(_has_landed(manifest, each) for each in sidecar.added)
 
 
 def finish_schema(manifest: GraphManifest, ticket: QueueEntry) -> None:
-    """After the publish: other branches follow, the schema files come into place, and what is to be forgotten goes."""
+    """After the publish: let other branches follow, move the schema files into place, and purge old versions."""
     sidecar, planned = ticket.sidecar, ticket.sidecar.schema
     if planned is None:
         _finish_other_release(manifest, sidecar)
         return
     if sidecar.branch is not None:
-        return  # a branch took a schema that the graph has; the files are main's
+        return  # a branch adopted a schema that the graph has; the files are main's
     for branch in planned.branches:
         _follow(manifest, sidecar, planned, branch)
     objects = manifest.stores.objects
     files, live = accepted_files(manifest, planned.after), live_files(objects)
-    # Whoever has taken the operation over has done the rest, and others may have changed the schema since. The ticket
-    # is looked at after the files: what changes them from here on makes the move fail.
+    # If another process has taken the operation over, it has done the rest, and the schema may have changed since. The
+    # lease is checked after the files were read: any later change to them makes the move fail.
     ticket.update()
     with ticket.guard():
         promote(objects, files, over=live)
@@ -79,7 +78,10 @@ def finish_schema(manifest: GraphManifest, ticket: QueueEntry) -> None:
 
 
 def undo_schema(manifest: GraphManifest, sidecar: Sidecar) -> None:
-    """The change is not to be. Tables that it has made are nobody's; the next one of the name begins after them."""
+    """Remove the staged schema files.
+
+    Tables that the change created are unreferenced; a later table of the same name starts after their versions.
+    """
     if sidecar.writer_kind == "SchemaApply":
         discard_staged(manifest.stores.objects)
 
@@ -109,7 +111,7 @@ def _has_landed(manifest: GraphManifest, added: AddedTable) -> bool:
 
 
 def _follow(manifest: GraphManifest, sidecar: Sidecar, planned: PlannedSchema, branch: str) -> None:
-    """Another branch takes the same step, with a commit of its own; one that has gone its own way is left alone."""
+    """Apply the same schema change to another branch, in a commit of its own; skip a branch with another schema."""
     try:
         line = manifest.fresh_line(branch)
     except BranchNotFound:
@@ -129,7 +131,7 @@ def _follow(manifest: GraphManifest, sidecar: Sidecar, planned: PlannedSchema, b
 
 
 def _purge(manifest: GraphManifest, path: str, *, emptied: bool, operation_id: str) -> None:
-    """Leave nothing of a table but its newest version, and nothing in that when the table is gone from the graph."""
+    """Delete all versions of a table but the newest, after emptying it if the table was dropped from the graph."""
     table = manifest.stores.tables.open_newest(path)
     if emptied and table.count_rows():
         staged = stage_overwrite(table, put_schema(table.schema).empty_table())
@@ -139,9 +141,9 @@ def _purge(manifest: GraphManifest, path: str, *, emptied: bool, operation_id: s
 
 
 def settle_leftovers(manifest: GraphManifest) -> None:
-    """Move files into place that the tables are in already, and remove those that they are not in.
+    """Move staged files into place if the tables match them, and remove them if the tables match the live files.
 
-    Where both schemas fit, nothing that they differ in was ever used: the change is taken back.
+    If both schemas match, nothing that they differ in was ever used, and the change is undone.
     """
     objects = manifest.stores.objects
     if not objects.exists(f"{SCHEMA_STATE}{STAGING}") or _is_told_of(manifest):
@@ -150,7 +152,7 @@ def settle_leftovers(manifest: GraphManifest) -> None:
     if staged is None:
         return
     if not _is_whole(manifest, staged):
-        # A writer that slept has written one of them after its change was taken back.
+        # A suspended writer wrote one of them after its change was undone.
         discard_staged(objects)
         return
     if objects.exists(f"{SCHEMA_SOURCE}{STAGING}"):
@@ -164,12 +166,12 @@ def settle_leftovers(manifest: GraphManifest) -> None:
                 f"{manifest.stores.uri}: a change of schema did not finish, and the tables are in neither schema. "
                 f"Restore the graph from a copy, or put the files that fit in place of *{STAGING} and the live ones.",
             )
-    # The source is moved first: without it among the staged files, the move had begun.
+    # The source is moved first: if it is missing among the staged files, the move had begun.
     promote(objects, staged, over=live_files(objects))
 
 
 def _is_told_of(manifest: GraphManifest) -> bool:
-    """Whether a sidecar tells of a change: then whoever holds or recovers it deals with the files."""
+    """Whether a sidecar of a schema change exists: then its owner, or whoever recovers it, deals with the files."""
     return any(each.sidecar.writer_kind == "SchemaApply" for each in list_sidecars(manifest.stores.objects))
 
 

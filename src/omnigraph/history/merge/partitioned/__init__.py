@@ -1,1 +1,1 @@
-"""Merges larger than memory, one hash partition at a time."""
+"""Merges larger than memory, a group of hash partitions at a time."""

@@ -1,9 +1,9 @@
-"""A merge of any size in this process: changed rows are laid down by the part of their ids, and merged group by group.
+"""Merges any number of rows in this process: spills changed rows by the hash of their ids, and merges group by group.
 
-bring       rows that differ go to disk, by part: of the source, of the target, as they were and as they are
-merge       group by group, as in memory; what is to be put or removed goes to disk again
-check       values with each group, the other rules as questions to DuckDB, which has its memory limited
-stage       when the commit protocol says so: one transaction for each table
+bring       spill the differing rows by hash partition: of the source and the target, before and after the change
+merge       group by group, as in memory; rows to write and ids to remove are spilled again
+check       value rules with each group, all other rules as queries in DuckDB, which has a memory limit
+stage       when the commit protocol asks for it: one transaction for each table
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PartitionedMerge:
-    """Takes merges of more changed rows than the budget allows, and works on them below `place`."""
+    """Takes merges with more changed rows than the budget allows, and spills them below `place`."""
 
     place: SpillDirectory
     budget: MergeBudget = field(default_factory=MergeBudget)
 
     def takes(self, common: CommonState, pairs: Sequence[Pair]) -> bool:
-        """Whether these tables have more changed rows than are held in memory."""
+        """Whether the changed rows of these tables exceed the budget."""
         return merge_bytes(common, pairs) > self.budget.bytes
 
     def reconcile(
         self, catalog: Catalog, view: ReadView, common: CommonState, pairs: Sequence[Pair], settings: MergeSettings
     ) -> Reconciled:
-        """Merge all groups of all tables, then ask whether the merged whole keeps the rules."""
+        """Merge all groups of all tables, then check the rules over the merged state."""
         self.place.clear()
         outcomes = [self._settle(catalog, view, common, pair, settings) for pair in pairs]
         listed = ConflictList()
@@ -103,5 +103,5 @@ class PartitionedMerge:
 
 
 def merge_bytes(common: CommonState, pairs: Sequence[Pair]) -> int:
-    """About how many bytes of changed rows a merge has to do with."""
+    """About how many bytes of changed rows a merge reads."""
     return sum(estimated_bytes(common.tables, common.pairs(there, here)) for there, here in pairs)

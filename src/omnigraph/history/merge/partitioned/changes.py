@@ -1,4 +1,4 @@
-"""What a merge makes of one table: rows to put and ids to remove, on disk by part, and what was found wrong."""
+"""Collects the result of merging one table: rows to write and ids to remove, on disk, and conflicts and violations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _IDS = pa.schema([(ID, pa.string())])
 
 @dataclass
 class LargeOutcome:
-    """One table after its merge. `broken`: values that break a rule, told when no row is in conflict."""
+    """One merged table. `broken`: violations of value rules, checked as long as no row is in conflict."""
 
     table_key: str
     folder: Path
@@ -39,7 +39,7 @@ class LargeOutcome:
     deletes: HashPartitions | None = None
 
     def add(self, merged: TableMerge, catalog: Catalog, types: Mapping[str, str]) -> None:
-        """Take what became of one fragment."""
+        """Add the result of one group of hash partitions."""
         self.conflicts.add(merged.conflicts, merged.more)
         self._put(merged.puts)
         self._delete(merged.deletes)
@@ -51,16 +51,16 @@ class LargeOutcome:
 
     @property
     def put_rows(self) -> int:
-        """How many rows are put."""
+        """The number of rows to write."""
         return 0 if self.puts is None else self.puts.row_count
 
     @property
     def deleted_rows(self) -> int:
-        """How many rows are removed."""
+        """The number of rows to remove."""
         return 0 if self.deletes is None else self.deletes.row_count
 
     def ids(self) -> Iterator[pa.Array[Any]]:
-        """The ids of all rows that are put or removed."""
+        """The ids of all rows to write or remove."""
         for each in (self.puts, self.deletes):
             yield from (batch.column(ID) for batch in (() if each is None else each.batches()))
 
@@ -80,6 +80,6 @@ class LargeOutcome:
 
 
 def has_foreign_ids(catalog: Catalog, table_key: str, rows: pa.Table) -> bool:
-    """Whether a row of a keyed type has an id that its key does not make."""
+    """Whether a row of a keyed type has an id that its key does not determine."""
     kind = type_of(catalog, table_key)
     return bool(kind.rules.key) and not bool(np.all(has_own_id(kind, rows)))

@@ -1,7 +1,7 @@
-"""Constraints over many rows as SQL over narrow columns: unique tuples, endpoints of edges, cardinalities.
+"""Checks constraints over many rows with SQL over narrow columns: unique tuples, endpoints of edges, cardinalities.
 
-The rules are those that `transaction/constraints` evaluates in memory, and violations are worded alike. DuckDB and
-Spark run the same SQL text.
+The rules are those that `transaction/constraints` evaluates in memory, and violations have the same messages. DuckDB
+and Spark run the same SQL text.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ class Relations(Protocol):
     """Narrow columns as relations that SQL can name: `id`, then `c0`, `c1`, … for the columns, none of them null."""
 
     def puts(self, table_key: str, columns: tuple[str, ...]) -> str:
-        """Rows that are put. `asked` says of each whether its id is not the one that its key makes."""
+        """The rows to write. `asked` is true when the id of a row is not the one that its key determines."""
         ...
 
     def there(self, table_key: str, columns: tuple[str, ...]) -> str:
-        """Rows as they are before the merge."""
+        """The rows before the merge."""
         ...
 
     def deletes(self, table_key: str) -> str:
-        """The ids of rows that are removed."""
+        """The ids of removed rows."""
         ...
 
     def ask(self, sql: str, most: int) -> tuple[list[tuple[Any, ...]], int]:
-        """The first rows of an answer, and how many more it has."""
+        """The first `most` rows of a query, and how many more it has."""
         ...
 
     def values(self, table_key: str, ids: Sequence[str], columns: tuple[str, ...]) -> dict[str, tuple[object, ...]]:
-        """The values of some rows that are put."""
+        """The values of some of the rows to write, by id."""
         ...
 
 
 @dataclass(frozen=True)
 class Changed:
-    """What is known of a table that is changed, without looking at its rows."""
+    """What is known of the changes to a table without reading its rows."""
 
     puts: int
     deletes: int
@@ -55,14 +55,14 @@ class Changed:
 
 @dataclass(frozen=True)
 class RuleCheck:
-    """The rules of a schema over a graph and the changes of a merge."""
+    """Checks the rules of a schema over a graph and the changes of a merge."""
 
     catalog: Catalog
     changed: Mapping[str, Changed]
     relations: Relations
 
     def broken(self, types: Mapping[str, str]) -> ConflictList:
-        """All violations as conflicts: tuples by table, then ends, then numbers, by type of edge."""
+        """All violations as conflicts: unique tuples by table, then endpoints, then cardinalities, by edge type."""
         listed = ConflictList()
         for key in sorted(key for key, each in self.changed.items() if each.puts):
             listed.add(of_violation(each, types) for each in self._tuples(key, listed))
@@ -92,7 +92,7 @@ class RuleCheck:
             yield row_id, rule.violation(row_id, values[row_id], holder)
 
     def _committed(self, rule: Unique, names: Sequence[str]) -> str:
-        """Rows that are put with the tuple of a row that stays."""
+        """Written rows that have the unique tuple of an untouched row."""
         put, there = (each(rule.table_key, rule.columns) for each in (self.relations.puts, self.relations.there))
         asked = "p.asked" if rule.is_key else "TRUE"
         return _sql(
@@ -101,7 +101,7 @@ class RuleCheck:
         )
 
     def _earlier(self, rule: Unique, names: Sequence[str]) -> str:
-        """Rows that are put with the tuple of another that is put, the first of which by its id has it."""
+        """Written rows that have the unique tuple of another written row; the one with the lowest id may keep it."""
         put, group = self.relations.puts(rule.table_key, rule.columns), ", ".join(names)
         return _sql(
             *("SELECT p.id, t.holder FROM", put, "p JOIN (SELECT", group, ", min(id) AS holder FROM", put),
@@ -119,13 +119,13 @@ class RuleCheck:
         yield from _in_order([(*row, rule) for rule in losing for row in self._asked(self._stranded(rule), listed)])
 
     def _dangling(self, rule: Endpoint) -> str:
-        """Edges that are put, at nodes that are not there afterwards."""
+        """Written edges whose node does not exist after the merge."""
         edges = self.relations.puts(rule.edge_key, (rule.end,))
         present = _exists(_sql("(", self._after(rule.node_key), ")"), "n.id = e.c0")
         return _sql("SELECT e.id, e.c0 FROM", edges, "e WHERE NOT", present, "ORDER BY e.id")
 
     def _stranded(self, rule: Endpoint) -> str:
-        """Edges that stay, at nodes that are removed."""
+        """Untouched edges whose node is removed."""
         edges = self.relations.there(rule.edge_key, (rule.end,))
         removed, stays = _exists(self._deletes(rule.node_key), "n.id = e.c0"), self._untouched("e", rule.edge_key)
         return _sql("SELECT e.id, e.c0 FROM", edges, "e WHERE", removed, "AND", stays, "ORDER BY e.id")
@@ -135,7 +135,7 @@ class RuleCheck:
             yield rule.violation(source, int(count))
 
     def _miscounted(self, rule: EdgeCount) -> str:
-        """Sources that gain or lose an edge and are not removed themselves, with a wrong number of edges."""
+        """Sources that gain or lose an edge, and are not removed themselves, with a forbidden number of edges."""
         key, there = rule.edge_key, self.relations.there(rule.edge_key, ("src",))
         put = _sql("(", self._narrow_puts(key, "src"), ")")
         before = _sql("(SELECT b.id, b.c0 FROM", there, "b WHERE NOT (", self._untouched("b", key), "))")
@@ -151,7 +151,7 @@ class RuleCheck:
         )
 
     def _after(self, key: str) -> str:
-        """The ids of a table after its change."""
+        """The ids of a table after the merge."""
         there = _sql("SELECT t.id FROM", self.relations.there(key, ()), "t")
         if key not in self.changed:
             return there
@@ -159,7 +159,7 @@ class RuleCheck:
         return _sql(self._narrow_puts(key), "UNION ALL", there, "WHERE NOT", gone)
 
     def _untouched(self, name: str, key: str) -> str:
-        """Whether a row of a table is neither put nor removed."""
+        """A condition: the row is neither written nor removed."""
         change = self.changed.get(key)
         if change is None:
             return "TRUE"
@@ -193,16 +193,16 @@ def _same(one: str, other: str, names: Sequence[str]) -> str:
 
 
 def _exists(relation: str, condition: str) -> str:
-    """Whether a relation has a row, called `n`, for which a condition holds."""
+    """A condition: a relation has a row, called `n`, for which `condition` holds."""
     return _sql("EXISTS (SELECT 1 FROM", relation, "n WHERE", condition, ")")
 
 
 def _nothing(columns: int) -> str:
-    """No ids, with so many texts beside them."""
+    """An empty relation of ids with this many text columns."""
     names = ["id", *(f"c{number}" for number in range(columns))]
     return _sql("SELECT", ", ".join(f"CAST(NULL AS STRING) AS {name}" for name in names), "WHERE FALSE")
 
 
 def _sql(*words: str) -> str:
-    """A query of names that this package makes up; no value of a row is ever in it."""
+    """Join the parts of a query. They are names that this package generates; no value of a row is ever among them."""
     return " ".join(words)

@@ -1,6 +1,7 @@
-"""The differing rows of a table's states, on disk, so that a merge sees those of one group of partitions at a time.
+"""Spills the differing rows of table versions to disk, so that a merge reads one group of hash partitions at a time.
 
-What to read of two states of a table to have the rows that differ, and reading it batch by batch.
+`differing_reads` decides what to scan of two versions to obtain the rows that differ. `SpillDirectory` owns the
+temporary files, `SpilledRows` writes the rows by hash partition, and `RowPartition` presents one group to a merge.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ _MOVED_PARTS = 64
 
 @dataclass(frozen=True)
 class DeltaScan:
-    """Rows of some fragments of a table: all, or those that have one of the `wanted` numbers, which are sorted."""
+    """A scan of some fragments of a table: all rows, or those whose `column` is one of the sorted `wanted` numbers."""
 
     fragments: tuple[int, ...]
     column: str = ROW_ADDRESS
     wanted: Addresses | None = None
 
     def batches(self, table: Table) -> Iterator[pa.Table]:
-        """The rows as they are put, with their blobs."""
+        """The rows with their blobs, in the form in which they are written."""
         for batch in self._scanned(table):
             if batch.num_rows:
                 yield with_blobs(table, pa.Table.from_batches([batch]))
@@ -62,14 +63,14 @@ class DeltaScan:
 
 
 def rows_schema(table: Table) -> pa.Schema:
-    """The columns that reads of a table give."""
+    """The schema of the rows that a scan of a table yields."""
     return with_blobs(table, table.schema_of(None).empty_table()).schema
 
 
 def differing_reads(
     tables: TableStore, base: TableEntry | None, side: TableEntry, folder: Path
 ) -> tuple[list[DeltaScan], list[DeltaScan]]:
-    """What to read of either state to have all rows that differ. `folder` is for what has to wait on the way."""
+    """What to scan of either version to obtain all differing rows. `folder` is for rows that have to be spilled."""
     new = tables.open(side.pin)
     if base is None:
         return [], _all(new)
@@ -96,7 +97,7 @@ def _by_row_id(part: VersionOnly, wanted: Addresses) -> list[DeltaScan]:
 
 
 def _at(part: VersionOnly) -> list[DeltaScan]:
-    """Single rows of fragments that both states have, by their addresses."""
+    """Single rows of fragments that both versions have, by row address."""
     fragments = tuple(np.unique(part.addresses >> np.uint64(32)).tolist())
     return [DeltaScan(fragments, ROW_ADDRESS, np.sort(part.addresses))] if fragments else []
 
@@ -104,9 +105,9 @@ def _at(part: VersionOnly) -> list[DeltaScan]:
 def _changed_row_ids(
     old: Table, new: Table, gone: VersionOnly, come: VersionOnly, folder: Path
 ) -> tuple[Addresses, Addresses]:
-    """Of either state's fragments, the rows that a compaction has not just moved: eight bytes for each are held.
+    """The row ids of either version's fragments without rows that a compaction only moved; eight bytes each in memory.
 
-    A row that was only moved has one row id, and was last changed at one version, in both.
+    A row that only moved has the same row id, and was last updated at the same version, in both.
     """
     there, here = _row_versions(old, gone, folder / "old-versions"), _row_versions(new, come, folder / "new-versions")
     left: list[Addresses] = []
@@ -138,9 +139,9 @@ def _columns_of(rows: pa.Table) -> tuple[Any, Any]:
 
 
 class SpillDirectory:
-    """A directory among the temporary files, made when it is needed; gone at the end.
+    """A temporary directory that is created when it is first needed, and removed at the end.
 
-    Its name tells whose it is: what processes of this machine have left that were killed, the next one removes.
+    Its name contains host and process, so that the next process on this machine removes what a killed one has left.
     """
 
     def __init__(self, world: World = REAL) -> None:
@@ -160,7 +161,7 @@ class SpillDirectory:
         return folder
 
     def clear(self) -> None:
-        """Forget what lies there."""
+        """Remove everything in it."""
         if self._root is not None:
             shutil.rmtree(self._root, ignore_errors=True)
             self._root = None
@@ -183,7 +184,7 @@ def _remove_left_behind(world: World) -> None:
 
 
 def _of_this_machine(world: World) -> str:
-    """How the names begin. Addresses of processes mean nothing elsewhere, such as in a container beside this one."""
+    """The prefix of the names. Process ids mean nothing on another host, such as a container on the same machine."""
     return f"omnigraph-merge~{_named(world.host())}~"
 
 
@@ -193,7 +194,7 @@ def _named(text: str) -> str:
 
 @dataclass
 class SpilledRows:
-    """What differs between the pairs of states that one table is merged from; all with the same parts."""
+    """The differing rows of the version pairs that one table is merged from, on disk by the same hash partitions."""
 
     tables: TableStore
     folder: Path
@@ -201,7 +202,7 @@ class SpilledRows:
     _held: dict[Pair, tuple[HashPartitions, HashPartitions]] = field(default_factory=dict)
 
     def bring(self, base: TableEntry | None, side: TableEntry) -> None:
-        """Read the differing rows of a pair, and lay them down by part."""
+        """Read the differing rows of a pair, and spill them by hash partition."""
         pair = _pair(base, side)
         if pair in self._held or (base is not None and base.pin == side.pin):
             return
@@ -210,12 +211,12 @@ class SpilledRows:
         self._held[pair] = self._laid(f"{name}-before", base or side, before), self._laid(f"{name}-after", side, after)
 
     def groups(self, most: int) -> list[list[int]]:
-        """The parts in groups of so many bytes."""
+        """Groups of neighbouring partitions of at most `most` bytes."""
         files = [each for pair in self._held.values() for each in pair]
         return groups_of(total_sizes(files), most) if files else []
 
     def group(self, parts: Sequence[int]) -> RowPartition:
-        """The rows of some parts."""
+        """The rows of some partitions."""
 
         def rows(base: TableEntry | None, side: TableEntry) -> tuple[pa.Table, pa.Table]:
             before, after = self._held[_pair(base, side)]
@@ -239,19 +240,19 @@ class SpilledRows:
 
 @dataclass(frozen=True)
 class RowPartition:
-    """The rows of one group of partitions, for a merge of those alone. `rows` are those of a pair of states."""
+    """The rows of one group of hash partitions, for a merge of those alone. `rows` reads those of a version pair."""
 
     tables: TableStore
     rows: Callable[[TableEntry | None, TableEntry], tuple[pa.Table, pa.Table]]
 
     def delta(self, base: TableEntry | None, side: TableEntry) -> TableDelta:
-        """What turned one state of a table into another, as far as this fragment goes."""
+        """The changes from one version of a table to another, within this group of partitions."""
         if base is not None and base.pin == side.pin:
             return TableDelta(side.table_key, self._nothing(side), self._nothing(side))
         return net(side.table_key, *self.rows(base, side))
 
     def differing_rows(self, base: TableEntry, side: TableEntry) -> tuple[pa.Table, pa.Table]:
-        """The rows among which the changed ones are."""
+        """A superset of the changed rows of either version, within this group of partitions."""
         return (self._nothing(base), self._nothing(side)) if base.pin == side.pin else self.rows(base, side)
 
     def _nothing(self, side: TableEntry) -> pa.Table:

@@ -1,8 +1,7 @@
-"""Rows that wait on disk, by part: written as they come, read back some parts at a time.
+"""Spills rows to disk by hash partition, and sizes a merge from table metadata alone.
 
-One file holds all parts, each in slices where they came, so that the number of parts costs no open files.
-
-How much of a merge is held in memory, and how large it is going to be, told from metadata alone.
+One file holds all partitions of a table, each in slices in the order of arrival, so that the number of partitions costs
+no open files. Many small partitions are combined into groups once their sizes are known.
 """
 
 from __future__ import annotations
@@ -32,25 +31,25 @@ if TYPE_CHECKING:
     Places = NDArray[np.int64]
 
 _TEXT, _LIST = 32, 64
-# For so few rows the files of a table are not asked how large they are.
+# Up to this many rows, the sizes of the data files are not read: the declared types are enough.
 _FEW_ROWS = 1_000
 _BYTES_AT_ONCE, _LEAST_AT_ONCE, _MOST_AT_ONCE = 8 << 20, 256, 131_072
 
 
 @dataclass(frozen=True)
 class MergeBudget:
-    """Changed rows of `bytes` are merged in memory; more are merged in groups of partitions of a quarter of that."""
+    """Merges up to `bytes` of changed rows run in memory; larger ones in groups of partitions of a quarter of that."""
 
     bytes: int = 64 << 20
 
     @property
     def group_bytes(self) -> int:
-        """How many bytes of changed rows are looked at together."""
+        """The size of a group: changed rows that are in memory together."""
         return max(1, self.bytes // 4)
 
 
 def estimated_bytes(tables: TableStore, pairs: Iterable[Pair]) -> int:
-    """About how much memory the rows that differ between pairs of states take, each as it was and as it is."""
+    """About how much memory the differing rows of the version pairs take, each before and after its change."""
     return sum(_of_pair(tables, base, side) for base, side in pairs)
 
 
@@ -79,7 +78,7 @@ def batch_rows(table: Table) -> int:
 
 
 def row_bytes(table: Table) -> int:
-    """About how much memory a row takes: what its types take, or what its files take where texts and lists are long."""
+    """About how much memory a row takes: by its types, or by its data files where texts and lists are long."""
     fragments = [each.metadata for each in table.dataset.get_fragments()]
     rows = sum(int(each.physical_rows or 0) for each in fragments)
     stored = sum(int(file.file_size_bytes or 0) for each in fragments for file in each.files)
@@ -101,13 +100,13 @@ def _width(kind: Any) -> int:
         return _TEXT
 
 
-# Parts are many and small; how many of them make a group is decided when their sizes are known.
+# Partitions are many and small; how many of them make a group is decided when their sizes are known.
 MOST_PARTS = 256
 _AT_ONCE = 131_072
 
 
 class HashPartitions:
-    """Rows of one schema in one file. `rows` and `bytes` tell how much each part has."""
+    """Rows of one schema in one file, by partition. `rows` and `bytes` hold the size of each partition."""
 
     def __init__(self, path: Path, schema: pa.Schema, parts: int) -> None:
         self.schema = schema
@@ -121,17 +120,17 @@ class HashPartitions:
 
     @property
     def row_count(self) -> int:
-        """How many rows there are in all parts."""
+        """The number of rows of all partitions."""
         return int(self.rows.sum())
 
     def add(self, rows: pa.Table) -> None:
-        """Add rows, each to the part of its id."""
+        """Append rows, each to the partition of its id."""
         for start in range(0, rows.num_rows, _AT_ONCE):
             some = rows.slice(start, _AT_ONCE)
             self.put(some, parts_of(some.column(ID), self.parts))
 
     def put(self, rows: pa.Table, parts: Places) -> None:
-        """Add rows to parts that the caller knows."""
+        """Append rows to partitions that the caller has computed."""
         order = np.argsort(parts, kind="stable")
         ordered = rows.select(self.schema.names).take(pa.array(order, pa.int64())).combine_chunks()
         batch = pa.RecordBatch.from_arrays([one_array(each) for each in ordered.columns], schema=self.schema)
@@ -148,11 +147,11 @@ class HashPartitions:
         self.rows += counts
 
     def read(self, parts: Iterable[int]) -> pa.Table:
-        """The rows of some parts."""
+        """The rows of some partitions."""
         return pa.Table.from_batches(list(self.batches(parts)), schema=self.schema)
 
     def batches(self, parts: Iterable[int] | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows of some parts, or of all, as a stream."""
+        """The rows of some partitions, or of all, as a stream."""
         with self._path.open("rb") as file:
             for part in range(self.parts) if parts is None else parts:
                 for start, size in self._slices[part]:
@@ -161,7 +160,7 @@ class HashPartitions:
 
 
 def parts_of(ids: pa.ChunkedArray[Any] | pa.Array[Any], parts: int) -> Places:
-    """The part that each id is in, the same in every process. `parts` is a power of two."""
+    """The partition of each id, the same in every process. `parts` is a power of two."""
     if parts == 1:
         return np.zeros(len(ids), np.int64)
     shift = np.uint64(64 - (parts.bit_length() - 1))
@@ -169,13 +168,13 @@ def parts_of(ids: pa.ChunkedArray[Any] | pa.Array[Any], parts: int) -> Places:
 
 
 def parts_for(total: int, group_bytes: int) -> int:
-    """Into how many parts so many bytes go, for groups of a size: more than there will be groups."""
+    """The number of partitions for this many bytes: several times the expected number of groups."""
     wanted = max(1, -(-4 * total // max(group_bytes, 1)))
     return min(MOST_PARTS, 1 << (wanted - 1).bit_length())
 
 
 def groups_of(sizes: Places, most: int) -> list[list[int]]:
-    """Neighbouring parts together, up to a size; a larger part is a group by itself. Empty parts are in none."""
+    """Combine neighbouring partitions up to a size. A larger one is a group by itself; empty ones are in no group."""
     groups: list[list[int]] = []
     held = most + 1
     for part in np.flatnonzero(sizes).tolist():
@@ -188,6 +187,6 @@ def groups_of(sizes: Places, most: int) -> list[list[int]]:
 
 
 def total_sizes(all_of: Sequence[HashPartitions]) -> Places:
-    """How many bytes each part has, of several files with the same parts."""
+    """The bytes of each partition, over several files with the same partitions."""
     sizes: Places = np.sum([each.bytes for each in all_of], axis=0)
     return sizes

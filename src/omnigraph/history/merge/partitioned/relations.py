@@ -1,4 +1,4 @@
-"""Narrow columns in the form in which values are compared, and DuckDB with them on disk to ask questions of."""
+"""Loads narrow key columns, in comparable form, into a DuckDB file for the constraint checks of a large merge."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BATCH = 65_536
 
 
 def narrowed(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """The ids, and the columns as `c0`, `c1`, … in comparable form; without rows in which one of these is null."""
+    """The ids, and the columns as `c0`, `c1`, … in comparable form; rows with a null among them are dropped."""
     plain = [comparable(rows.column(name)) for name in columns]
     table = pa.table({ID: rows.column(ID), **{f"c{at}": each for at, each in enumerate(plain)}})
     whole = [each.is_valid().to_numpy(zero_copy_only=False) for each in plain if each.null_count]
@@ -35,10 +35,10 @@ def narrowed(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
 
 
 def asked_rows(catalog: Catalog, table_key: str, rows: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """The same of rows that are put, with whether the id of each is not the one that its key makes."""
+    """The same for rows to write, with a column that is true when the id is not the one that the key determines."""
     kind = type_of(catalog, table_key)
     key = kind.rules.key
-    # Only the rule of the key looks at it.
+    # Only the key constraint reads it.
     asked = ~has_own_id(kind, rows) if key and key == tuple(columns) else np.zeros(rows.num_rows, dtype=bool)
     whole = rows.select(list(dict.fromkeys([ID, *columns]))).append_column(ASKED, pa.array(asked))
     found = narrowed(whole, [*columns, ASKED])
@@ -46,7 +46,7 @@ def asked_rows(catalog: Catalog, table_key: str, rows: pa.Table, columns: Sequen
 
 
 class KeyColumnTables:
-    """Relations for `rules`, made when they are asked for; what does not fit into its memory DuckDB keeps on disk."""
+    """The relations of `constraints`, created on first use; DuckDB spills what exceeds its memory limit."""
 
     def __init__(
         self, catalog: Catalog, view: ReadView, outcomes: Mapping[str, LargeOutcome], folder: Path, memory: int
@@ -66,25 +66,25 @@ class KeyColumnTables:
         self._engine = duckdb.connect(str(folder / "narrow.duckdb"), config=settings)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the database file."""
         self._engine.close()
 
     def puts(self, table_key: str, columns: tuple[str, ...]) -> str:
-        """Rows that are put."""
+        """The rows to write."""
         return self._table(("puts", table_key, columns), lambda: self._of_puts(table_key, columns))
 
     def there(self, table_key: str, columns: tuple[str, ...]) -> str:
-        """Rows as they are before the merge."""
+        """The rows before the merge."""
         return self._table(("there", table_key, columns), lambda: self._of_there(table_key, columns))
 
     def deletes(self, table_key: str) -> str:
-        """The ids of rows that are removed."""
+        """The ids of removed rows."""
         deletes = self._outcomes[table_key].deletes
         assert deletes is not None, "only asked of tables that lose rows"
         return self._table(("deletes", table_key), lambda: map(pa.table, map(_ids, deletes.batches())))
 
     def ask(self, sql: str, most: int) -> tuple[list[tuple[Any, ...]], int]:
-        """The first rows of an answer, and how many more it has."""
+        """The first `most` rows of a query, and how many more it has."""
         rows = self._engine.execute(f"SELECT * FROM ({sql}) LIMIT {most + 1}").fetchall()  # noqa: S608
         if len(rows) <= most:
             return rows, 0
@@ -93,7 +93,7 @@ class KeyColumnTables:
         return rows[:most], int(counted[0]) - most
 
     def values(self, table_key: str, ids: Sequence[str], columns: tuple[str, ...]) -> dict[str, tuple[object, ...]]:
-        """The values of some rows that are put."""
+        """The values of some of the rows to write, by id."""
         puts = self._outcomes[table_key].puts
         assert puts is not None, "only asked of rows that are put"
         wanted = pa.array(ids, pa.string())
@@ -125,7 +125,7 @@ class KeyColumnTables:
 
 
 def values_of(rows: pa.Table, wanted: pa.Array[Any], columns: Sequence[str]) -> dict[str, tuple[object, ...]]:
-    """The values of those rows that are wanted, by id."""
+    """The values of the wanted rows, by id."""
     found = rows.filter(pc.is_in(rows.column(ID), value_set=wanted))
     ids: list[Any] = found.column(ID).to_pylist()
     return {row_id: tuple(value_at(found.column(name), row) for name in columns) for row, row_id in enumerate(ids)}
@@ -136,7 +136,7 @@ def _ids(batch: pa.RecordBatch) -> dict[str, pa.Array[Any]]:
 
 
 def _reader(tables: Iterable[pa.Table]) -> pa.RecordBatchReader:
-    """A stream of tables, of which there is at least one, as DuckDB reads it."""
+    """A non-empty stream of tables as a reader for DuckDB."""
     stream = iter(tables)
     first = next(stream)
 

@@ -52,7 +52,7 @@ _ADDRESSES = pa.schema([(ROW_ADDRESS, _NUMBER)])
 
 
 def stage_large(tables: TableStore, table: Table, outcome: LargeOutcome, folder: Path, group_bytes: int) -> Staged:
-    """Put and remove what a merge has found, on a handle of the state it was computed from."""
+    """Stage the puts and deletes of a merge, on a handle of the version that it was computed from."""
     change = _RowChange(tables, table, outcome, folder, group_bytes)
     places = change.find_places()
     with lance_errors(f"staging a change to {table.path}"):
@@ -86,7 +86,7 @@ class _RowChange:
     _groups: dict[int, int] = field(default_factory=dict)
 
     def find_places(self) -> HashPartitions:
-        """Where the rows lie that are put or removed, and a few others: one scan of all ids."""
+        """Find the locations of changed rows, and of a few others that pass the prefix filter: one scan of all ids."""
         marks = np.zeros(1 << _MARK_BITS, dtype=bool)
         for ids in self.outcome.ids():
             marks[_first_bits(ids)] = True
@@ -98,7 +98,7 @@ class _RowChange:
         return places
 
     def sort_rows(self, places: HashPartitions) -> None:
-        """Part by part: rows that were there go to the group of fragments that they lay in, others apart."""
+        """Per partition: spill replaced rows by the group of fragments that they were in, and new rows separately."""
         fragments = self.table.fragment_ids()
         groups = min(MOST_PARTS, max(1, len(fragments)))
         self._groups = {number: at * groups // len(fragments) for at, number in enumerate(fragments)}
@@ -117,7 +117,7 @@ class _RowChange:
                 self._take_out(there.filter(pc.is_in(there.column(ID), value_set=removed)).column(ROW_ADDRESS))
 
     def write(self) -> list[FragmentMetadata]:
-        """The rows as new fragments of the table."""
+        """Write the rows as new fragments of the table."""
         if self._old_rows is None or self._new_rows is None:
             return []
         keeps = keeps_row_ids(self.replaced, span=self._highest - self._lowest)
@@ -128,7 +128,7 @@ class _RowChange:
         return [*made, *(new_fragment(self.table, rows) for rows in new)]
 
     def without_old_rows(self) -> tuple[list[FragmentMetadata], list[int]]:
-        """The old fragments without the rows that are replaced or removed, and those of which nothing is left."""
+        """The old fragments without replaced and removed rows, and the ids of fragments that become empty."""
         shrunk: list[FragmentMetadata] = []
         emptied: list[int] = []
         assert self._gone is not None
@@ -170,7 +170,7 @@ class _RowChange:
         return found
 
     def _ordered(self, rows: HashPartitions) -> Iterator[pa.Table]:
-        """The rows in the order in which they lay, some groups at a time."""
+        """The replaced rows by old row address, some groups of fragments at a time."""
         for groups in groups_of(rows.bytes, self.group_bytes):
             yield rows.read(groups).sort_by(ROW_ADDRESS)
 
@@ -185,7 +185,7 @@ class _RowChange:
 
 
 def _in_files(batches: Iterable[pa.RecordBatch], most_bytes: int) -> Iterator[pa.Table]:
-    """A stream of batches as tables that fill a file, or, where rows are large, so many bytes."""
+    """Combine batches into tables that fill a data file, or, where rows are large, that reach `most_bytes`."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         waiting.append(batch)

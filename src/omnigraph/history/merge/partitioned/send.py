@@ -1,4 +1,4 @@
-"""Differing rows on their way to the task of their part: packed, so that Java moves few large values."""
+"""Sends differing rows to the task of their hash partition, packed so that the JVM moves few large values."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _BATCH = 131_072
 
 @dataclass(frozen=True)
 class RowSource:
-    """Some rows of one state of a table. `slot` says what they are to the task that gets them.
+    """Some rows of one version of a table. `slot` tells the receiving task what the rows are.
 
-    Without a `read` they are the places of all rows of some fragments: id, row id and address.
+    Without a `read` the rows are the locations of all rows of some fragments: id, row id and row address.
     """
 
     slot: int
@@ -42,7 +42,7 @@ class RowSource:
     read: DeltaScan | None = None
 
     def packets(self, parts: int) -> Iterator[pa.RecordBatch]:
-        """The rows, cut by the part of their ids."""
+        """The rows, packed by the hash partition of their ids."""
         table = TableStore(self.location).open(self.pin)
         for rows in self._batches(table):
             yield from _cut(rows, self.slot, parts)
@@ -56,7 +56,7 @@ class RowSource:
 
 
 def sources(slot: int, location: Location, table: Table, reads: Iterable[DeltaScan]) -> list[RowSource]:
-    """Reads as tasks of bounded size."""
+    """Scans as sources of bounded size."""
     return [
         RowSource(slot, location, table.pin, fragments, rows, _limited(read, fragments))
         for read in reads
@@ -65,13 +65,13 @@ def sources(slot: int, location: Location, table: Table, reads: Iterable[DeltaSc
 
 
 def place_sources(slot: int, location: Location, table: Table) -> list[RowSource]:
-    """Where all rows of a table lie, as tasks of bounded size."""
+    """The locations of all rows of a table, as sources of bounded size."""
     found = _groups(table, table.fragment_ids())
     return [RowSource(slot, location, table.pin, fragments, rows) for fragments, rows in found]
 
 
 def packed(rows: pa.Table) -> bytes:
-    """Rows with their schema, as bytes."""
+    """Rows with their schema, as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_table(rows)
@@ -79,12 +79,12 @@ def packed(rows: pa.Table) -> bytes:
 
 
 def unpacked(body: bytes) -> pa.Table:
-    """What was packed."""
+    """The rows of an Arrow IPC stream."""
     return pa.ipc.open_stream(body).read_all()
 
 
 def collected(batches: Iterable[pa.RecordBatch]) -> dict[int, list[pa.Table]]:
-    """The rows of all packets of a part, by slot."""
+    """The rows of all packets of a partition, by slot."""
     found: dict[int, list[pa.Table]] = {}
     for batch in batches:
         slots: list[Any] = batch.column(1).to_pylist()
@@ -118,7 +118,7 @@ def _groups(table: Table, fragments: Iterable[int]) -> Iterator[tuple[tuple[int,
 
 
 def _limited(read: DeltaScan, fragments: tuple[int, ...]) -> DeltaScan:
-    """The read of some fragments; addresses of others are not sent along."""
+    """The scan of some fragments; row addresses of other fragments are not sent along."""
     if read.wanted is None or read.column != ROW_ADDRESS:
         return DeltaScan(fragments, read.column, read.wanted)
     return DeltaScan(

@@ -1,4 +1,4 @@
-"""What the task of a part does: settle its rows as a merge in memory would, write what is put, tell what was found."""
+"""The task of one hash partition: merges its rows as a merge in memory would, writes new fragments, reports results."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ if TYPE_CHECKING:
 
 Kind = Literal["conflicts", "broken", "counts", "fragment", "replaced", "gone", "puts", "deletes"]
 RESULT = pa.schema([("kind", TEXT), ("number", INT), ("rows", LONG), ("body", BYTES)])
-# What the driver gets; the others stay with Spark, for the rules.
+# The kinds that the driver receives; the others stay with the runner, for the constraint checks.
 TOLD: tuple[Kind, ...] = ("conflicts", "broken", "counts", "fragment", "replaced", "gone")
 _AT_ONCE = 65_536
 
 
 @dataclass(frozen=True)
 class TableJob:
-    """One table: its states on both sides, and the slots in which its rows arrive."""
+    """One table: its versions on both sides, and the slots in which its rows arrive."""
 
     there: TableEntry
     here: TableEntry
-    # The first of two slots by the pair of states: rows as they were; those as they are come in the next.
+    # By version pair the first of two slots: rows as they were. The rows as they are come in the slot after it.
     slots: tuple[tuple[tuple[TableEntry | None, TableEntry], int], ...]
     places: int
     narrow: tuple[str, ...]
@@ -61,14 +61,14 @@ class TableJob:
 
     @property
     def line(self) -> str:
-        """Where new files go: beside the state that the merge is computed from."""
+        """Where new files go: beside the version that the merge is computed from."""
         here = self.here
         return here.path if here.branch is None else f"{here.path}/tree/{here.branch}"
 
 
 @dataclass(frozen=True)
 class MergeJob:
-    """What every task knows. `writes` is off when nobody wants more than to know what would happen."""
+    """What every task needs. Without `writes` the merge is a preview, and no fragments are written."""
 
     location: Location
     catalog: Catalog
@@ -82,7 +82,7 @@ class MergeJob:
     writes: bool
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Settle the rows of one part. Yields rows of `RESULT`."""
+        """Merge the rows of one partition. Yields rows of `RESULT`."""
         arrived = collected(batches)
         store = TableStore(self.location)
         for number, table in enumerate(self.tables):
@@ -96,7 +96,7 @@ class MergeJob:
 
 @dataclass(frozen=True)
 class _Arrived:
-    """The rows of a table that have arrived, by pairs of states."""
+    """The rows of a table that have arrived, by version pair."""
 
     store: TableStore
     table: TableJob
@@ -115,7 +115,7 @@ class _Arrived:
 
 @dataclass(frozen=True)
 class _TaskResult:
-    """The result of one table in one part."""
+    """Emits the result of one table in one partition."""
 
     job: MergeJob
     number: int
@@ -155,7 +155,7 @@ class _TaskResult:
             yield self._row(kind, some.num_rows, packed(some))
 
     def _write(self, puts: pa.Table, deletes: pa.Array[Any], places: list[pa.Table]) -> Iterator[pa.RecordBatch]:
-        """New fragments, old rows first and in the order in which they lay, and the addresses of rows that go."""
+        """New fragments, with replaced rows first and by old row address, and the addresses of rows to delete."""
         there = pa.concat_tables(places) if places else _no_places()
         at = one_array(pc.index_in(puts.column(ID), value_set=one_array(there.column(ID))))
         found = there.take(at.drop_null())
@@ -174,7 +174,7 @@ class _TaskResult:
             yield self._fragment(rows.slice(start, ROWS_PER_FILE), kept[some])
 
     def _keeps(self, row_ids: Any) -> bool:
-        """Whether rows keep their row ids. A part has a share of the rows that is like the whole."""
+        """Whether rows keep their row ids. A hash partition is a representative sample of all replaced rows."""
         if not len(row_ids):
             return False
         return keeps_row_ids(self.table.rows, span=int(np.ptp(row_ids)))
@@ -195,13 +195,13 @@ class _TaskResult:
 
 
 def conflicts_in(body: bytes) -> tuple[Conflict, ...]:
-    """What a task of this very merge has told."""
+    """Conflicts that a task of this same merge has pickled."""
     found: tuple[Conflict, ...] = pickle.loads(body)  # noqa: S301
     return found
 
 
 def _by_fragment(addresses: NDArray[np.uint64]) -> Iterator[tuple[int, NDArray[np.uint32]]]:
-    """The offsets of rows, by the fragment that they are in."""
+    """Row offsets, by fragment."""
     if not len(addresses):
         return
     ordered = np.sort(addresses)

@@ -1,6 +1,6 @@
-"""Names, literals and arithmetic; what compares or calls is handed on to the chapters beside this one.
+"""Checks names, literals, arithmetic and function calls by name.
 
-Functions by name.
+Comparisons, aggregates and search functions are delegated to the neighbouring modules.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def call(env: Env, node: written.Call) -> Expression | None:
-    """A function call, by the rules of that function."""
+    """Check a function call by the rules of its function."""
     if (check := _FUNCTIONS.get(node.function)) is None:
         hint = suggestion(node.function, _FUNCTIONS) or f": there are {', '.join(sorted(_FUNCTIONS))}"
         env.fail(node.span, "T0", f"there is no function {node.function}(){hint}")
@@ -54,7 +54,7 @@ _FUNCTIONS: dict[str, Callable[[Env, written.Call], Expression | None]] = {
 
 
 def check_expression(env: Env, node: written.Expression) -> Expression | None:
-    """The typed expression, or None when something in it was reported."""
+    """The typed expression, or None if an error in it was reported."""
     return _CHECKS[type(node)](env, node)
 
 

@@ -1,6 +1,7 @@
-"""Search: the fields and queries of search, match_text, fuzzy, nearest, bm25 and rrf.
+"""Checks search functions and aggregates.
 
-count, sum, avg, min, max: what they take, and what else may stand beside them.
+Search: the fields and queries of search, match_text, fuzzy, nearest, bm25 and rrf. Aggregates: the arguments of count,
+sum, avg, min and max, and which other columns may occur beside them.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _PLACES = {"return", "having", "order"}
 
 
 def aggregate(env: Env, node: written.Call) -> Expression | None:
-    """An aggregate over one argument."""
+    """Check an aggregate over one argument."""
     if len(node.arguments) != 1:
         env.fail(node.span, "T8", f"{node.function}() takes one argument, not {len(node.arguments)}")
         return None
@@ -64,7 +65,7 @@ def _accepts(env: Env, node: written.Call, argument: Expression) -> bool:
 
 
 def _is_aggregated_column(env: Env, argument: Expression) -> bool:
-    """An alias of `return` has been computed per group already."""
+    """Whether the argument uses an alias of `return`, which is already computed per group."""
     return env.place != "return" and made.contains(argument, made.ColumnValue)
 
 
@@ -94,7 +95,7 @@ def _result(function: AggregateFunction, argument: ValueType) -> PropertyType:
 
 
 def refuse_ungrouped(env: Env, span: Span, value: Expression, keys: frozenset[Expression]) -> bool:
-    """Report a value that differs within a group: neither aggregated nor one of the group's keys."""
+    """Report a value that can differ within a group: it is neither aggregated nor a grouping key."""
     if (loose := _ungrouped(value, keys)) is None:
         return False
     env.fail(
@@ -197,7 +198,7 @@ def _usable(env: Env, node: written.Call, counts: range) -> bool:
 
 
 def _field(env: Env, node: written.Call) -> made.PropertyValue | None:
-    """The searched property, always one of a node."""
+    """The searched property, which must belong to a node."""
     given, code = node.arguments[0], _CODES[node.function]
     if not isinstance(given, written.PropertyUse):
         env.fail(given.span, code, f"the first argument of {node.function}() is a property, as in $d.title")

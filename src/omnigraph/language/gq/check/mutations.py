@@ -1,6 +1,6 @@
-"""insert, upsert, update, delete: their tables, their fields, their conditions.
+"""Checks insert, upsert, update and delete: their tables, fields and conditions.
 
-Assignments: whether a value can become the value of a property.
+An assignment is accepted if its value can become a value of the property.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def assign(env: Env, field: tree.Field, name: str, to: PropertyType) -> Assignment | None:
-    """The checked assignment of one field; a literal gets the property's own type."""
+    """Check the assignment of one field. A literal gets the type of the property."""
     value = env.check(field.value)
     if value is None:
         return None
@@ -79,7 +79,7 @@ _FIXED_OF_EDGES = {"id", "src", "dst", "from", "to"}
 
 
 def check_statements(session: Session, body: tree.Mutation) -> tuple[query.Statement, ...]:
-    """Every statement; a query that both writes and deletes is refused as a whole."""
+    """Check every statement. A query that both writes and deletes is refused."""
     _refuse_mixture(session, body)
     found = [_statement(session, each) for each in body.statements]
     return tuple(each for each in found if each is not None)
@@ -113,7 +113,7 @@ def _statement(session: Session, statement: tree.Statement) -> query.Statement |
 
 
 def _table(session: Session, statement: tree.Statement) -> NodeType | EdgeType | None:
-    """Nodes and edges may share a name: the node is meant, unless `from` and `to` say that it is an edge."""
+    """Resolve a type name. If a node and an edge type share it, it is the node unless `from` and `to` are given."""
     name, catalog = statement.type_name, session.catalog
     node, edge = catalog.nodes.get(name), catalog.edges.get(name)
     if node is not None and edge is not None:
@@ -159,7 +159,7 @@ def _needed_to_find(table: NodeType | EdgeType) -> set[str]:
 
 
 def _missing(table: NodeType | EdgeType, given: set[str]) -> dict[str, str]:
-    """What a new row must have and does not get, with the reason."""
+    """The required fields that a new row lacks, with the reason."""
     missing = {}
     for name, each in table.properties.items():
         if name in given or each.type.nullable or each.default is not None:
@@ -206,7 +206,7 @@ def _row(table: NodeType | EdgeType) -> Row:
 
 
 def _immutable(table: NodeType | EdgeType) -> dict[str, str]:
-    """What an update cannot change, and why."""
+    """The fields that an update cannot change, with the reason."""
     keys = dict.fromkeys(table.rules.key, f"it is part of the key of {table.name}")
     if isinstance(table, NodeType):
         return {**keys, "id": "it is the identity of the node"}

@@ -1,6 +1,6 @@
-"""What a name means: a variable, a parameter, a property of one, an alias, or a value of a mutation's row.
+"""Resolves names: a variable, a parameter, a property of one, an alias, or a value of a mutation's row.
 
-The declared parameters of a query.
+Also checks the declared parameters of a query.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _EDGE_VALUES = {"id": STRING, "src": STRING, "dst": STRING}
 
 
 def variable(env: Env, node: written.VariableUse) -> Expression | None:
-    """`$x` alone: a parameter, or a whole node, edge or path."""
+    """Resolve `$x`: a parameter, or a whole node, edge or path."""
     if known := _known(env, node.name):
         kind, declared = known.variable.kind, known.variable.declared
         return made.EntityValue(node.name, EntityType(kind, declared, nullable=known.optional))
@@ -46,7 +46,7 @@ def variable(env: Env, node: written.VariableUse) -> Expression | None:
 
 
 def property_of(env: Env, node: written.PropertyUse) -> Expression | None:
-    """`$x.name`."""
+    """Resolve `$x.name`."""
     known = _known(env, node.variable)
     if known is None:
         if node.variable not in env.session.broken:
@@ -62,7 +62,7 @@ def property_of(env: Env, node: written.PropertyUse) -> Expression | None:
 
 
 def bare_word(env: Env, node: written.NameUse) -> Expression | None:
-    """A value of the row in a mutation, an alias after `return` in a read."""
+    """Resolve a bare word: a value of the row in a mutation, an alias after `return` in a read."""
     if env.row is not None:
         return _row_value(env, node)
     if column := env.columns.get(node.name):
@@ -88,7 +88,7 @@ def _row_value(env: Env, node: written.NameUse) -> Expression | None:
 
 
 def visible(catalog: Catalog, known: Known) -> Mapping[str, PropertyType]:
-    """Everything that can be written after the dot."""
+    """All names that are valid after the dot."""
     name = known.variable.declared
     if known.variable.kind == "path":
         return _PATH_VALUES
@@ -99,7 +99,7 @@ def visible(catalog: Catalog, known: Known) -> Mapping[str, PropertyType]:
 
 
 def types_of(properties: Mapping[str, Property]) -> dict[str, PropertyType]:
-    """The types of properties by name."""
+    """The types of all properties, by name."""
     return {name: each.type for name, each in properties.items()}
 
 
@@ -120,13 +120,13 @@ def _why_unbound(env: Env, name: str) -> str:
     return f"${name} is not bound in match{_near(env, name)}"
 
 
-# The released engine passes the instant of a request under this name.
+# The released engine passes the time of a request under this name.
 _RESERVED = "__nanograph_now"
 _TYPES = "String, Bool, I32, I64, U32, U64, F32, F64, Date, DateTime, Blob, a list [T] of them, or Vector(n)"
 
 
 def declare_parameters(session: Session) -> tuple[Parameter, ...]:
-    """Every parameter with its type; from now on expressions can use them."""
+    """Declare every parameter with its type, so that expressions can use it."""
     declared = []
     for each in session.query.parameters:
         if (problem := _problem(session, each)) is not None:

@@ -1,6 +1,6 @@
-"""Traversals and paths: which edge, which way, between which types.
+"""Checks traversals and paths: which edge, in which direction, between which types.
 
-Bindings: `$p: Person`, `$n: Named`, and the variables that edges and paths introduce.
+Also checks bindings, `$p: Person` and `$n: Named`, and the variables that edges and paths introduce.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def declare_binding(session: Session, scope: CheckScope, binding: tree.Binding) -> Known | None:
-    """The variable of a binding, known from now on."""
+    """Declare the variable of a binding."""
     name = binding.variable.name
     variable = _typed(session, binding)
     if variable is None or refuse_parameter(session, binding.variable):
@@ -61,7 +61,7 @@ def _typed(session: Session, binding: tree.Binding) -> Variable | None:
 
 
 def refuse_parameter(session: Session, variable: written.VariableUse) -> bool:
-    """One name cannot be a parameter and a variable: a reader could not tell which is meant."""
+    """Refuse a variable with the name of a parameter, because the name would be ambiguous."""
     if variable.name not in session.parameters:
         return False
     session.report(variable.span, "T0", f"${variable.name} is a parameter: choose another name for the variable")
@@ -87,7 +87,7 @@ Direction = Literal["out", "in", "both"]
 
 
 def resolve_traversals(session: Session, scope: CheckScope, clauses: list[tree.Traversal]) -> list[query.Traversal]:
-    """Every traversal with its direction. One that touches a known variable goes before one that touches none."""
+    """Resolve the direction of every traversal. Those with a declared variable are resolved before the rest."""
     resolved = []
     for clause in _by_readiness(scope, clauses):
         if (traversal := _resolve(session, scope, clause)) is None:
@@ -213,7 +213,7 @@ def _report_ends(
 
 
 def _end(session: Session, scope: CheckScope, written: VariableUse, type_name: str) -> str:
-    """The variable at one end: new, or known and from now on of the type that the edge has there."""
+    """The variable at one endpoint: declared here, or narrowed to the endpoint type of the edge."""
     if written.name == ANONYMOUS:
         name = session.anonymous()
         scope.declare(Variable(name, "node", type_name, (type_name,)))
@@ -249,7 +249,7 @@ def _declare_edge(session: Session, scope: CheckScope, bound: VariableUse, edge:
 
 
 def resolve_path(session: Session, scope: CheckScope, clause: tree.Path) -> ShortestPath | None:
-    """A shortest path between two variables that other clauses bind."""
+    """Resolve a shortest path between two variables that other clauses bind."""
     edge = _edge_type(session, clause.edge)
     hops = _hops(session, clause.hops, least=0) if clause.hops else Hops(1, HOP_CAP, capped=True)
     name = session.anonymous() if clause.variable.name == ANONYMOUS else clause.variable.name

@@ -1,6 +1,7 @@
-"""The children of a reduced rule: tokens, punctuation too, and nodes. The first and the last give a node its place.
+"""Helpers for building the syntax tree while the parser runs.
 
-What exists only while a text is being read: parts of rules that end up inside larger nodes.
+The children of a reduced rule are tokens, including punctuation, and nodes; the first and the last determine the span
+of the new node. Parts of rules that end up inside larger nodes exist only during parsing.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ Children: TypeAlias = list[Any]
 
 
 def span_of(child: Any) -> Span:
-    """The place of a token or a node."""
+    """The span of a token or a node."""
     span: Span = child.span if hasattr(child, "span") else Span(child.start_pos, child.end_pos)
     return span
 
 
 def place(children: Children) -> Span:
-    """From the first child to the last."""
+    """The span from the first child to the last."""
     return span_of(children[0]).to(span_of(children[-1]))
 
 
@@ -61,7 +62,7 @@ def unquoted(string: Any) -> str:
 
 def number(integer: Any, *, below: int, what: str) -> int:
     """The value of an INTEGER token that must be smaller than a bound."""
-    # The length is looked at first: converting a megabyte of digits takes quadratic time.
+    # Check the length first: converting a megabyte of digits takes quadratic time.
     text = str(integer).lstrip("0") or "0"
     if len(text) > len(str(below)) or int(text) >= below:
         raise Misread(span_of(integer), f"{what} must be smaller than {below}")

@@ -1,8 +1,7 @@
-"""Text in, syntax tree out. Every text is either read or refused with a `QueryError` that points at the place.
+"""Parses a `.gq` text into a syntax tree, or refuses it with a `QueryError` that points at the place.
 
-From what the parser reduces to the nodes of the syntax tree, one function a rule of the grammar.
-
-The parser calls these while it reads, so that no tree is walked and no text is too deep for the stack.
+One function per grammar rule builds the node. The parser calls it on reduction, so no parse tree is walked and no text
+is nested too deeply for the stack.
 """
 
 from __future__ import annotations
@@ -51,13 +50,13 @@ _SHOWN = {
     "MINUS": "'-'",
     "$END": "the end of the text",
 }
-# What can begin or continue any expression says nothing about what is missing.
+# Tokens that can begin or continue any expression; as expected tokens they do not explain an error.
 _OPERATORS = {"PLUS", "STAR", "SLASH", "PERCENT", "AND", "OR", "IS", "IN", "NOT_IN"}
 _EXPRESSION = {"LPAR", "LSQB", "STRING", "INTEGER", "FLOAT", "VARIABLE", "FUNCTION", "NULL", "DATE", "DATETIME"}
 
 
 def parse_queries(text: str, source_name: str = "<text>") -> QueryFile:
-    """The queries of a `.gq` text. Raises `QueryError` and nothing else."""
+    """Parse the queries of a `.gq` text. Raises only `QueryError`."""
     source = SourceText(text, source_name)
     try:
         queries = tuple(replace(each, source=source) for each in _read(text))
@@ -83,12 +82,12 @@ def _read(text: str) -> tuple[Query, ...]:
 
 @cache
 def _parser() -> Any:
-    """The parser, made at the first query: it takes a moment, and an import must not."""
+    """The parser, built at the first query, because building it would slow down the import."""
     return grammar_file().parser()
 
 
 def grammar_file() -> Grammar:
-    """The grammar of queries, and what its parser is made with."""
+    """The grammar file of queries, and the options of its parser."""
 
     options = {"lexer": "basic", "keep_all_tokens": True}
     return Grammar("omnigraph.language.gq.syntax", options, {"postlex": Words(), "transformer": BUILDER})
@@ -127,7 +126,7 @@ def _shortened(text: str) -> str:
 
 
 def _refuse_deep(queries: tuple[Query, ...]) -> None:
-    """Chains without brackets (`not not …`, `1 + 1 + …`) nest too; whoever walks the tree later may recurse."""
+    """Refuse chains without brackets that nest too deeply (`not not …`, `1 + 1 + …`): tree walks may recurse."""
     waiting: list[tuple[Any, int]] = [(each.body, 0) for each in queries]
     while waiting:
         node, depth = waiting.pop()

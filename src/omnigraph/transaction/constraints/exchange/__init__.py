@@ -1,1 +1,1 @@
-"""Constraints over more rows than fit in memory: hashes meet first, rows are fetched after."""
+"""Constraint checks over more rows than fit in memory: hashes are compared first, candidate rows are fetched after."""

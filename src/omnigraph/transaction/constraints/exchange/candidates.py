@@ -1,8 +1,9 @@
-"""The numbers that may break a rule: all that are compared meet, part by part. No suspect means that every rule holds.
+"""Finds candidate hashes that may violate a rule, by bringing equal hashes together. No candidates: every rule holds.
 
-They meet by a packed shuffle, or where all tasks see a directory, through the files of a ledger.
+Hashes are partitioned by range. They meet in a packed shuffle or, where all tasks share a directory, through files of
+sorted hash runs.
 
-A suspect is a number; which rows have it, and whether they break the rule, is looked up afterwards (`offenders`).
+A candidate is a hash; which rows have it, and whether they violate the rule, is looked up afterwards (`violations.py`).
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.uint64]
 
-# The kinds of suspicion.
+# The kinds of candidates.
 REPEATED, TAKEN, MISSING, STRANDED, HELD, MISCOUNTED = range(6)
-# How many of a kind each part tells: more bad rows than that are told when these are mended.
+# How many candidates of a kind each partition reports: further bad rows are reported once these are corrected.
 MOST_PER_PART = 5_000
 SUSPECTS = pa.schema([("space", INT), ("kind", INT), ("numbers", BYTES)])
 _NONE = np.empty(0, np.uint64)
@@ -48,12 +49,12 @@ _NONE = np.empty(0, np.uint64)
 
 @dataclass(frozen=True)
 class Candidates:
-    """Numbers by space and kind of suspicion, sorted."""
+    """Candidate hashes by space and kind, sorted."""
 
     numbers: dict[tuple[int, int], Any]
 
     def of_kind(self, kind: int) -> dict[int, Any]:
-        """The spaces with suspects of a kind."""
+        """The candidates of a kind, by space."""
         return {space: found for (space, each), found in self.numbers.items() if each == kind}
 
     def __bool__(self) -> bool:
@@ -61,7 +62,7 @@ class Candidates:
 
 
 def find_suspects(runner: TaskRunner, questions: CheckPlan, directory: str | None = None) -> Candidates:
-    """Ask everything at once. `directory`: one that all tasks see, for numbers that are not noted yet."""
+    """Run all checks at once. `directory`: one that all tasks share, for hashes that are not written to runs yet."""
     if not questions.sources:
         return Candidates({})
     find = by_shuffle if directory is None else partial(by_ledger, directory=directory)
@@ -70,7 +71,7 @@ def find_suspects(runner: TaskRunner, questions: CheckPlan, directory: str | Non
 
 
 def by_shuffle(runner: TaskRunner, questions: CheckPlan) -> Batches:
-    """Draw all numbers, and let Spark bring those of a part together."""
+    """Compute all hashes, and exchange them so that those of a partition meet in one task."""
     parts, spaces = parts_for(questions.numbers, runner), questions.spaces
 
     def emit(group: list[HashSource]) -> Iterator[pa.RecordBatch]:
@@ -84,7 +85,7 @@ def by_shuffle(runner: TaskRunner, questions: CheckPlan) -> Batches:
 
 
 def by_ledger(runner: TaskRunner, questions: CheckPlan, directory: str) -> Batches:
-    """Take the numbers that are noted, note the others, and let the task of a part read its range of each file."""
+    """Use the hash runs that exist, write the missing ones, and let the task of a partition read its range of each."""
     parts, spaces = parts_for(questions.numbers, runner), questions.spaces
     noted = [*questions.noted, *note_unread(runner, questions, directory)]
 
@@ -133,18 +134,21 @@ def _of_ids(roles: dict[int, Numbers]) -> Iterator[tuple[int, Numbers]]:
 
 
 def once(ordered: Numbers) -> Numbers:
-    """Each of sorted numbers once. Quicker than hashing them."""
+    """Sorted numbers without duplicates. Faster than hashing them."""
     same = ordered[1:] == ordered[:-1]
     return ordered[np.concatenate([[True], ~same])] if same.any() else ordered
 
 
 def repeated(ordered: Numbers) -> Numbers:
-    """Those of sorted numbers that stand more than once, each once."""
+    """Those of sorted numbers that occur more than once, each once."""
     return once(ordered[1:][ordered[1:] == ordered[:-1]])
 
 
 def _absent(asked: Numbers, present: Numbers) -> Numbers:
-    """Sorting both together is quicker than looking each up, and mostly nothing is absent."""
+    """The asked numbers that are not present.
+
+    Intersecting first is faster than looking each number up, and usually none is absent.
+    """
     if len(_common(asked, present)) == len(asked):
         return _NONE
     return np.setdiff1d(asked, present, assume_unique=True)
@@ -168,14 +172,14 @@ def _held(roles: dict[int, Numbers]) -> Numbers:
 
 
 def _without(rows: Numbers, others: Numbers) -> Numbers:
-    """The pairs that are not among the others."""
+    """The pairs of `rows` that are not among `others`."""
     if not len(rows) or not len(others):
         return rows
     return rows[~np.isin(joined(rows[:, 0], rows[:, 1]), joined(others[:, 0], others[:, 1]))]
 
 
 def _miscounted(rule: EdgeCount, roles: dict[int, Numbers]) -> Numbers:
-    """Sources whose edges are put or removed, with a wrong number of them afterwards."""
+    """Sources whose edges are put or deleted, and whose number of edges is wrong afterwards."""
     put, there, gone = (roles.get(role, _NONE) for role in (PUT, THERE, GONE))
     if put.ndim == 2 or there.ndim == 2:
         put, there = put.reshape(-1, 2), there.reshape(-1, 2)
@@ -190,7 +194,7 @@ def _miscounted(rule: EdgeCount, roles: dict[int, Numbers]) -> Numbers:
 
 
 def _left(roles: dict[int, Numbers]) -> Numbers:
-    """The sources of committed edges that are put with another source."""
+    """The sources of committed edges that are put again with another source."""
     put, there = roles.get(PUT, _NONE).reshape(-1, 2), roles.get(THERE, _NONE).reshape(-1, 2)
     replaced = there[np.isin(there[:, 0], put[:, 0])]
     return _without(replaced, put)[:, 1]

@@ -1,9 +1,8 @@
-"""Numbers of sources: drawn from their rows, noted where that has not been done, and read back part by part.
+"""Computes the hashes of sources, writes them to runs where missing, and brings those of a partition together.
 
-A shuffle of numbers, packed: Spark moves a few large binary values instead of millions of rows.
-
-Each value holds the numbers of one part of the 64-bit range, of one space and role. All numbers of a part meet in one
-task. What takes Java per row is paid per packet.
+Hashes are shuffled in packets: Spark moves a few large binary values instead of millions of rows, so the JVM's cost per
+row is paid per packet. Each value holds the hashes of one partition of the 64-bit range, of one space and role. All
+hashes of a partition meet in one task.
 """
 
 from __future__ import annotations
@@ -39,14 +38,14 @@ Collected = dict[tuple[int, int], "Numbers"]
 
 
 def parts_for(numbers: int, runner: TaskRunner) -> int:
-    """How many parts keep memory bounded and all cores busy: a power of two."""
+    """The number of partitions that keeps memory bounded and all cores busy: a power of two."""
     least = min(runner.cores, 1 + numbers // FEW_ROWS)
     wanted = max(least, -(-numbers // sizes_of(runner).numbers_per_part))
     return min(MOST_PARTS, 1 << (wanted - 1).bit_length())
 
 
 def packets(space: int, role: int, rows: Numbers, parts: int) -> Iterator[pa.RecordBatch]:
-    """Numbers, or rows of several that go where the first of them does, cut by part."""
+    """Split hashes by partition into packets; a row of several hashes is partitioned by the first."""
     if not len(rows):
         return
     width = 1 if rows.ndim == 1 else rows.shape[1]
@@ -70,7 +69,7 @@ def shuffled(
     *,
     parts: int,
 ) -> Batches:
-    """Let each item emit packets, bring those of a part together, and evaluate each part once."""
+    """Let each item emit packets, bring the packets of a partition together, and evaluate each partition once."""
 
     def reduce(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from evaluate(collected(batches))
@@ -80,7 +79,7 @@ def shuffled(
 
 
 def collected(batches: Iterable[pa.RecordBatch]) -> Collected:
-    """The numbers of all packets, by space and role; those of width one are sorted."""
+    """The hashes of all packets, by space and role; those of width one are sorted."""
     found: dict[tuple[int, int], list[Numbers]] = {}
     for batch in batches:
         columns: list[list[Any]] = [batch.column(index).to_pylist() for index in range(1, 4)]
@@ -91,7 +90,7 @@ def collected(batches: Iterable[pa.RecordBatch]) -> Collected:
 
 
 def joined_numbers(fragments: list[Numbers]) -> Numbers:
-    """All of them; single numbers sorted."""
+    """Concatenate; single hashes are sorted."""
     joined = np.concatenate(fragments)
     if joined.ndim == 1:
         joined.sort()
@@ -109,14 +108,14 @@ def _by_part(rows: Numbers, parts: int) -> tuple[Numbers, NDArray[np.int64]]:
     return rows[np.argsort(part, kind="stable")], np.bincount(part, minlength=parts)
 
 
-# So many numbers of the load are few: committed ones that are not among them need not be noted.
+# Up to this many hashes of the load, committed hashes that are not among them are filtered out before they are written.
 FEW_NUMBERS = 4_000_000
 _AT_ONCE = 200_000
 _NOTED = pa.schema([("noted", BYTES)])
 
 
 def emitted(source: HashSource) -> Iterator[tuple[HashOutput, Numbers]]:
-    """The numbers of a source, for each of its emissions."""
+    """Compute the hashes of a source, for each of its outputs."""
     wanted = list(dict.fromkeys(each.drawn for each in source.emissions))
     for rows in in_chunks(read_source(source, source.columns)):
         numbers = dict(draw(rows, wanted))
@@ -124,7 +123,7 @@ def emitted(source: HashSource) -> Iterator[tuple[HashOutput, Numbers]]:
 
 
 def note_unread(runner: TaskRunner, questions: CheckPlan, directory: str) -> list[tuple[HashOutput, HashRun]]:
-    """Draw what has not been noted, in tasks. Of committed rows only what the load can have to do with."""
+    """Write the missing hash runs, in tasks. Committed hashes are limited to those that the load can match."""
     unread = questions.unread()
     if not unread:
         return []
@@ -142,7 +141,7 @@ def note_unread(runner: TaskRunner, questions: CheckPlan, directory: str) -> lis
 
 
 def read_part(noted: Iterable[tuple[HashOutput, HashRun]], part: int, parts: int) -> Collected:
-    """The numbers of one part, by space and role; single ones sorted."""
+    """The hashes of one partition from the runs, by space and role; single ones sorted."""
     found: dict[tuple[int, int], list[Numbers]] = {}
     for emission, each in noted:
         numbers = each.of_part(part, parts)
@@ -152,7 +151,7 @@ def read_part(noted: Iterable[tuple[HashOutput, HashRun]], part: int, parts: int
 
 
 def read_source(source: HashSource, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """Some columns of a source, in the order of its rows."""
+    """Read some columns of a source, in row order."""
     if isinstance(source.rows, FragmentFile):
         yield from source.rows.read(columns)
         return
@@ -161,7 +160,7 @@ def read_source(source: HashSource, columns: list[str]) -> Iterator[pa.RecordBat
 
 
 def in_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """A file at once, or as many committed rows: much work with every call, in memory that stays small."""
+    """Combine batches into larger tables: much work per call, in memory that stays small."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
@@ -175,9 +174,9 @@ def in_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _related(questions: CheckPlan, unread: Sequence[HashSource]) -> dict[int, list[HashRun]]:
-    """The spaces whose committed rows matter only where the load has their number, and the files of its numbers.
+    """The spaces in which committed rows matter only if the load has the same hash, with the runs of the load's hashes.
 
-    Ends of committed edges that stay, and rows that are removed, matter by themselves.
+    Endpoints of committed edges that stay, and rows that are deleted, matter on their own.
     """
     whole = {each.space for source in unread for each in source.emissions if each.role != THERE}
     found: dict[int, list[HashRun]] = {}

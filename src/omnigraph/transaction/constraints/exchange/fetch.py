@@ -1,4 +1,4 @@
-"""The rows behind suspicious numbers, fetched with their values: a second, narrow pass that only bad input pays for."""
+"""Fetches the rows behind candidate hashes with their values: a second, narrow pass that only bad input pays for."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.uint64]
 
-# Of one file, for one question: enough for the first of every kind, little enough for the driver.
+# Per file and fetch: enough for the first rows of every kind, little enough for the driver's memory.
 MOST_PER_FILE = 10_000
 ORDER = "row of the load"
 _FOUND = pa.schema([("question", INT), ("rows", BYTES)])
@@ -34,7 +34,7 @@ _FOUND = pa.schema([("question", INT), ("rows", BYTES)])
 
 @dataclass(frozen=True)
 class RowFetch:
-    """Rows of a table to fetch: those whose tuple of `match` has one of the numbers. Committed ones, or put ones."""
+    """Rows of a table to fetch: those whose hash of the columns `match` is among `numbers`; committed or put rows."""
 
     table_key: str
     match: tuple[str, ...]
@@ -44,7 +44,7 @@ class RowFetch:
 
 
 def look(runner: TaskRunner, sources: Sequence[HashSource], looks: Sequence[RowFetch]) -> list[pa.Table]:
-    """For each look the rows it is after, with `id`, the columns it wants, and their order in the load or table."""
+    """For each fetch, its rows with `id`, the requested columns, and their order in the load or table."""
     wanted = list(looks)
     asked = [each for each in sources if any(_concerns(each, one) for one in wanted)]
 

@@ -1,6 +1,7 @@
-"""What a load must ask of all its rows together, and of the graph: which columns, of which rows, meet in which space.
+"""Plans the checks of a load over all its rows and the graph: which columns of which rows are compared in which space.
 
-A space is where numbers are compared: the ids of a type, the tuples of a unique rule, the sources of counted edges.
+A space is a domain in which hashes are compared: the ids of a type, the tuples of a unique rule, the sources of edges
+with a cardinality rule.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from omnigraph.transaction.read_view import ReadView
     from omnigraph.values.batches import Mode
 
-# Whose numbers they are: rows that are put, committed rows that stay, ends of edges that are put, ends of committed
-# edges that stay, and committed rows that an overwrite removes.
+# Where hashes come from: rows that are put, committed rows that stay, endpoints of edges that are put, endpoints of
+# committed edges that stay, and committed rows that an overwrite removes.
 PUT, THERE, ASKED, KEPT, GONE = range(5)
 
 
@@ -37,7 +38,10 @@ class IdSpace:
 
 @dataclass(frozen=True)
 class Moves:
-    """The ids of counted edges with their sources: an edge that is put may leave a source with too few."""
+    """The ids of edges with a cardinality rule, with their sources.
+
+    An edge that is put with another source may leave its old source with too few.
+    """
 
     rule: EdgeCount
 
@@ -47,7 +51,7 @@ Space = IdSpace | Unique | EdgeCount | Moves
 
 @dataclass(frozen=True)
 class HashOutput:
-    """Numbers to make of some columns. `beside`: with the number of another column in the same packet."""
+    """Hashes to compute from some columns. `beside`: paired with the hash of another column of the same row."""
 
     space: int
     role: int
@@ -57,15 +61,15 @@ class HashOutput:
 
     @property
     def drawn(self) -> HashColumns:
-        """What is drawn from the rows for it."""
+        """The columns to hash for it."""
         return HashColumns(self.columns, self.beside)
 
 
 @dataclass(frozen=True)
 class HashSource:
-    """Rows to make numbers of: a fragment that was written, or fragments of a committed table.
+    """Rows to hash: a fragment that the load wrote, or fragments of a committed table.
 
-    `noted`: what was drawn from the rows when they were written.
+    `noted`: the hashes that were already written to runs when the rows were written.
     """
 
     table_key: str
@@ -74,24 +78,24 @@ class HashSource:
     noted: frozenset[HashColumns] = frozenset()
 
     def unread(self) -> HashSource:
-        """The same without what is noted."""
+        """The same without the hashes that are in runs already."""
         return replace(self, emissions=tuple(each for each in self.emissions if each.drawn not in self.noted))
 
     @property
     def size(self) -> int:
-        """About how many rows it has."""
+        """The approximate number of rows."""
         return self.rows.rows if isinstance(self.rows, FragmentFile) else ROWS_PER_TASK
 
     @property
     def columns(self) -> list[str]:
-        """What must be read."""
+        """The columns to read."""
         beside = [each.beside for each in self.emissions if each.beside is not None]
         return list(dict.fromkeys([*(name for each in self.emissions for name in each.columns), *beside]))
 
 
 @dataclass(frozen=True)
 class CheckPlan:
-    """Everything to be asked, as sources of numbers for spaces. `noted`: what need not be drawn from its source."""
+    """All checks, as sources of hashes for spaces. `noted`: existing runs, whose hashes need not be computed again."""
 
     spaces: tuple[Space, ...]
     sources: tuple[HashSource, ...]
@@ -99,14 +103,14 @@ class CheckPlan:
     noted: tuple[tuple[HashOutput, HashRun], ...] = ()
 
     def unread(self) -> list[HashSource]:
-        """The sources with what has yet to be drawn from them."""
+        """The sources with the hashes that have yet to be computed from them."""
         return [each for each in map(HashSource.unread, self.sources) if each.emissions]
 
 
 def plan_questions(
     catalog: Catalog, view: ReadView, staged: Mapping[str, StagedRows], mode: Mode, *, ids_only: bool = False
 ) -> CheckPlan:
-    """The questions of a load in a mode, over one view. `ids_only`: whether an id stands twice in the input."""
+    """Plan the checks of a load in a mode, over one read view. `ids_only`: only check for ids that occur twice."""
     plan = _CheckPlanner(catalog, view, staged, mode)
     for key in sorted(staged):
         plan.ask_ids(key)
@@ -141,7 +145,7 @@ class _CheckPlanner:
         if not self._staged[key].rows:
             return
         for rule in unique_rules(self._catalog, key):
-            # Rows of a load have the ids that their keys make: a repeated key is a repeated id.
+            # Rows of a load have ids derived from their keys: a repeated key is a repeated id.
             if not rule.is_key:
                 space = self._space(rule)
                 self._put(key, HashOutput(space, PUT, rule.columns, beside=ID))
@@ -170,7 +174,7 @@ class _CheckPlanner:
             space, beside = self._space(rule), ID if may_replace else None
             self._put(rule.edge_key, HashOutput(space, PUT, ("src",), beside))
             if self._mode == "overwrite" and rule.minimum and rule.node_key in self._staged:
-                self._nodes(rule.node_key)  # a source that is removed itself is not counted
+                self._nodes(rule.node_key)  # a source that is itself deleted is not counted
             role = GONE if self._mode == "overwrite" else THERE
             self._committed(rule.edge_key, HashOutput(space, role, ("src",), beside))
             if may_replace and self._mode == "merge" and rule.minimum and "src" not in table.type.rules.key:
@@ -186,7 +190,7 @@ class _CheckPlanner:
         return CheckPlan(tuple(self._spaces), tuple(sources), numbers, tuple(self._noted()))
 
     def _nodes(self, node_key: str) -> int:
-        """The ids that ends are looked for among: of rows that are put, and of committed ones that stay."""
+        """The space of ids in which endpoints are looked up: of nodes that are put, and of committed ones that stay."""
         space = self._space(IdSpace(node_key))
         table = self._staged.get(node_key)
         if table is not None and table.rows:

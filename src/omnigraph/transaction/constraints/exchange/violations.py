@@ -1,7 +1,7 @@
-"""Suspects become violations: the rows are fetched, compared by value, and told in the words of the rules.
+"""Turns candidates into violations: fetches the rows, compares them by value, and builds the errors of the rules.
 
-The order is the embedded loader's: ids that stand twice, rules on values, tuples, ends of edges, numbers of edges, ids
-that are taken; tables by name, rows as they came.
+The order is the embedded loader's: duplicate ids, value rules, unique tuples, edge endpoints, edge cardinality, ids
+that exist already; tables by name, rows in input order.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RowViolation:
-    """A row that is put and breaks a rule: its place in the load, and the error. No order: it is not of the input.
+    """A violation of a rule: the row's position in the load, and the error. `order` is None for a committed row.
 
     `to_drop` are the rows without which the rule would hold, when that is not this row alone.
     """
@@ -49,13 +49,13 @@ class RowViolation:
 
     @property
     def orders(self) -> tuple[int, ...]:
-        """The rows to set aside."""
+        """The positions of the rows to reject."""
         return self.to_drop or (() if self.order is None else (self.order,))
 
 
 @dataclass(frozen=True)
 class DuplicateRow:
-    """An id that stands twice: two places in the load."""
+    """An id that occurs twice: its two positions in the load."""
 
     table_key: str
     row_id: str
@@ -65,7 +65,7 @@ class DuplicateRow:
 
 @dataclass(frozen=True)
 class ViolationSearch:
-    """One set of questions and the suspects that it gave."""
+    """One check plan and the candidates that it found."""
 
     runner: TaskRunner
     catalog: Catalog
@@ -75,7 +75,7 @@ class ViolationSearch:
     suspects: Candidates
 
     def repeats(self) -> list[DuplicateRow]:
-        """Ids that stand twice, by table and place of the second."""
+        """Ids that occur twice, by table and position of the second."""
         found = [
             each
             for space, numbers in self.suspects.of_kind(REPEATED).items()
@@ -84,7 +84,7 @@ class ViolationSearch:
         return sorted(found, key=lambda each: (each.table_key, each.second))
 
     def offenders(self) -> Iterator[RowViolation]:
-        """All others, in the order in which they are told."""
+        """Yield all other violations, in the order in which they are reported."""
         yield from self._held()
         yield from self._ends()
         yield from self._miscounted()
@@ -149,7 +149,7 @@ class ViolationSearch:
                 yield RowViolation(rule.table_key, put.column(ORDER)[int(row)].as_py(), error)
 
     def _staying(self, key: str, there: pa.Table) -> pa.Table:
-        """Committed rows that the load does not touch."""
+        """The committed rows that the load does not touch."""
         if not there.num_rows or self.mode == "overwrite":
             return there.slice(0, 0)
         replaced = self._put_ids(key, there.column(ID))
@@ -199,7 +199,7 @@ class ViolationSearch:
             yield from self._wrong_counts(rule, np.unique(np.concatenate(suspects[rule])))
 
     def _wrong_counts(self, rule: EdgeCount, numbers: Any) -> Iterator[RowViolation]:
-        """Sources that gain edges, as they come, then those that only lose some, by id."""
+        """Yield violations for sources that gain edges, in input order, then for those that only lose edges, by id."""
         put, there = self._look(
             [RowFetch(rule.edge_key, ("src",), numbers, ("src",), committed=each) for each in (False, True)]
         )
@@ -232,7 +232,7 @@ def _is_wrong(rule: EdgeCount, count: int) -> bool:
 
 
 def _excess(rule: EdgeCount, count: int, orders: list[int]) -> tuple[int, ...]:
-    """The last edges of a source that has too many, all new edges of one that has too few."""
+    """The last edges of a source that has too many, or all new edges of one that has too few."""
     if rule.maximum is None or count <= rule.maximum:
         return tuple(orders)
     return tuple(orders[-(count - rule.maximum) :])
