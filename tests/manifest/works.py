@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from manifest.graphs import BLUEPRINT, EAGER, at, publish_next, reopen, request
 from omnigraph import failpoints
-from omnigraph.errors import Contention
+from omnigraph.errors import Contention, OmniGraphError
 from omnigraph.manifest.graph_manifest import GraphManifest, create_manifest
 from omnigraph.manifest.layout import MAIN
 from omnigraph.storage.tables import probe
@@ -27,6 +28,17 @@ def init(uri: str) -> str:
 def open_graph(uri: str) -> list[str]:
     """Open for writing, which migrates; the ids of main's commits."""
     return [commit.id for commit in reopen(uri).lineage().newest_first()]
+
+
+def open_graph_losing(uri: str, step: int) -> bool:
+    """Open for writing while the answer to one durable step is lost: whether the migration came to it."""
+    from crash.suspension.lost_answers import LostAnswer
+
+    lost = LostAnswer(step)
+    lost.arm()
+    with suppress(OmniGraphError):  # the caller is told that the store failed, and opens the graph again
+        reopen(uri)
+    return lost.happened
 
 
 def publish(uri: str, what: PublishRequest, branch: str = MAIN) -> str:

@@ -87,10 +87,10 @@ class SparkDriver:
         while (line := self._process.stdout.readline()) != "ready\n":
             assert line, "the driver has died"
 
-    def load(self, uri: str, failpoints: str) -> Load:
-        """Begin a load."""
+    def load(self, uri: str, failpoints: str, *, lose: int = 0) -> Load:
+        """Begin a load. `lose`: the durable step whose answer is lost; the load must reach it."""
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps([uri, failpoints]) + "\n")
+        self._process.stdin.write(json.dumps([uri, failpoints, lose]) + "\n")
         self._process.stdin.flush()
         return Load(self._process)
 
@@ -115,6 +115,7 @@ def main() -> None:
     """Load as often as a line asks for it; end with the input."""
     import omnigraph as og
     from crash import workloads
+    from crash.suspension.lost_answers import LostAnswer
     from crash.suspension.operations import VICTIM
     from crash.suspension.work import answer_of
     from omnigraph import failpoints
@@ -129,8 +130,11 @@ def main() -> None:
     many = 1_000_000
     print("ready", flush=True)
     for line in sys.stdin:
-        uri, armed = json.loads(line)
+        uri, armed, lose = json.loads(line)
         failpoints.arm(armed or f"store.write=raise@{many}")
+        lost = LostAnswer(lose)
+        if lose:
+            lost.arm()
         try:
             og.open(uri, actor=VICTIM).load(workloads.load_rows(0), mode="merge", engine="spark", spark=spark)
             told = Answer()
@@ -138,6 +142,7 @@ def main() -> None:
             told = answer_of(error)
         left = failpoints._armed["store.write"].skip if "store.write" in failpoints._armed else many
         failpoints.arm("")
+        assert lost.happened == bool(lose), "the load did not come to the step"
         print(json.dumps({"told": vars(told), "steps": many - 1 - left}), flush=True)
     stop_session(spark)
 
