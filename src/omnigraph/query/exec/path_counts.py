@@ -108,6 +108,7 @@ class Weights:
         near = self.scope.read.adjacency(turned(branch.traversal), distinct=once).of(selected)
         if (ways == 1).all():
             return np.bincount(near.ends, minlength=size).astype(np.int64)
+        _refuse_overflow(float(ways.max(initial=0)) * max(len(near.ends), 1))
         total = np.zeros(size, np.int64)
         np.add.at(total, near.ends, np.repeat(ways, near.counts))
         return total
