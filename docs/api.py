@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 import sys
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 WIDTH = 110
 PAGE = Path(__file__).with_name("api.md")
@@ -22,50 +25,10 @@ HEAD = """# Python API
 Written by `docs/api.py` from the docstrings; do not edit by hand. Guides with examples: [loading](loading.md),
 [queries](queries.md), [branches](branching.md), [operations](operations.md).
 """
-# What a caller holds: the public names first, then what their methods return, in the order of a guide.
-RETURNED = (
-    ("omnigraph.graph.refs", "Branches"),
-    ("omnigraph.manifest.branches", "Branch"),
-    ("omnigraph.graph.refs", "Tags"),
-    ("omnigraph.manifest.tags", "Tag"),
-    ("omnigraph.query.result.result", "Result"),
-    ("omnigraph.query.exec.limits", "ReadOptions"),
-    ("omnigraph.query.explain", "Explanation"),
-    ("omnigraph.query.blob", "Blob"),
-    ("omnigraph.load.operation", "LoadSummary"),
-    ("omnigraph.load.plan", "ErrorPolicy"),
-    ("omnigraph.manifest.rows", "GraphCommit"),
-    ("omnigraph.manifest.snapshot", "Snapshot"),
-    ("omnigraph.history.delta", "GraphDiff"),
-    ("omnigraph.history.delta", "DiffSummary"),
-    ("omnigraph.history.delta", "TableDelta"),
-    ("omnigraph.history.entities", "EntityHistory"),
-    ("omnigraph.history.change_feed", "ChangeFeed"),
-    ("omnigraph.history.change_feed", "ChangePage"),
-    ("omnigraph.history.change_feed", "CommitChanges"),
-    ("omnigraph.history.changes", "Change"),
-    ("omnigraph.history.changes", "Only"),
-    ("omnigraph.history.changes", "ChangedTable"),
-    ("omnigraph.history.change_feed", "Baseline"),
-    ("omnigraph.history.merge.merge", "Merged"),
-    ("omnigraph.errors.commits", "Conflict"),
-    ("omnigraph.history.merge.revert", "Reverted"),
-    ("omnigraph.catalog.catalog", "Catalog"),
-    ("omnigraph.catalog.catalog", "NodeType"),
-    ("omnigraph.catalog.catalog", "EdgeType"),
-    ("omnigraph.catalog.catalog", "Property"),
-    ("omnigraph.language.evolution.plan", "MigrationPlan"),
-    ("omnigraph.ddl.apply", "Applied"),
-    ("omnigraph.transaction.recovery.audit", "Recovery"),
-    ("omnigraph.maintenance.indexes", "IndexReport"),
-    ("omnigraph.maintenance.optimize", "OptimizeReport"),
-    ("omnigraph.maintenance.cleanup", "CleanupReport"),
-    ("omnigraph.maintenance.repair", "RepairReport"),
-    ("omnigraph.pipeline.datasource.sink", "StreamSink"),
-    ("omnigraph.transaction.commit.protocol", "Receipt"),
-    ("omnigraph.pipeline.plan", "PipelinePlan"),
-    ("omnigraph.pipeline.pipeline", "PipelineRun"),
-)
+TYPES = """## omnigraph.types
+
+What methods return and take.
+"""
 
 
 def page() -> str:
@@ -73,11 +36,13 @@ def page() -> str:
     import omnigraph as og
 
     parts = [HEAD, "## omnigraph\n"]
-    public = [(name, getattr(og, name)) for name in og.__all__ if name != "errors"]
+    public = [(name, getattr(og, name)) for name in og.__all__ if name not in ("errors", "types")]
     parts += [_function(f"omnigraph.{name}", found) for name, found in public if isinstance(found, FunctionType)]
     parts += [_class(f"omnigraph.{name}", found) for name, found in public if inspect.isclass(found)]
-    parts.append("## What methods return and take\n")
-    parts += [_class(f"{module}.{name}", getattr(import_module(module), name)) for module, name in RETURNED]
+    parts.append(TYPES)
+    types = [(name, getattr(og.types, name)) for name in og.types.MODULES]
+    parts += [_class(f"omnigraph.types.{name}", found) for name, found in types if inspect.isclass(found)]
+    parts += [_aliases((name, found) for name, found in types if not inspect.isclass(found))]
     parts.append(_errors(og.errors))
     return "\n".join(parts)
 
@@ -98,6 +63,17 @@ def _class(title: str, found: type) -> str:
         if isinstance(each, FunctionType | classmethod):
             lines.append(_function(name, each.__func__ if isinstance(each, classmethod) else each, level=4))
     return "\n".join(lines)
+
+
+def _aliases(aliases: Iterable[tuple[str, object]]) -> str:
+    lines = ["### Names of unions and choices\n"]
+    lines += [f"- `omnigraph.types.{name}` = `{_shown(found)}`" for name, found in aliases]
+    return "\n".join(lines) + "\n"
+
+
+def _shown(alias: object) -> str:
+    """An alias as it would be written, without the modules of its parts."""
+    return re.sub(r"\b(?:\w+\.)+(?=\w)", "", repr(alias))
 
 
 def _errors(module: Any) -> str:

@@ -19,7 +19,7 @@ import omnigraph as og
 from omnigraph.errors import MergeConflicts
 
 if TYPE_CHECKING:
-    from omnigraph.errors.commits import Conflict
+    from omnigraph.types import Conflict
 
 SCHEMA = """
 node Topic {

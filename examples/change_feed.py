@@ -22,7 +22,7 @@ import omnigraph as og
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from omnigraph.history.changes import Change
+    from omnigraph.types import Change
 
 SCHEMA = """
 node Person { name: String @key  age: I32? }

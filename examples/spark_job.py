@@ -13,7 +13,6 @@ import tempfile
 from pathlib import Path
 
 import omnigraph as og
-from omnigraph.spark.runtime.session import spark_session
 
 SCHEMA = """
 node Account { name: String @key  country: String  rank: F64? }
@@ -27,7 +26,7 @@ def main(place: Path, run_id: str) -> None:
     lines = [f"{n % 50},{(n * 7 + 1) % 50},{n % 13}.50,{'de' if n % 3 else 'fr'}" for n in range(5_000)]
     (place / "payments" / "2026.csv").write_text("payer,payee,amount,country\n" + "\n".join(lines), "utf-8")
 
-    spark = spark_session()
+    spark = og.spark_session()
     spark.read.csv(str(place / "payments"), header=True, inferSchema=True).createOrReplaceTempView("payments")
     accounts = spark.sql(
         "select concat('account ', payer) as name, min(country) as country from payments group by payer"

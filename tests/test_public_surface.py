@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import inspect
+import re
 import subprocess
 import sys
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
 
 import omnigraph as og
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PACKAGE = Path(og.__file__).parent
+PUBLIC = {name: getattr(og, name) for name in og.__all__} | {name: getattr(og.types, name) for name in og.types.__all__}
 
 
 def test_every_public_name_is_there_and_documented() -> None:
@@ -30,3 +44,89 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     code = f"import sys, omnigraph; print([each for each in {heavy} if each in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_names_can_be_listed() -> None:
+    assert {"Graph", "open", "types", "errors"} <= set(dir(og))
+    assert {"Result", "Snapshot"} <= set(dir(og.types))
+
+
+def test_type_checkers_see_the_same_types() -> None:
+    found = re.findall(r"^from (\S+) import (\w+) as (\w+)$", (PACKAGE / "types.pyi").read_text(), re.MULTILINE)
+    assert {again: module for module, name, again in found if name == again} == og.types.MODULES
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    found = re.findall(r"^from \S+ import \w+ as (\w+)\b", (PACKAGE / "__init__.pyi").read_text(), re.MULTILINE)
+    assert sorted(found) == sorted(og.__all__)
+
+
+def test_every_type_in_a_public_signature_can_be_imported() -> None:
+    public = {each for each in PUBLIC.values() if inspect.isclass(each)} | {
+        each for each in vars(og.errors).values() if inspect.isclass(each)
+    }
+    told = [
+        f"{owner}.{member} names {name}, which is in neither omnigraph, omnigraph.types nor omnigraph.errors"
+        for owner, found in PUBLIC.items()
+        for member, annotation in _annotations(found)
+        for name, value in _omnigraph_types(annotation, sys.modules[found.__module__])
+        if name not in og.types.__all__ and value not in public
+    ]
+    assert not told, "\n".join(told)
+
+
+def test_the_manual_names_public_names_alone() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "api.md").read_text()
+    for title in re.findall(r"^### `(\S+)`$", page, re.MULTILINE):
+        owner, _, name = title.rpartition(".")
+        assert owner in ("omnigraph", "omnigraph.types"), title
+        assert name in import_module(owner).__all__, title
+
+
+def _annotations(found: Any) -> Iterator[tuple[str, str]]:
+    """The annotations of a function; of a class those of its public fields, methods and properties."""
+    if isinstance(found, FunctionType):
+        yield from ((found.__name__, each) for each in found.__annotations__.values())
+    if not inspect.isclass(found):
+        return
+    if dataclasses.is_dataclass(found):
+        yield from ((each.name, str(each.type)) for each in dataclasses.fields(found) if each.name[0] != "_")
+    for name, member in vars(found).items():
+        function = _function(member)
+        if name[0] != "_" and function is not None:
+            yield from ((name, each) for each in function.__annotations__.values())
+
+
+def _function(member: Any) -> FunctionType | None:
+    for kind, attribute in ((property, "fget"), (cached_property, "func"), (classmethod, "__func__")):
+        if isinstance(member, kind):
+            member = getattr(member, attribute)
+    return member if isinstance(member, FunctionType) else None
+
+
+def _omnigraph_types(annotation: str, module: Any) -> Iterator[tuple[str, object]]:
+    """The names in an annotation that stand for something of this package, with what they stand for."""
+    places = _places(module)
+    for node in ast.walk(ast.parse(annotation, mode="eval")):
+        if isinstance(node, ast.Name) and node.id in places:
+            where, name = places[node.id]
+            yield node.id, getattr(import_module(where), name)
+
+
+def _places(module: Any) -> dict[str, tuple[str, str]]:
+    """Where the names of a module come from: those it defines, and those it imports from this package."""
+    tree = ast.parse(inspect.getsource(module))
+    own = {name: (module.__name__, name) for name in vars(module) if _is_of(vars(module)[name], module)}
+    assigned = (target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets)
+    own |= {each.id: (module.__name__, each.id) for each in assigned if isinstance(each, ast.Name)}
+    taken = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    return own | {
+        alias.asname or alias.name: (node.module, alias.name)
+        for node in taken
+        if node.module is not None and node.module.split(".")[0] == "omnigraph"
+        for alias in node.names
+    }
+
+
+def _is_of(value: object, module: Any) -> bool:
+    return inspect.isclass(value) and value.__module__ == module.__name__

@@ -10,9 +10,8 @@ checkers where the names are.
 
 from __future__ import annotations
 
-from importlib import import_module
-
-from omnigraph import errors
+from omnigraph import errors, types
+from omnigraph.lazy import lazy_names
 
 __all__ = [
     "Graph",
@@ -24,26 +23,28 @@ __all__ = [
     "open",
     "quarantine",
     "register_spark",
+    "spark_session",
     "stream_into",
+    "types",
 ]
 __version__ = "0.1.0"
 
-_MODULES = {
-    "Graph": ("omnigraph.graph.graph", "Graph"),
-    "Loaded": ("omnigraph.graph.backends", "Loaded"),
-    "Mutated": ("omnigraph.mutation.run", "Mutated"),
-    "Pipeline": ("omnigraph.pipeline.pipeline", "Pipeline"),
-    "init": ("omnigraph.graph.open", "init"),
-    "open": ("omnigraph.graph.open", "open_graph"),
-    "quarantine": ("omnigraph.load.plan", "quarantine"),
-    "register_spark": ("omnigraph.pipeline.datasource.source", "register_spark"),
-    "stream_into": ("omnigraph.pipeline.datasource.sink", "stream_into"),
-}
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "Graph": "omnigraph.graph.graph:Graph",
+        "Loaded": "omnigraph.graph.backends:Loaded",
+        "Mutated": "omnigraph.mutation.run:Mutated",
+        "Pipeline": "omnigraph.pipeline.pipeline:Pipeline",
+        "init": "omnigraph.graph.open:init",
+        "open": "omnigraph.graph.open:open_graph",
+        "quarantine": "omnigraph.load.plan:quarantine",
+        "register_spark": "omnigraph.pipeline.datasource.source:register_spark",
+        "spark_session": "omnigraph.spark.runtime.session:spark_session",
+        "stream_into": "omnigraph.pipeline.datasource.sink:stream_into",
+    },
+)
 
 
-def __getattr__(name: str) -> object:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, attribute = _MODULES[name]
-    found = globals()[name] = getattr(import_module(module), attribute)
-    return found
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,9 +1,8 @@
-"""Keeps imports fast: `record`, a frozen dataclass that is cheap to declare, and lazily imported package names.
+"""Keeps imports fast: `record`, a frozen dataclass that is cheap to declare, and lazily imported names.
 
 A frozen dataclass compiles six methods when its class is created, which takes most of a millisecond. The languages have
 a hundred classes of syntax trees, and one text uses a few of them: `record` compiles nothing before the first instance
-of a class. `names_from` imports a module of a package only when a name of it is used, so that a command loads only what
-it needs.
+of a class. `lazy_names` imports a module only when a name of it is used, so that a command loads only what it needs.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 
-def names_from(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
-    """A `__getattr__` for a package that imports each name from the given module at its first use."""
+def lazy_names(owner: str, places: Mapping[str, str]) -> Callable[[str], object]:
+    """A `__getattr__` for a module that imports each name from its place, `module:attribute`, at its first use."""
 
     def found(name: str) -> object:
-        if name not in modules:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{package}.{modules[name]}"), name)
-        vars(sys.modules[package])[name] = value
+        if name not in places:
+            raise AttributeError(f"module {owner!r} has no attribute {name!r}")
+        module, _, attribute = places[name].partition(":")
+        value = vars(sys.modules[owner])[name] = getattr(import_module(module), attribute)
         return value
 
     return found

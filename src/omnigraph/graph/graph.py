@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.backends import Loaded
     from omnigraph.graph.engines import Engine
     from omnigraph.history.change_feed import Baseline, ChangeFeed, ChangePage, CommitChanges
-    from omnigraph.history.changes import Kind, Op
+    from omnigraph.history.changes import ChangeOp, EntityKind
     from omnigraph.history.delta import GraphDiff
     from omnigraph.history.entities import Entity, EntityHistory
     from omnigraph.history.merge.conflicts import Resolver
@@ -324,8 +324,8 @@ class Graph:
         since: str | None = None,
         limit: int = 1_000,
         types: Sequence[str] | None = None,
-        kinds: Sequence[Kind] | None = None,
-        ops: Sequence[Op] | None = None,
+        kinds: Sequence[EntityKind] | None = None,
+        ops: Sequence[ChangeOp] | None = None,
     ) -> ChangePage:
         """The next changes of a branch, commit by commit along first parents: what each did to which entity.
 
@@ -347,8 +347,8 @@ class Graph:
         commit_id: str,
         *,
         types: Sequence[str] | None = None,
-        kinds: Sequence[Kind] | None = None,
-        ops: Sequence[Op] | None = None,
+        kinds: Sequence[EntityKind] | None = None,
+        ops: Sequence[ChangeOp] | None = None,
     ) -> CommitChanges:
         """What one commit did against its first parent; iterate it, or take Arrow from its `deltas()`."""
         from omnigraph.history.change_feed import changes_of, wanted

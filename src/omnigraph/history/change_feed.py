@@ -8,7 +8,7 @@ nothing. A `Baseline` is a whole branch as records, with the cursor from which t
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -18,13 +18,14 @@ from omnigraph.history.changes import (
     EVERYTHING,
     Change,
     ChangedTable,
+    ChangeOp,
     CommitPosition,
-    Kind,
+    EntityKind,
     LastDelta,
     Only,
-    Op,
     changed_tables_between,
     changes_in,
+    delta_of,
 )
 from omnigraph.history.cursor import Position, decode, witness_of
 
@@ -48,13 +49,13 @@ class Baseline:
     commit_id: str
     cursor: str
     snapshot: Snapshot
-    tables: TableStore
-    catalog: Catalog
+    _tables: TableStore = field(repr=False)
+    catalog: Catalog = field(repr=False)
     types: tuple[str, ...] | None = None
 
     def records(self) -> Iterator[bytes]:
         """Its nodes and edges as NDJSON, in chunks of whole lines; a load reads them."""
-        return export_records(self.snapshot, self.tables, self.catalog, types=self.types)
+        return export_records(self.snapshot, self._tables, self.catalog, types=self.types)
 
 
 def take_baseline(
@@ -105,16 +106,16 @@ class CommitChanges:
 
     commit: GraphCommit
     changed_tables: tuple[ChangedTable, ...]
-    tables: TableStore
+    _tables: TableStore = field(repr=False)
     only: Only = EVERYTHING
 
     def __iter__(self) -> Iterator[Change]:
-        return self.after(None)
+        return self._after(None)
 
-    def after(self, place: CommitPosition | None) -> Iterator[Change]:
+    def _after(self, place: CommitPosition | None) -> Iterator[Change]:
         """The changes that come after a place."""
         try:
-            yield from changes_in(list(self.changed_tables), self.tables, self.only, place)
+            yield from changes_in(list(self.changed_tables), self._tables, self.only, place)
         except VersionReclaimed as error:
             raise ChangeFeedGap(self.commit.branch, self.commit.id) from error
 
@@ -123,7 +124,7 @@ class CommitChanges:
         if limit < 1:
             raise InvalidInput("a page has at least one change: give a limit above 0.")
         found: list[Change] = []
-        for change in self.after(self._place(token)):
+        for change in self._after(self._place(token)):
             if len(found) == limit:
                 last = found[-1]
                 return found, self._token((last.table_key, last.id))
@@ -144,7 +145,7 @@ class CommitChanges:
     def deltas(self) -> Iterator[TableDelta]:
         """The changed rows of each table, as Arrow."""
         for changed in self.changed_tables:
-            delta = changed.delta(self.tables)
+            delta = delta_of(changed, self._tables)
             if not delta.is_empty:
                 yield delta
 
@@ -204,7 +205,9 @@ class ChangeFeed:
             position = self._at(line, commit.id)
         return self._page(changes, position, caught_up=len(chain) <= PAGE_COMMITS)
 
-    def only(self, types: Sequence[str] | None, kinds: Sequence[Kind] | None, ops: Sequence[Op] | None) -> Only:
+    def only(
+        self, types: Sequence[str] | None, kinds: Sequence[EntityKind] | None, ops: Sequence[ChangeOp] | None
+    ) -> Only:
         """Which changes are wanted, with types named as in a load; a type that there never was is an error."""
         known = self._manifest.fresh_line(self.branch).state.locations
         return wanted(known, types, kinds, ops)
@@ -263,7 +266,10 @@ def changed_tables_of(line: BranchManifest, commit: GraphCommit, only: Only) -> 
 
 
 def wanted(
-    known: Iterable[str], types: Sequence[str] | None, kinds: Sequence[Kind] | None, ops: Sequence[Op] | None
+    known: Iterable[str],
+    types: Sequence[str] | None,
+    kinds: Sequence[EntityKind] | None,
+    ops: Sequence[ChangeOp] | None,
 ) -> Only:
     """The filter for these types, kinds and operations; types are named as in a load, and unknown ones refused."""
     keys = list(known)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from omnigraph.manifest.snapshot import Snapshot, TableEntry
     from omnigraph.storage.tables.table import TableStore
 
-Kind = Literal["node", "edge"]
-Op = Literal["insert", "update", "delete"]
+EntityKind = Literal["node", "edge"]
+ChangeOp = Literal["insert", "update", "delete"]
 _ROWS_AT_ONCE = 1_000
 
 
@@ -38,10 +38,10 @@ class Change:
     """What one commit did to one entity. `before` is None for an insert, `after` for a delete."""
 
     commit: GraphCommit
-    kind: Kind
+    kind: EntityKind
     type_name: str
     id: str
-    op: Op
+    op: ChangeOp
     before: Image | None
     after: Image | None
 
@@ -60,9 +60,10 @@ class ChangedTable:
     side: TableEntry | None
     commit: GraphCommit
 
-    def delta(self, tables: TableStore) -> TableDelta:
-        """Its changed rows, as Arrow."""
-        return table_delta(tables, self.base, self.side)
+
+def delta_of(changed: ChangedTable, tables: TableStore) -> TableDelta:
+    """The changed rows of a table, as Arrow."""
+    return table_delta(tables, changed.base, changed.side)
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Only:
     """Which changes are wanted: of some tables, and some operations; None for all."""
 
     table_keys: frozenset[str] | None = None
-    ops: frozenset[Op] | None = None
+    ops: frozenset[ChangeOp] | None = None
 
 
 EVERYTHING = Only()
@@ -98,7 +99,7 @@ class LastDelta:
         """The delta of a changed table; only the last one is cached."""
         key = (changed.base, changed.side)
         if key not in self._held:
-            self._held = {key: changed.delta(tables)}
+            self._held = {key: delta_of(changed, tables)}
         return self._held[key]
 
     def forget(self) -> None:

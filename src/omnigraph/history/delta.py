@@ -7,7 +7,7 @@ show which rows only moved. Rows are compared by id and value: NaN equals NaN, a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -237,13 +237,13 @@ def _all(tables: TableStore, entry: TableEntry) -> pa.Table:
 def with_blobs(table: Table, rows: pa.Table) -> pa.Table:
     """Read the blobs of the rows. A scan returns only descriptors of blobs, not their bytes."""
     wanted = put_schema(table.schema)
-    for at, field in enumerate(wanted):
-        if rows.schema.field(field.name).type != field.type:
+    for at, column in enumerate(wanted):
+        if rows.schema.field(column.name).type != column.type:
             ids: list[Any] = rows.column(ID).to_pylist()
             blobs = {}
             for start in range(0, len(ids), _CHUNK):
-                blobs.update(read_blobs(table, field.name, ids[start : start + _CHUNK]))
-            rows = rows.set_column(at, field, pa.array([blobs.get(each) for each in ids], field.type))
+                blobs.update(read_blobs(table, column.name, ids[start : start + _CHUNK]))
+            rows = rows.set_column(at, column, pa.array([blobs.get(each) for each in ids], column.type))
     return rows
 
 
@@ -267,7 +267,7 @@ class GraphDiff:
 
     before: Snapshot
     after: Snapshot
-    tables: TableStore
+    _tables: TableStore = field(repr=False)
 
     def __iter__(self) -> Iterator[TableDelta]:
         """The tables that differ, in name order; tables at the same version are not opened."""
@@ -275,7 +275,7 @@ class GraphDiff:
             base, side = self.before.tables.get(key), self.after.tables.get(key)
             if base is not None and side is not None and base.pin == side.pin:
                 continue
-            delta = table_delta(self.tables, base, side)
+            delta = table_delta(self._tables, base, side)
             if not delta.is_empty:
                 yield delta
 

@@ -61,10 +61,10 @@ class CleanedTable:
     forks_removed: tuple[str, ...] = ()
     error: str | None = None
 
-    def with_removed(self, removed: Removed) -> CleanedTable:
-        """The same, with more removed."""
-        versions, size = self.versions_removed + removed.versions, self.bytes_removed + removed.bytes
-        return replace(self, versions_removed=versions, bytes_removed=size)
+
+def _with_removed(table: CleanedTable, removed: Removed) -> CleanedTable:
+    versions, size = table.versions_removed + removed.versions, table.bytes_removed + removed.bytes
+    return replace(table, versions_removed=versions, bytes_removed=size)
 
 
 @dataclass(frozen=True)
@@ -293,7 +293,7 @@ class Cleanup:
                 return
 
     def _removed(self, table_key: str, removed: Removed) -> None:
-        self._done[table_key] = self._done[table_key].with_removed(removed)
+        self._done[table_key] = _with_removed(self._done[table_key], removed)
 
     def _failed(self, table_key: str, error: OmniGraphError) -> None:
         self._done[table_key] = replace(self._done[table_key], error=str(error))

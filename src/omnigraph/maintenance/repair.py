@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from omnigraph.storage.tables.staging import Made
     from omnigraph.transaction.read_view import ReadView
 
-Classification = Literal["no_drift", "verified_maintenance", "suspicious", "unverifiable", "lost_versions"]
-Action = Literal["no_op", "preview", "healed", "forced", "refused"]
+RepairClassification = Literal["no_drift", "verified_maintenance", "suspicious", "unverifiable", "lost_versions"]
+RepairAction = Literal["no_op", "preview", "healed", "forced", "refused"]
 
 _HARMLESS = frozenset({"Rewrite", "ReserveFragments"})
 # Foreign commits may continue while the tables are inspected.
@@ -41,8 +41,8 @@ class RepairedTable:
     branch: str
     published_version: int
     head_version: int
-    classification: Classification = "no_drift"
-    action: Action = "no_op"
+    classification: RepairClassification = "no_drift"
+    action: RepairAction = "no_op"
     operations: tuple[str, ...] = ()
     error: str | None = None
 
@@ -127,13 +127,13 @@ class Repair:
             told = replace(told, head_version=table.version)
             made = [how_made(table, each) for each in range(entry.version + 1, table.version + 1)]
         except OmniGraphError as error:
-            action: Action = "refused" if self._confirm else "preview"
+            action: RepairAction = "refused" if self._confirm else "preview"
             return replace(told, classification="unverifiable", action=action, error=str(error))
         operations = tuple(each.operation for each in _in_effect(made, entry.version))
         classification = _classify(entry.version, table.version, operations)
         return replace(told, classification=classification, action=self._action(classification), operations=operations)
 
-    def _action(self, classification: Classification) -> Action:
+    def _action(self, classification: RepairClassification) -> RepairAction:
         if not self._confirm:
             return "preview"
         if classification == "verified_maintenance":
@@ -161,7 +161,7 @@ def _in_effect(made: Sequence[Made], published: int) -> list[Made]:
     return left
 
 
-def _classify(published: int, head: int, operations: Sequence[str]) -> Classification:
+def _classify(published: int, head: int, operations: Sequence[str]) -> RepairClassification:
     if head < published:
         return "lost_versions"
     if "unknown" in operations:

@@ -9,9 +9,9 @@ done = p.run(g)                   # one commit, then the merge if the file asks 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.load.operation import vectors_may_be_missing
 from omnigraph.load.plan import Input, LoadPlan, plan_load
@@ -66,9 +66,9 @@ class PipelineRun:
 class Pipeline:
     """What a pipeline file says, and where it stands: its paths are relative to that folder."""
 
-    file: PipelineFile
+    _file: PipelineFile = field(repr=False)
     folder: Path
-    text: str
+    text: str = field(repr=False)
     name: str
 
     @classmethod
@@ -85,16 +85,31 @@ class Pipeline:
         return cls(file, Path(folder).absolute(), findings.text, findings.name)
 
     @property
+    def branch(self) -> str:
+        """The branch that it loads into."""
+        return self._file.branch.value
+
+    @property
+    def mode(self) -> Literal["append", "merge", "overwrite"]:
+        """How rows are loaded."""
+        return self._file.mode
+
+    @property
+    def run_id(self) -> str | None:
+        """The name of the run, under which it is done once."""
+        return None if self._file.run_id is None else self._file.run_id.value
+
+    @property
     def graph_uri(self) -> str | None:
         """The graph that the file names, if it does."""
-        given = self.file.graph
+        given = self._file.graph
         if given is None:
             return None
         return given.value if "://" in given.value else str(self.folder / given.value)
 
     def with_run_id(self, run_id: str | None) -> Pipeline:
         """The same pipeline under another run id; None leaves the file's."""
-        return self if run_id is None else replace(self, file=replace(self.file, run_id=YamlText(run_id)))
+        return self if run_id is None else replace(self, _file=replace(self._file, run_id=YamlText(run_id)))
 
     def validate(self, graph: Graph) -> None:
         """Check it against the graph's schema, without Spark. Raises `PipelineError` with everything that is wrong."""
@@ -129,7 +144,7 @@ class Pipeline:
 
     def _check(self, catalog: Catalog) -> None:
         findings = self._findings()
-        check_against(self.file, catalog, findings)
+        check_against(self._file, catalog, findings)
         findings.raise_if_any()
 
     def _schema(self, graph: Graph) -> _Schema:
@@ -138,7 +153,7 @@ class Pipeline:
         branch = base if base in {each.name for each in graph.branches.list()} else MAIN
         name = graph._manifest.fresh_line(branch).state.schema
         catalog = graph._schemas.of(name).catalog
-        return _Schema(name, catalog, vectors_may_be_missing(catalog) if self.file.embed else catalog)
+        return _Schema(name, catalog, vectors_may_be_missing(catalog) if self._file.embed else catalog)
 
     @contextmanager
     def _workspace(self, graph: Graph, session: SparkSession | None) -> Iterator[Workspace]:
@@ -147,7 +162,7 @@ class Pipeline:
 
         world = graph._manifest.world
         with workspace(spark_session(session=session, world=world), self.folder, self._findings(), world) as work:
-            work.open(self.file)
+            work.open(self._file)
             yield work
 
     def _mapped(self, graph: Graph, work: Workspace, catalog: Catalog) -> list[Mapped]:
@@ -156,21 +171,21 @@ class Pipeline:
         location = graph._manifest.stores.tables.location
         work.findings.raise_if_any()
         base = graph.snapshot(branch=self._base(graph))
-        mapped = Mapper(self.file, catalog, work, location, base).map()
+        mapped = Mapper(self._file, catalog, work, location, base).map()
         work.findings.raise_if_any()
         return mapped
 
     def _base(self, graph: Graph) -> str:
         """The branch whose state the run starts from."""
-        given = self.file.from_
-        return self.file.branch.value if given is None or self._has_branch(graph) else given.value
+        given = self._file.from_
+        return self._file.branch.value if given is None or self._has_branch(graph) else given.value
 
     def _has_branch(self, graph: Graph) -> bool:
-        return self.file.branch.value in {each.name for each in graph.branches.list()}
+        return self._file.branch.value in {each.name for each in graph.branches.list()}
 
     def _make_branch(self, graph: Graph) -> None:
-        if self.file.from_ is not None and not self._has_branch(graph):
-            graph.branches.create(self.file.branch.value, from_=self.file.from_.value)
+        if self._file.from_ is not None and not self._has_branch(graph):
+            graph.branches.create(self._file.branch.value, from_=self._file.from_.value)
 
     def _load(
         self, graph: Graph, work: Workspace, mapped: list[Mapped], schema: _Schema, actor: str | None
@@ -178,26 +193,26 @@ class Pipeline:
         from omnigraph.pipeline.mapping import refuse_unresolved
         from omnigraph.spark.load import load_plan
 
-        if self.file.errors.fails:
+        if self._file.errors.fails:
             for each in mapped:
                 refuse_unresolved(each)
         receipt, summary = load_plan(
             graph._manifest,
             schema.catalog,
             LoadPlan(tuple(self._inputs(graph, work, mapped, schema.readable))),
-            mode=self.file.mode,
-            branch=self.file.branch.value,
+            mode=self._file.mode,
+            branch=self._file.branch.value,
             actor=actor or graph.actor,
-            idempotency_key=None if self.file.run_id is None else self.file.run_id.value,
+            idempotency_key=None if self._file.run_id is None else self._file.run_id.value,
             errors=self._errors(),
             spark=work.session,
             schema=schema.name,
-            embeddings=graph._embeddings() if self.file.embed else None,
+            embeddings=graph._embeddings() if self._file.embed else None,
         )
         return receipt.commit, None if receipt.repeated else summary, receipt.repeated
 
     def _errors(self) -> Any:
-        policy = self.file.errors
+        policy = self._file.errors
         if policy.path is None or "://" in policy.path:
             return policy
         return replace(policy, path=str(self.folder / policy.path))
@@ -206,11 +221,11 @@ class Pipeline:
         from omnigraph.pipeline.mapping import without_keys
 
         world = graph._manifest.world
-        for source in self.file.sources:
+        for source in self._file.sources:
             for path in source.paths if source.format == "graph" else ():
                 yield from plan_load(work.located(path.value), catalog, world).inputs
         for each in mapped:
-            source_of = self.file.source(each.mapping.source.value)
+            source_of = self._file.source(each.mapping.source.value)
             if source_of is not None and _is_direct(each.mapping, source_of):
                 for path in source_of.paths:
                     yield from plan_load({each.type.table_key: work.located(path.value)}, catalog, world).inputs
@@ -219,30 +234,30 @@ class Pipeline:
 
     def _done_before(self, graph: Graph) -> GraphCommit | None:
         """The commit of an earlier run with this run id: the merge, if this pipeline publishes, else the load."""
-        if self.file.run_id is None:
+        if self._file.run_id is None:
             return None
-        branch = self.file.branch.value if self.file.publish is None else self.file.publish.into.value
+        branch = self._file.branch.value if self._file.publish is None else self._file.publish.into.value
         if branch not in {each.name for each in graph.branches.list()}:
             return None
         line = graph._manifest.fresh_line(branch)
         with line.lock:
-            return line.state.by_key.get(self.file.run_id.value)
+            return line.state.by_key.get(self._file.run_id.value)
 
     def _publish(self, graph: Graph, actor: str | None) -> Merged | None:
-        publish = self.file.publish
+        publish = self._file.publish
         if publish is None:
             return None
         return graph.merge(
-            self.file.branch.value,
+            self._file.branch.value,
             into=publish.into.value,
             resolve=publish.resolve,
             actor=actor,
-            idempotency_key=None if self.file.run_id is None else self.file.run_id.value,
+            idempotency_key=None if self._file.run_id is None else self._file.run_id.value,
             delete_branch=publish.delete_branch,
         )
 
     def _told(self, graph: Graph, work: Workspace, mapped: list[Mapped]) -> PipelinePlan:
-        file, publish = self.file, self.file.publish
+        file, publish = self._file, self._file.publish
         transforms = (SourcePlan(each.name.value, "sql", _columns(work, each.name.value)) for each in file.transforms)
         return PipelinePlan(
             graph=graph.uri,
@@ -268,7 +283,7 @@ class Pipeline:
         return SourcePlan(source.name.value, source.format, columns, len(found), sum(each.size for each in found))
 
     def _type_plan(self, each: Mapped) -> TypePlan:
-        mapping, source = each.mapping, self.file.source(each.mapping.source.value)
+        mapping, source = each.mapping, self._file.source(each.mapping.source.value)
         names = tuple(name for name in each.frame.columns if not name.startswith(("from ", "to ")))
         ends = {"from": mapping.from_, "to": mapping.to}
         lookups = {

@@ -185,7 +185,7 @@ _EXPRESSIONS: dict[type[Any], Callable[[Any], str]] = {
 
 
 @dataclass(frozen=True)
-class Line:
+class PlanLine:
     """One operator of an explanation. `rows` and `seconds` are set only after a run."""
 
     depth: int
@@ -214,7 +214,7 @@ class Line:
 class Explanation:
     """The operators of a query in the order in which they run."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[PlanLine, ...]
 
     def __str__(self) -> str:
         return "\n".join(str(each) for each in self.lines)
@@ -231,16 +231,16 @@ def explanation(
     return Explanation(tuple(lines))
 
 
-def _lines(read: QueryContext, steps: tuple[Step, ...], depth: int, profile: Profile | None) -> Iterator[Line]:
+def _lines(read: QueryContext, steps: tuple[Step, ...], depth: int, profile: Profile | None) -> Iterator[PlanLine]:
     for step in steps:
         done = None if profile is None else profile.of(step)
         ways = tuple(_ways(read, step)) if done is None else tuple(done.notes)
         rows, seconds = (None, None) if done is None else (done.rows, done.seconds)
-        yield Line(depth, described(step), step.estimate, ways, rows, seconds)
+        yield PlanLine(depth, described(step), step.estimate, ways, rows, seconds)
         yield from _lines(read, inner_steps(step), depth + 1, profile)
 
 
-def _outcome(checked: CheckedQuery, profile: Profile | None) -> Line:
+def _outcome(checked: CheckedQuery, profile: Profile | None) -> PlanLine:
     kind = "group" if checked.aggregated else "distinct" if checked.distinct else "return"
     columns = ", ".join(f"{shown(each.value)} as {each.name}" for each in checked.columns)
     order = ", ".join(f"{shown(each.value)}{' desc' if each.descending else ''}" for each in checked.order)
@@ -249,8 +249,8 @@ def _outcome(checked: CheckedQuery, profile: Profile | None) -> Line:
     text = f"{kind} {columns}" + "".join(f" {name} {part}" for name, part in parts.items() if part)
     done = None if profile is None else profile.of(checked)
     if done is None:
-        return Line(0, text, None, ())
-    return Line(0, text, None, tuple(done.notes), done.rows, done.seconds)
+        return PlanLine(0, text, None, ())
+    return PlanLine(0, text, None, tuple(done.notes), done.rows, done.seconds)
 
 
 def _bound(bound: int | ParameterValue | None) -> str:

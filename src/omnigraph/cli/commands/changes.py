@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from omnigraph.graph.graph import Graph
     from omnigraph.history.change_feed import ChangePage
-    from omnigraph.history.changes import Kind, Only, Op
+    from omnigraph.history.changes import ChangeOp, EntityKind, Only
 
 changes = typer.Typer(cls=Group, no_args_is_help=True, help="What each commit of a branch did, from any place on.")
 
@@ -104,7 +104,9 @@ def baseline(
     say(f"cursor: {taken.cursor}")
 
 
-def named(kinds: list[KindName] | None, ops: list[OpName] | None) -> "tuple[list[Kind] | None, list[Op] | None]":
+def named(
+    kinds: list[KindName] | None, ops: list[OpName] | None
+) -> "tuple[list[EntityKind] | None, list[ChangeOp] | None]":
     """The filters as the engine names them."""
     return (
         None if kinds is None else [each.value for each in kinds],

@@ -62,7 +62,7 @@ def run(file: File, run_id: RunId = None, master: Master = None, json: Json = Fa
     $ omnigraph pipeline run pipeline.yaml --master 'local[4]' --run-id 2026-11-16
     """
     read, target = _read(file, run_id)
-    if read.file.mode == "overwrite":
+    if read.mode == "overwrite":
         require_consent("pipeline run with mode overwrite", target.uri, is_local=target.is_local, json=json)
     graph = target.open()
     with working(f"running {file}"):
@@ -100,8 +100,8 @@ def _run_json(file: str, uri: str, read: "Pipeline", done: "PipelineRun") -> dic
     return {
         "file": file,
         "uri": uri,
-        "branch": read.file.branch.value,
-        "mode": read.file.mode,
+        "branch": read.branch,
+        "mode": read.mode,
         "repeated": done.repeated,
         "summary": None if summary is None else summary.as_json(),
         "commit": commit_json(done.commit),
@@ -110,12 +110,12 @@ def _run_json(file: str, uri: str, read: "Pipeline", done: "PipelineRun") -> dic
 
 
 def _told(read: "Pipeline", done: "PipelineRun") -> list[str]:
-    branch, summary = read.file.branch.value, done.summary
+    branch, summary = read.branch, done.summary
     if summary is None:
-        lines = [f"run {read.file.run_id} was done before: commit {done.commit.id}"]
+        lines = [f"run {read.run_id} was done before: commit {done.commit.id}"]
     else:
         kinds = f"{len(summary.nodes)} node types and {len(summary.edges)} edge types"
-        lines = [f"loaded {summary.rows} entities across {kinds} on branch {branch} with {read.file.mode}"]
+        lines = [f"loaded {summary.rows} entities across {kinds} on branch {branch} with {read.mode}"]
     if done.merged is not None:
         lines.append(f"merged {branch} into {done.merged.target}: {done.merged.kind}")
     return lines

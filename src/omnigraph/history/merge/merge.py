@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from omnigraph.manifest.rows import GraphCommit
     from omnigraph.transaction.schemas import Schemas
 
-Kind = Literal["already_up_to_date", "fast_forward", "merged"]
+MergeKind = Literal["already_up_to_date", "fast_forward", "merged"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Merged:
     side with the earlier schema has set, in properties that the later one has dropped, by property and number of rows.
     """
 
-    kind: Kind
+    kind: MergeKind
     source: str
     target: str
     commit: GraphCommit | None = None
@@ -99,7 +99,7 @@ class Merge:
         self._across: CrossSchemaResult | None = None
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> MergeKind:
         """How the two branches are related."""
         bases = {each.id for each in self._bases.tips}
         if self._theirs.commit_id in bases:
@@ -165,7 +165,7 @@ class Merge:
         self._across = CrossSchemaMerge(self._manifest, met, self._theirs, self._root, self._tips).meet(view, settings)
         self._found = self._across.reconciled
 
-    def _told(self, kind: Kind, made: GraphCommit | None) -> Merged:
+    def _told(self, kind: MergeKind, made: GraphCommit | None) -> Merged:
         found = self._found
         return Merged(
             kind,

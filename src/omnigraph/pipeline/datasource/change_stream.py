@@ -24,6 +24,7 @@ from pyspark.sql.streaming.datasource import (
 from omnigraph.catalog.arrow import edge_arrow_schema, is_blob, node_arrow_schema, stored_schema
 from omnigraph.catalog.catalog import EdgeType
 from omnigraph.history.change_feed import BEGINNING, ChangeFeed
+from omnigraph.history.changes import delta_of
 from omnigraph.load.plan import named_type
 from omnigraph.spark.types import to_spark
 from omnigraph.storage.tables.table import TableStore
@@ -115,7 +116,7 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the changed rows of one partition."""
         changed: ChangedTable = partition.value
-        delta = changed.delta(TableStore(self.door.location))
+        delta = delta_of(changed, TableStore(self.door.location))
         for operation, rows in _by_operation(delta):
             for batch in _shaped(rows, operation, changed.commit.id, self.schema).to_batches():
                 yield to_spark(batch, self.schema)

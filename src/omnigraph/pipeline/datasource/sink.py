@@ -8,7 +8,7 @@ second commit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql.utils import is_remote
@@ -58,7 +58,7 @@ def stream_into(
 class StreamSink:
     """Loads micro-batches into one type; called by Spark with each."""
 
-    door: GraphReference
+    _door: GraphReference = field(repr=False)
     type_name: str
     mode: Literal["append", "merge"]
     branch: str
@@ -74,8 +74,8 @@ class StreamSink:
         """Load one micro-batch."""
         key = f"{self.name or _query_of(frame)}:{batch}"
         receipt, _ = load_frames(
-            self.door.manifest(),
-            self.door.catalog(self.branch),
+            self._door.manifest(),
+            self._door.catalog(self.branch),
             {self.type_name: frame},
             mode=self.mode,
             branch=self.branch,

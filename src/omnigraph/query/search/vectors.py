@@ -5,7 +5,8 @@ The metric is that of the property: L2 (squared), cosine or dot.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +15,6 @@ from omnigraph.errors import InvalidInput
 from omnigraph.query.columns.table_columns import ROW_NUMBER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from numpy.typing import NDArray
 
     from omnigraph.catalog.catalog import Property
@@ -23,7 +22,8 @@ if TYPE_CHECKING:
     from omnigraph.query.columns.table_columns import Numbers, TableRows
     from omnigraph.storage.filters.model import Filter
 
-    Embedder = Callable[[str, Property], Sequence[float]]
+# Turns a text into a vector for a property.
+Embedder: TypeAlias = Callable[[str, "Property"], Sequence[float]]
 
 # Partitions of an IVF index that are probed.
 _PROBES = 32

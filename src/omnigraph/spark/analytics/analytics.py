@@ -7,7 +7,7 @@ g.analytics.write_back(ranks, {"influence": "rank"}, branch="scored", from_="mai
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import InvalidInput
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from omnigraph.catalog.catalog import EdgeType
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.manifest.rows import GraphCommit
+    from omnigraph.spark.analytics.frame_algorithms import Direction
     from omnigraph.transaction.schemas import Schemas
 
 
@@ -47,14 +48,14 @@ class Analytics:
     Results are the same to the last bit whenever the nodes and edges are the same.
     """
 
-    manifest: GraphManifest
-    schemas: Schemas
+    _manifest: GraphManifest = field(repr=False)
+    _schemas: Schemas = field(repr=False)
     actor: str | None = None
     session: SparkSession | None = None
 
     def on(self, session: SparkSession) -> Analytics:
         """The same on a Spark session of yours."""
-        return Analytics(self.manifest, self.schemas, self.actor, session)
+        return Analytics(self._manifest, self._schemas, self.actor, session)
 
     def page_rank(
         self,
@@ -112,7 +113,7 @@ class Analytics:
         sources: Sequence[str] | Mapping[str, Sequence[str]],
         edges: Sequence[str] | None = None,
         *,
-        direction: frame_algorithms.Direction = "out",
+        direction: Direction = "out",
         max_distance: int | None = None,
         branch: str = MAIN,
         commit_id: str | None = None,
@@ -151,16 +152,16 @@ class Analytics:
         Nodes that the branch does not have are left out; a value that the schema does not allow is an error, and so
         is a schema of the branch that is changed meanwhile (`SchemaChanged`).
         """
-        branches = {each.name for each in self.manifest.branches()}
-        schema = self.manifest.fresh_line(branch if from_ is None or branch in branches else from_).state.schema
-        catalog = self.schemas.of(schema).catalog
+        branches = {each.name for each in self._manifest.branches()}
+        schema = self._manifest.fresh_line(branch if from_ is None or branch in branches else from_).state.schema
+        catalog = self._schemas.of(schema).catalog
         values = values_of(scores, properties, type)
         settled = settle(values)
         named = [row["type"] for row in settled.select("type").distinct().collect()]
         types = checked_types(catalog, named, list(properties))
         if from_ is not None and branch not in branches:
-            self.manifest.create_branch(branch, source=from_)
-        work = WriteBack(catalog, self.manifest.stores.tables.location, settled, list(properties), types)
+            self._manifest.create_branch(branch, source=from_)
+        work = WriteBack(catalog, self._manifest.stores.tables.location, settled, list(properties), types)
         operation = Operation(
             "Load",
             work.prepare,
@@ -169,7 +170,7 @@ class Analytics:
             idempotency_key=idempotency_key,
             schema=schema,
         )
-        receipt = commit(self.manifest, operation)
+        receipt = commit(self._manifest, operation)
         assert receipt is not None, "a write-back always makes a commit"
         return WrittenBack(receipt.commit, {} if receipt.repeated else dict(work.written), repeated=receipt.repeated)
 
@@ -183,10 +184,10 @@ class Analytics:
         return Arrays(ground, tuple(kinds)) if fits(ground, kinds) else None
 
     def _ground(self, branch: str, commit_id: str | None) -> Ground:
-        manifest = self.manifest
+        manifest = self._manifest
         snapshot = manifest.snapshot(branch) if commit_id is None else manifest.snapshot_of(commit_id)
         session = spark_session(session=self.session, world=manifest.world)
-        return Ground(session, manifest.stores.tables.location, snapshot, self.schemas.of(snapshot.schema).catalog)
+        return Ground(session, manifest.stores.tables.location, snapshot, self._schemas.of(snapshot.schema).catalog)
 
 
 def _by_type(
