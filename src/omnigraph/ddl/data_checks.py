@@ -22,6 +22,7 @@ from omnigraph.kernels.arrays import ID, one_array
 from omnigraph.kernels.canonical import comparable
 from omnigraph.kernels.equality import NO_VALUE, first_rows, tuple_codes, value_at
 from omnigraph.kernels.hashing import text_numbers
+from omnigraph.kernels.rebatch import rebatch
 from omnigraph.transaction.constraints.values import value_violations
 
 if TYPE_CHECKING:
@@ -63,25 +64,13 @@ def _numbered(read: Read, columns: Sequence[str]) -> tuple[Numbers, Places]:
     """The hashes of all tuples without a null, and the positions of their rows."""
     numbers, places = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
     seen = 0
-    for rows in _gathered(read()):
+    for rows in rebatch(read(), rows=_ROWS):
         plain = [comparable(rows.column(name)) for name in columns]
         valid = np.logical_and.reduce([each.is_valid().to_numpy(zero_copy_only=False) for each in plain])
         numbers.append(reduce(_joined, map(text_numbers, plain))[valid])
         places.append(np.flatnonzero(valid) + seen)
         seen += rows.num_rows
     return np.concatenate(numbers), np.concatenate(places)
-
-
-def _gathered(batches: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in larger batches, because each call has a fixed cost."""
-    held: list[pa.Table] = []
-    for batch in batches:
-        held.append(batch)
-        if sum(each.num_rows for each in held) >= _ROWS:
-            yield pa.concat_tables(held)
-            held = []
-    if held:
-        yield pa.concat_tables(held)
 
 
 def _joined(first: Numbers, second: Numbers) -> Numbers:

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.history.merge.partitioned.relations import asked_rows, narrowed, values_of
-from omnigraph.history.merge.partitioned.send import unpacked
 from omnigraph.kernels.arrays import ID
 from omnigraph.spark.runner import errors_of_tasks, one_task_each
 from omnigraph.spark.types import from_spark, spark_schema, to_spark
+from omnigraph.tasks.runner import unpack
 from omnigraph.tasks.table_scan import TableScan, tasks_of
 
 if TYPE_CHECKING:
@@ -120,4 +120,4 @@ class SparkRelations:
 def _rows_in(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     for batch in batches:
         for body in batch.column("body"):
-            yield unpacked(body.as_buffer())
+            yield unpack(body.as_buffer())

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, TypeVar, cast
 
 import pyarrow as pa
 
-from omnigraph.tasks.runner import PARTITION
+from omnigraph.tasks.runner import PARTITION, pack, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -103,16 +103,13 @@ class _Spill:
 
     def put(self, number: int, batch: pa.RecordBatch) -> None:
         start = self.file.tell()
-        held = pa.BufferOutputStream()
-        with pa.ipc.new_stream(held, batch.schema) as writer:
-            writer.write_batch(batch)
-        self.file.write(held.getvalue())
+        self.file.write(pack(pa.Table.from_batches([batch])))
         self.ranges.setdefault(number, []).append((start, self.file.tell() - start))
 
     def take(self, number: int) -> Iterator[pa.RecordBatch]:
         for start, size in self.ranges.pop(number, []):
             self.file.seek(start)
-            yield from pa.ipc.open_stream(pa.py_buffer(self.file.read(size)))
+            yield from unpack(self.file.read(size)).to_batches()
 
 
 @contextmanager

@@ -82,6 +82,19 @@ class TaskRunner(Protocol):
         """Show the progress of the tasks in the block, if there is somewhere to show it."""
 
 
+def pack(rows: pa.Table) -> bytes:
+    """Rows with their schema, as an Arrow IPC stream: one binary value that tasks exchange."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return sink.getvalue().to_pybytes()
+
+
+def unpack(body: bytes | pa.Buffer) -> pa.Table:
+    """The rows of an Arrow IPC stream."""
+    return pa.ipc.open_stream(body).read_all()
+
+
 def grouped(items: Iterable[Item], size: Callable[[Item], int], most: int) -> list[list[Item]]:
     """Group neighbouring items up to a total size of `most`; a larger item is a group of its own."""
     groups: list[list[Item]] = []

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from omnigraph.kernels.arrays import ID
 from omnigraph.kernels.canonical import comparable
 from omnigraph.kernels.equality import distinct, is_among
+from omnigraph.kernels.rebatch import rebatch
 from omnigraph.storage.filters.arrow_eval import truth
 from omnigraph.storage.filters.literals import as_literals
 from omnigraph.storage.filters.model import And, Filter, Not, Or, one_of
@@ -252,15 +253,8 @@ class ReadView:
         return self._probe(table_key, needed, columns)
 
     def batches(self, table_key: str, columns: Sequence[str], *, rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
-        """Stream committed rows as tables of at least `rows` rows, for work that has a fixed cost per table."""
-        batches: list[pa.RecordBatch] = []
-        for batch in self.scan(table_key, columns):
-            batches.append(batch)
-            if sum(each.num_rows for each in batches) >= rows:
-                yield pa.Table.from_batches(batches)
-                batches = []
-        if batches:
-            yield pa.Table.from_batches(batches)
+        """Stream committed rows as tables of `rows` rows, for work that has a fixed cost per table."""
+        yield from rebatch(self.scan(table_key, columns), rows=rows)
 
     def _probe_back(self, table_key: str, wanted: Mapping[str, Values], columns: Sequence[str]) -> pa.Table:
         """`rows_matching` for more values than the table has rows: hashes the rows instead of the values."""

@@ -13,10 +13,11 @@ import pyarrow as pa
 from omnigraph.kernels.arrays import ID
 from omnigraph.kernels.equality import row_numbers
 from omnigraph.kernels.hashing import among, numbers_of, second_numbers_of, sieve_of
+from omnigraph.kernels.rebatch import rebatch
 from omnigraph.tasks.hash_runs import IDS
 from omnigraph.tasks.runner import BYTES, grouped_rows
 from omnigraph.tasks.table_scan import ROWS_PER_TASK, tasks_of
-from omnigraph.transaction.constraints.exchange.exchange import in_chunks
+from omnigraph.transaction.constraints.exchange.exchange import ROWS_AT_ONCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -58,7 +59,8 @@ def put_numbers(runner: TaskRunner, table: StagedRows, fragments: Sequence[Fragm
 
     def work(group: list[FragmentFile]) -> Iterator[pa.RecordBatch]:
         for each in group:
-            yield from (_packed(numbers_of(rows.column(ID))) for rows in in_chunks(each.read([ID])))
+            for rows in rebatch(each.read([ID]), rows=ROWS_AT_ONCE):
+                yield _packed(numbers_of(rows.column(ID)))
 
     groups = grouped_rows(runner, fragments, lambda each: each.rows)
     told = runner.map(groups, work, _NUMBERS).collect()
@@ -72,7 +74,7 @@ def id_chunks(scan: TableScan) -> Iterator[pa.Table]:
     scanner = dataset.scanner(
         columns=[ID], fragments=fragments, with_row_id=True, with_row_address=True, batch_size=_BATCH
     )
-    yield from in_chunks(scanner.to_batches())
+    yield from rebatch(scanner.to_batches(), rows=ROWS_AT_ONCE)
 
 
 def located(rows: pa.Table) -> Numbers:

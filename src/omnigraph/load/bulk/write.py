@@ -20,6 +20,7 @@ from omnigraph.catalog.rules import value_rules
 from omnigraph.errors import EmbeddingFailed, OmniGraphError
 from omnigraph.kernels.arrays import ID
 from omnigraph.kernels.equality import row_numbers
+from omnigraph.kernels.rebatch import RowBuffer
 from omnigraph.load.operation import rows_with_vectors
 from omnigraph.load.rows import LegacyIds, permissive_edge_ids, whole_rows
 from omnigraph.tasks.fragments import task_number, write_rows
@@ -168,31 +169,23 @@ class Sink:
         self._target = job.targets[key]
         self._ledger = None if job.directory is None else HashRunWriter(job.directory)
         self._draws = draws_of(job.catalog, key, job.mode)
-        self._sizes = job.sizes
         self._unit = unit
         self._key = key
-        self._waiting: list[pa.Table] = []
+        self._buffer = RowBuffer(job.sizes.rows_per_file, job.sizes.buffer_bytes)
         self._written = 0
         self._minted = True
 
     def add(self, rows: pa.Table, *, minted: bool) -> Iterator[pa.RecordBatch]:
         """Buffer rows. Yields results for the files that became full."""
-        if minted != self._minted and self._waiting:
+        if minted != self._minted:
             yield from self.finish()
         self._minted = minted
-        self._waiting.append(rows)
-        most = self._sizes.rows_per_file
-        while sum(each.num_rows for each in self._waiting) >= most:
-            whole = pa.concat_tables(self._waiting)
-            self._waiting = [whole.slice(most)] if whole.num_rows > most else []
-            yield from self._write(whole.slice(0, most))
-        if sum(each.nbytes for each in self._waiting) >= self._sizes.buffer_bytes:
-            yield from self.finish()
+        for full in self._buffer.add(rows):
+            yield from self._write(full)
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         """Write the buffered rows."""
-        if self._waiting:
-            rows, self._waiting = pa.concat_tables(self._waiting), []
+        for rows in self._buffer.drain():
             yield from self._write(rows)
 
     def close(self) -> Iterator[pa.RecordBatch]:

@@ -23,6 +23,7 @@ from lance.fragment import RowIdSequence, write_fragments
 
 from omnigraph.kernels.arrays import ID, one_array
 from omnigraph.kernels.hashing import are_among
+from omnigraph.kernels.rebatch import rebatch
 from omnigraph.storage.filters.model import one_of, render
 from omnigraph.storage.lance.errors import lance_errors
 from omnigraph.storage.tables.staging import Staged, refuse_removed_ids, refuse_repeated_ids
@@ -237,18 +238,11 @@ def _places(table: Table, ids: pa.Array[Any]) -> RowLocations:
 def _rows_of_many(table: Table, ids: pa.Array[Any]) -> pa.Table:
     """The same by scanning all ids, in chunks so large that hashing the wanted ids again for each stays cheap."""
     columns = [ID, ROW_ID, ROW_ADDRESS]
-    found = [table.schema_of(columns).empty_table()]
-    held: list[pa.RecordBatch] = []
-    for batch in table.scan(columns):
-        held.append(batch)
-        if sum(each.num_rows for each in held) >= max(len(ids), _IDS_AT_ONCE):
-            found.append(_wanted(held, ids))
-            held = []
-    return pa.concat_tables([*found, _wanted(held, ids)] if held else found)
+    chunks = rebatch(table.scan(columns), rows=max(len(ids), _IDS_AT_ONCE))
+    return pa.concat_tables([table.schema_of(columns).empty_table(), *(_wanted(rows, ids) for rows in chunks)])
 
 
-def _wanted(batches: list[pa.RecordBatch], ids: pa.Array[Any]) -> pa.Table:
-    rows = pa.Table.from_batches(batches)
+def _wanted(rows: pa.Table, ids: pa.Array[Any]) -> pa.Table:
     texts = one_array(rows.column(ID))
     wanted = are_among(texts, ids)
     return rows.filter(pc.is_in(texts, value_set=ids) if wanted is None else wanted)

@@ -18,6 +18,7 @@ from lance import Transaction
 from omnigraph.history.merge.partitioned.hash_partitions import MOST_PARTS, HashPartitions, groups_of
 from omnigraph.kernels.arrays import ID, one_array
 from omnigraph.kernels.hashing import text_numbers
+from omnigraph.kernels.rebatch import rebatch
 from omnigraph.storage.lance.errors import lance_errors
 from omnigraph.storage.tables.row_rewrite import (
     ROW_ADDRESS,
@@ -31,7 +32,7 @@ from omnigraph.storage.tables.staging import Staged
 from omnigraph.storage.tables.table import ROWS_PER_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from lance import FragmentMetadata
@@ -124,7 +125,7 @@ class _RowChange:
         made = [
             fragment for rows in self._ordered(self._old_rows) for fragment in self._old_fragments(rows, keeps=keeps)
         ]
-        new = _in_files(self._new_rows.batches(), self.group_bytes)
+        new = rebatch(self._new_rows.batches(), rows=ROWS_PER_FILE, nbytes=self.group_bytes)
         return [*made, *(new_fragment(self.table, rows) for rows in new)]
 
     def without_old_rows(self) -> tuple[list[FragmentMetadata], list[int]]:
@@ -182,22 +183,6 @@ class _RowChange:
                 some.select(some.column_names[:-2]),
                 some.column(ROW_ID).to_numpy() if keeps else None,
             )
-
-
-def _in_files(batches: Iterable[pa.RecordBatch], most_bytes: int) -> Iterator[pa.Table]:
-    """Combine batches into tables that fill a data file, or, where rows are large, that reach `most_bytes`."""
-    waiting: list[pa.RecordBatch] = []
-    for batch in batches:
-        waiting.append(batch)
-        while sum(each.num_rows for each in waiting) >= ROWS_PER_FILE:
-            whole = pa.Table.from_batches(waiting)
-            yield whole.slice(0, ROWS_PER_FILE)
-            waiting = whole.slice(ROWS_PER_FILE).to_batches()
-        if sum(each.nbytes for each in waiting) >= most_bytes:
-            yield pa.Table.from_batches(waiting)
-            waiting = []
-    if waiting:
-        yield pa.Table.from_batches(waiting)
 
 
 def _first_bits(ids: pa.Array[Any]) -> NDArray[np.intp]:

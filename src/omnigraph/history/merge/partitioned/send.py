@@ -13,7 +13,7 @@ from omnigraph.history.merge.partitioned.hash_partitions import parts_of
 from omnigraph.kernels.arrays import ID
 from omnigraph.storage.tables.row_rewrite import ROW_ADDRESS, ROW_ID
 from omnigraph.storage.tables.table import TableStore
-from omnigraph.tasks.runner import BYTES, INT
+from omnigraph.tasks.runner import BYTES, INT, pack, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -70,26 +70,13 @@ def place_sources(slot: int, location: Location, table: Table) -> list[RowSource
     return [RowSource(slot, location, table.pin, fragments, rows) for fragments, rows in found]
 
 
-def packed(rows: pa.Table) -> bytes:
-    """Rows with their schema, as an Arrow IPC stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_table(rows)
-    return sink.getvalue().to_pybytes()
-
-
-def unpacked(body: bytes) -> pa.Table:
-    """The rows of an Arrow IPC stream."""
-    return pa.ipc.open_stream(body).read_all()
-
-
 def collected(batches: Iterable[pa.RecordBatch]) -> dict[int, list[pa.Table]]:
     """The rows of all packets of a partition, by slot."""
     found: dict[int, list[pa.Table]] = {}
     for batch in batches:
         slots: list[Any] = batch.column(1).to_pylist()
         for slot, body in zip(slots, batch.column(2), strict=True):
-            found.setdefault(slot, []).append(pa.ipc.open_stream(body.as_buffer()).read_all())
+            found.setdefault(slot, []).append(unpack(body.as_buffer()))
     return found
 
 
@@ -99,7 +86,7 @@ def _cut(rows: pa.Table, slot: int, parts: int) -> Iterator[pa.RecordBatch]:
     counts = np.bincount(part, minlength=parts)
     starts = np.concatenate([[0], np.cumsum(counts)])
     for number in np.flatnonzero(counts).tolist():
-        body = packed(ordered.slice(int(starts[number]), int(counts[number])))
+        body = pack(ordered.slice(int(starts[number]), int(counts[number])))
         yield pa.record_batch([[number], [slot], [body]], schema=PACKET)
 
 

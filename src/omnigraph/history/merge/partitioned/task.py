@@ -17,14 +17,14 @@ from omnigraph.history.merge.merge_base import CommonState
 from omnigraph.history.merge.partitioned.changes import has_foreign_ids
 from omnigraph.history.merge.partitioned.deltas import RowPartition
 from omnigraph.history.merge.partitioned.deltas import rows_schema as read_schema
-from omnigraph.history.merge.partitioned.send import collected, packed
+from omnigraph.history.merge.partitioned.send import collected
 from omnigraph.history.merge.reconcile import MergeSettings, merge_pair
 from omnigraph.kernels.arrays import ID, one_array
 from omnigraph.load.rows import rows_schema
 from omnigraph.storage.tables.row_rewrite import ROW_ADDRESS, ROW_ID, keeps_row_ids, with_row_ids
 from omnigraph.storage.tables.table import ROWS_PER_FILE, TableStore
 from omnigraph.tasks.fragments import write_rows
-from omnigraph.tasks.runner import BYTES, INT, LONG, TEXT
+from omnigraph.tasks.runner import BYTES, INT, LONG, TEXT, pack
 from omnigraph.transaction.constraints.values import value_violations
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class _TaskResult:
     def _narrow(self, kind: Kind, rows: pa.Table) -> Iterator[pa.RecordBatch]:
         for start in range(0, rows.num_rows, _AT_ONCE):
             some = rows.slice(start, _AT_ONCE)
-            yield self._row(kind, some.num_rows, packed(some))
+            yield self._row(kind, some.num_rows, pack(some))
 
     def _write(self, puts: pa.Table, deletes: pa.Array[Any], places: list[pa.Table]) -> Iterator[pa.RecordBatch]:
         """New fragments, with replaced rows first and by old row address, and the addresses of rows to delete."""

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.kernels.hashing import PrefixFilter, among, sieve_of
+from omnigraph.kernels.rebatch import rebatch
 from omnigraph.tasks.hash_runs import HashRunWriter, draw
 from omnigraph.tasks.runner import BYTES, FEW_ROWS, INT, grouped_rows, sizes_of
 from omnigraph.tasks.staged_rows import FragmentFile
@@ -110,14 +111,15 @@ def _by_part(rows: Numbers, parts: int) -> tuple[Numbers, NDArray[np.int64]]:
 
 # Up to this many hashes of the load, committed hashes that are not among them are filtered out before they are written.
 FEW_NUMBERS = 4_000_000
-_AT_ONCE = 200_000
+# Rows to hash per call: much work per call, in memory that stays small.
+ROWS_AT_ONCE = 200_000
 _NOTED = pa.schema([("noted", BYTES)])
 
 
 def emitted(source: HashSource) -> Iterator[tuple[HashOutput, Numbers]]:
     """Compute the hashes of a source, for each of its outputs."""
     wanted = list(dict.fromkeys(each.drawn for each in source.emissions))
-    for rows in in_chunks(read_source(source, source.columns)):
+    for rows in rebatch(read_source(source, source.columns), rows=ROWS_AT_ONCE):
         numbers = dict(draw(rows, wanted))
         yield from ((each, numbers[each.drawn]) for each in source.emissions)
 
@@ -157,20 +159,6 @@ def read_source(source: HashSource, columns: list[str]) -> Iterator[pa.RecordBat
         return
     scan = source.rows
     yield from scan.table().scan(columns, fragments=scan.fragments, batch_size=65_536)
-
-
-def in_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Combine batches into larger tables: much work per call, in memory that stays small."""
-    waiting: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches:
-        waiting.append(batch)
-        rows += batch.num_rows
-        if rows >= _AT_ONCE:
-            yield pa.Table.from_batches(waiting)
-            waiting, rows = [], 0
-    if waiting:
-        yield pa.Table.from_batches(waiting)
 
 
 def _related(questions: CheckPlan, unread: Sequence[HashSource]) -> dict[int, list[HashRun]]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from omnigraph.kernels.arrays import ID
 from omnigraph.kernels.equality import row_numbers
 from omnigraph.kernels.hashing import among, sieve_of, tuple_numbers
-from omnigraph.tasks.runner import BYTES, INT, grouped_rows
+from omnigraph.tasks.runner import BYTES, INT, grouped_rows, pack, unpack
 from omnigraph.tasks.staged_rows import FragmentFile
 from omnigraph.transaction.constraints.exchange.exchange import read_source
 
@@ -52,7 +52,7 @@ def look(runner: TaskRunner, sources: Sequence[HashSource], looks: Sequence[RowF
         for source, (number, one) in product(group, enumerate(wanted)):
             if _concerns(source, one):
                 for rows in _matching(source, one):
-                    yield pa.record_batch([[number], [_packed(rows)]], schema=_FOUND)
+                    yield pa.record_batch([[number], [pack(rows)]], schema=_FOUND)
 
     groups = grouped_rows(runner, asked, lambda each: each.size)
     told = runner.map(groups, work, _FOUND).collect()
@@ -79,15 +79,8 @@ def _matching(source: HashSource, one: RowFetch) -> Iterator[pa.Table]:
         start += batch.num_rows
 
 
-def _packed(rows: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_table(rows)
-    return sink.getvalue().to_pybytes()
-
-
 def _gathered(told: pa.Table, number: int, one: RowFetch) -> pa.Table:
-    fragments = [pa.ipc.open_stream(row["rows"]).read_all() for row in told.to_pylist() if row["question"] == number]
+    fragments = [unpack(row["rows"]) for row in told.to_pylist() if row["question"] == number]
     if not fragments:
         columns: Mapping[str, Any] = {
             name: pa.array([], pa.string()) for name in dict.fromkeys([ID, *one.columns, *one.match])
