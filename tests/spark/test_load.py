@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 import json
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+import omnigraph as og
 from omnigraph.errors import CommitConflict, InvalidInput, KeyConflict
 from omnigraph.load.plan import LOCAL_BYTES
 from omnigraph.spark.load import load_frames
@@ -187,3 +189,18 @@ def test_rows_with_blobs_are_replaced_in_place_too(tmp_path: Path, spark: SparkS
         "d3": "base64:AwMDAwMDAwMD",
         "new": "base64:bg==",
     }
+
+
+def test_datetimes_are_cut_to_milliseconds_towards_the_past(tmp_path: Path, spark: SparkSession) -> None:
+    graph = og.init(tmp_path / "g", schema="node T { name: String @key  at: DateTime  ats: [DateTime] }")
+    given = {
+        "a": dt.datetime(2024, 5, 6, 7, 8, 9, 123_999, dt.UTC),
+        "b": dt.datetime(1969, 12, 31, 23, 59, 59, 1, dt.UTC),
+    }
+    frame = spark.createDataFrame(
+        [(name, at, [at]) for name, at in given.items()], "name string, at timestamp, ats array<timestamp>"
+    )
+    graph.load({"T": frame}, engine="spark", spark=spark)
+    found = graph.query("query q() { match { $t: T } return { $t.at, $t.ats } order { $t.name } }").to_pylist()
+    cut = [each.replace(microsecond=each.microsecond // 1_000 * 1_000) for each in given.values()]
+    assert [(each["t.at"], each["t.ats"]) for each in found] == [(each, [each]) for each in cut]

@@ -85,7 +85,6 @@ def test_any_values_come_back(rows: list[tuple[Any, ...]]) -> None:
     [
         (pa.array([-1]), pa.uint64()),
         (pa.array([2**32]), pa.uint32()),
-        (pa.array([1_500], pa.timestamp("us", "UTC")), pa.date64()),
         (pa.array([[1.0]], pa.list_(pa.float32())), pa.list_(pa.float32(), 2)),
         (pa.array(["x"]), pa.int32()),
     ],
@@ -94,6 +93,12 @@ def test_a_value_that_does_not_fit_is_an_error_that_names_the_column(values: pa.
     batch = pa.record_batch([values], names=["age"])
     with pytest.raises(InvalidInput, match="column 'age' cannot become"):
         from_spark(batch, pa.schema([("age", kind)]))
+
+
+def test_a_moment_is_cut_to_milliseconds_towards_the_past() -> None:
+    batch = pa.record_batch([pa.array([1_500, -1, None], pa.timestamp("us", "UTC"))], names=["seen"])
+    cut = from_spark(batch, pa.schema([("seen", pa.date64())]))
+    assert cut.column(0).view(pa.int64()).to_pylist() == [1, -1, None]
 
 
 def test_a_moment_that_spark_cannot_hold_is_an_error_too() -> None:

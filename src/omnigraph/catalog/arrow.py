@@ -104,7 +104,7 @@ def put_schema(stored: pa.Schema) -> pa.Schema:
 
 def readable_columns(stored: pa.Schema) -> list[str]:
     """The columns that a scan returns: all except blobs, which are read individually."""
-    return [each.name for each in stored if not _is_blob(each)]
+    return [each.name for each in stored if not is_blob(each)]
 
 
 def shaped(rows: pa.Table, schema: pa.Schema, type_name: str) -> pa.Table:
@@ -118,14 +118,9 @@ def shaped(rows: pa.Table, schema: pa.Schema, type_name: str) -> pa.Table:
 
 
 def _put_field(field: pa.Field[Any]) -> pa.Field[Any]:
-    if not _is_blob(field):
+    if not is_blob(field):
         return field
     return pa.field(field.name, BLOB, nullable=field.nullable, metadata=BLOB_METADATA)
-
-
-def _is_blob(field: pa.Field[Any]) -> bool:
-    kind: Any = field.type
-    return isinstance(kind, pa.BaseExtensionType) or BLOB_METADATA.items() <= (field.metadata or {}).items()
 
 
 def _require_columns(rows: pa.Table, names: Sequence[str], type_name: str) -> None:

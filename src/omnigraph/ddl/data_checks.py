@@ -18,8 +18,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog.catalog import EdgeType
 from omnigraph.catalog.rules import RegexRule, Unique, Within, count_rule, unique_rules, value_rules
 from omnigraph.errors import SchemaChangeRefused
-from omnigraph.kernels.arrays import ID, one_array
-from omnigraph.kernels.canonical import comparable
+from omnigraph.kernels.arrays import ID, comparable, one_array
 from omnigraph.kernels.equality import NO_VALUE, first_rows, tuple_codes, value_at
 from omnigraph.kernels.hashing import text_numbers
 from omnigraph.kernels.rebatch import rebatch

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.arrow import put_schema
-from omnigraph.kernels.arrays import ID, one_array
+from omnigraph.kernels.arrays import ID, one_array, python_values
 from omnigraph.manifest.version_refs import branch_references
 from omnigraph.storage.tables.row_rewrite import NOWHERE, PLACE_COLUMNS, ROW_ADDRESS, ROW_ID, places_in
 from omnigraph.storage.tables.take_rows import read_blobs, rows_at
@@ -59,7 +59,7 @@ def equal_values(left: pa.ChunkedArray[Any], right: pa.ChunkedArray[Any]) -> np.
     """Row by row, whether two columns of one type have the same value."""
     kind: Any = left.type
     if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
-        pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
+        pairs = zip(python_values(left), python_values(right), strict=True)
         return np.fromiter((same_value(one, other) for one, other in pairs), dtype=bool, count=len(left))
     alike: Any = pc.equal(left, right).fill_null(fill_value=False)
     if pa.types.is_floating(kind):

@@ -1,4 +1,8 @@
-"""Helpers for NumPy arrays of row numbers (distinct values, positions) and for chunked Arrow columns."""
+"""Row numbers as NumPy arrays, and Arrow columns whose values compare and convert without loss.
+
+A DateTime is date64, which Arrow itself converts without the time of day: here it goes through int64 or timestamps.
+In the form of `comparable`, `-0.0` is `0.0` and every NaN the same NaN, so that Arrow's hash functions agree with `=`.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     Numbers = NDArray[np.int64]
+    Values = pa.Array[Any] | pa.ChunkedArray[Any]
 
 ID = "id"
+MILLISECONDS: dict[pa.DataType, pa.DataType] = {pa.date64(): pa.int64()}
+_PHYSICAL: dict[pa.DataType, pa.DataType] = {pa.date32(): pa.int32(), **MILLISECONDS}
+_PER_MILLISECOND = {"us": 1_000, "ns": 1_000_000}
 
 
 def is_ascending(numbers: Numbers) -> bool:
@@ -47,10 +58,98 @@ def _by_counting(numbers: Numbers, low: int, high: int) -> tuple[Numbers, Number
     return found + low, places[numbers - low]
 
 
-def one_array(values: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Array[Any]:
+def one_array(values: Values) -> pa.Array[Any]:
     """The values as one contiguous array; without a copy if they are contiguous already."""
     if not isinstance(values, pa.ChunkedArray):
         return values
     one: Any = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
     array: pa.Array[Any] = one
     return array
+
+
+def physical_type(data_type: pa.DataType) -> pa.DataType:
+    """The type that stores the values: dates and datetimes are integers, also inside lists and structs."""
+    return replace_types(data_type, _PHYSICAL)
+
+
+def replace_types(data_type: pa.DataType, replacements: Mapping[pa.DataType, pa.DataType]) -> pa.DataType:
+    """The type with some scalar types replaced, also inside lists and structs."""
+    kind: Any = data_type
+    if pa.types.is_struct(kind):
+        return pa.struct([_replaced(each, replacements) for each in kind])
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(_replaced(kind.value_field, replacements), int(kind.list_size))
+    if pa.types.is_list(kind):
+        return pa.list_(_replaced(kind.value_field, replacements))
+    found: pa.DataType = replacements.get(data_type, data_type)
+    return found
+
+
+def _replaced(field: pa.Field[Any], replacements: Mapping[pa.DataType, pa.DataType]) -> pa.Field[Any]:
+    return field.with_type(replace_types(field.type, replacements))
+
+
+def python_values(column: Values) -> list[Any]:
+    """Python values, with datetimes as milliseconds, also inside lists and structs."""
+    values: Any = column
+    plain = replace_types(values.type, MILLISECONDS)
+    found: list[Any] = (values if plain == values.type else values.cast(plain)).to_pylist()
+    return found
+
+
+def floor_milliseconds(column: pa.Array[Any]) -> pa.Array[Any]:
+    """Timestamps of any unit and zone as UTC timestamps in milliseconds, also inside lists and structs.
+
+    Digits below a millisecond are cut towards the past. Raises `ArrowInvalid` when a value is out of range.
+    """
+    array: Any = column
+    kind: Any = array.type
+    if pa.types.is_timestamp(kind):
+        return _floored(array.view(pa.timestamp(kind.unit)))
+    if pa.types.is_list(kind):
+        return with_items(array, floor_milliseconds(array.flatten()))
+    if pa.types.is_struct(kind):
+        parts = [floor_milliseconds(each) for each in array.flatten()]
+        fields = [field.with_type(part.type) for field, part in zip(kind, parts, strict=True)]
+        return pa.StructArray.from_arrays(parts, fields=fields, mask=array.is_null())
+    return column
+
+
+def _floored(column: Any) -> pa.Array[Any]:
+    milliseconds: Any = column.view(pa.int64())
+    if column.type.unit == "s":
+        milliseconds = pc.multiply_checked(milliseconds, 1_000)
+    elif column.type.unit != "ms":
+        floored: Any = pc.floor_temporal(column, unit="millisecond")
+        milliseconds = pc.divide(floored.view(pa.int64()), _PER_MILLISECOND[column.type.unit])
+    found: pa.Array[Any] = milliseconds.view(pa.timestamp("ms"))
+    return found
+
+
+def with_items(lists: Any, items: pa.Array[Any]) -> pa.Array[Any]:
+    """Lists of the same lengths with other items; `items` has one for each of `lists.flatten()`."""
+    lengths = pc.fill_null(lists.value_lengths(), 0)
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])
+    kind = pa.list_(lists.type.value_field.with_type(items.type))
+    return pa.ListArray.from_arrays(offsets, items, type=kind, mask=lists.is_null() if lists.null_count else None)
+
+
+def comparable(values: Values) -> pa.Array[Any]:
+    """The values in a form in which Arrow's hash functions treat the same values as equal. Nulls stay null."""
+    array = one_array(values)
+    kind: Any = array.type
+    if pa.types.is_floating(kind):
+        wide = pc.add(array.cast(pa.float64()), 0.0)
+        return one_array(pc.if_else(pc.is_nan(wide), float("nan"), wide))
+    if pa.types.is_date64(kind):
+        return array.view(pa.int64())
+    if pa.types.is_nested(kind):
+        return pa.array([None if each is None else repr(_plain(each)) for each in python_values(array)], pa.string())
+    return array
+
+
+def _plain(value: Any) -> Any:
+    """A nested value with its floats in canonical form."""
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return value + 0.0 if isinstance(value, float) else value

@@ -1,7 +1,7 @@
 """Value equality of columns, for keys, uniqueness and lookups.
 
 Values compare by type, not by their text. `-0.0` equals `0.0`, every NaN is the same NaN, and lists compare item by
-item; `kernels/canonical.py` has the form in which this holds.
+item; `kernels/arrays.py` has the form in which this holds.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.kernels.arrays import one_array
-from omnigraph.kernels.canonical import comparable
+from omnigraph.kernels.arrays import comparable, one_array, replace_types
 from omnigraph.kernels.hashing import MANY, are_among
 
 if TYPE_CHECKING:
@@ -21,16 +20,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from omnigraph.kernels.canonical import Values
+    from omnigraph.kernels.arrays import Values
 
 
 NO_VALUE = -1
+_TIMESTAMPS: dict[pa.DataType, pa.DataType] = {pa.date64(): pa.timestamp("ms")}
 
 
 def value_at(values: Values, row: int) -> Any:
-    """One value as a Python object; date64 keeps its time of day, which Arrow's own conversion drops."""
-    value: Any = values[row]
-    return value.cast(pa.timestamp("ms")).as_py() if pa.types.is_date64(values.type) else value.as_py()
+    """One value as a Python object; date64 keeps its time of day, also in lists."""
+    exact: Any = replace_types(values.type, _TIMESTAMPS)
+    return values.slice(row, 1).cast(exact)[0].as_py()
 
 
 def texts(values: Values) -> list[str]:

@@ -20,8 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.kernels.arrays import one_array
-from omnigraph.kernels.canonical import comparable
+from omnigraph.kernels.arrays import comparable, one_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     import duckdb
     from numpy.typing import NDArray
 
-    from omnigraph.kernels.canonical import Values
+    from omnigraph.kernels.arrays import Values
 
     Numbers = NDArray[np.uint64]
     Texts = pa.Array[Any]

@@ -13,6 +13,7 @@ from omnigraph.catalog.key_ids import edge_id, node_id
 from omnigraph.errors import ConstraintViolation, InvalidInput
 from omnigraph.expressions.evaluate import column, computed, matching
 from omnigraph.expressions.pushdown import is_constant, split
+from omnigraph.kernels.arrays import python_values
 from omnigraph.kernels.duckdb_pool import from_duckdb
 from omnigraph.language.ir.query import Delete, Insert, Statement, Update, Upsert
 
@@ -138,7 +139,7 @@ class Executor:
             else default_array(each, 1)
             for name, each in kind.properties.items()
         }
-        known = {name: array[0].as_py() for name, array in values.items() if name in kind.rules.key}
+        known = {name: python_values(array)[0] for name, array in values.items() if name in kind.rules.key}
         identity = self._identity(kind, {**known, **ends})
         columns = {"id": pa.array([identity]), **{name: pa.array([end]) for name, end in ends.items()}, **values}
         return pa.Table.from_arrays([columns[name] for name in _names(kind)], schema=_nullable(_schema(kind)))

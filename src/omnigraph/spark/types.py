@@ -16,13 +16,15 @@ from pyspark.sql import types as spark
 
 from omnigraph.catalog.arrow import stored_schema
 from omnigraph.errors import InvalidInput
+from omnigraph.kernels.arrays import floor_milliseconds, replace_types
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 # Arrow and Lance name the list item `item`, Spark `element`; Spark checks the name.
-_ITEM, _ELEMENT = "item", "element"
+_ELEMENT = "element"
 _INSTANT = pa.timestamp("us", tz="UTC")
+_STORED_INSTANTS: dict[pa.DataType, pa.DataType] = {pa.date64(): pa.timestamp("ms")}
 _CARRIERS: dict[pa.DataType, pa.DataType] = {
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),
@@ -112,17 +114,10 @@ def _spark_type(field: pa.Field[Any]) -> spark.DataType:
 
 def _restored(array: pa.Array[Any], kind: pa.DataType, column: str) -> pa.Array[Any]:
     """Cast to a stored type. A pyarrow cast to date64 drops the time of day, so it casts to timestamp[ms] and views."""
-    in_milliseconds = _with_instants_for_dates(kind)
-    restored: pa.Array[Any] = _cast(array, in_milliseconds, column)
-    return restored if in_milliseconds == kind else restored.view(kind)
-
-
-def _with_instants_for_dates(kind: pa.DataType) -> pa.DataType:
-    if kind == pa.date64():
-        return pa.timestamp("ms")
-    if pa.types.is_list(kind):
-        return pa.list_(pa.field(_ITEM, _with_instants_for_dates(kind.value_type)))
-    return kind
+    in_milliseconds = replace_types(kind, _STORED_INSTANTS)
+    if in_milliseconds == kind:
+        return _cast(array, kind, column)
+    return _cast(floor_milliseconds(array), in_milliseconds, column).view(kind)
 
 
 def _cast(array: pa.Array[Any], kind: pa.DataType, column: str) -> pa.Array[Any]:

@@ -18,8 +18,7 @@ import numpy as np
 
 from omnigraph.catalog.catalog import EdgeType
 from omnigraph.catalog.rules import count_rule, endpoint_rules, type_of, unique_rules
-from omnigraph.kernels.arrays import ID
-from omnigraph.kernels.canonical import comparable
+from omnigraph.kernels.arrays import ID, comparable
 from omnigraph.kernels.hashing import column_numbers, is_there, joined
 
 if TYPE_CHECKING:

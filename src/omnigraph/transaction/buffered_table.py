@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.kernels.arrays import ID, one_array
-from omnigraph.kernels.canonical import comparable
+from omnigraph.kernels.arrays import ID, comparable, one_array
 from omnigraph.kernels.equality import is_among
 from omnigraph.storage.filters.arrow_eval import matching
 from omnigraph.transaction.read_view import BATCH_ROWS
@@ -22,7 +21,7 @@ from omnigraph.transaction.write_set import TableChanges
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from omnigraph.kernels.canonical import Values
+    from omnigraph.kernels.arrays import Values
     from omnigraph.storage.filters.model import Filter
     from omnigraph.transaction.read_view import ReadView
 

@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.kernels.arrays import ID
-from omnigraph.kernels.canonical import comparable
+from omnigraph.kernels.arrays import ID, comparable
 from omnigraph.kernels.equality import distinct, is_among
 from omnigraph.kernels.rebatch import rebatch
 from omnigraph.storage.filters.arrow_eval import truth

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from omnigraph.catalog.catalog import Catalog
-    from omnigraph.kernels.canonical import Values
+    from omnigraph.kernels.arrays import Values
     from omnigraph.storage.filters.model import Filter
     from omnigraph.transaction.read_view import ReadView
 

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.arrow import BLOB, arrow_type
 from omnigraph.catalog.catalog import FLOATS, INTEGERS, PropertyType
+from omnigraph.kernels.arrays import floor_milliseconds, with_items
 from omnigraph.values.columns import BadCell, accepted, column_of, first_true, text_as_date, text_as_moment
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ types = pa.types
 def cast_column(declared: PropertyType, column: Column) -> Column:
     """Cast a column to the declared type. Raises `BadCell` for the first value that would be lost or changed.
 
-    A float may lose digits when it becomes F32, because that is what the declaration asks for; nothing else may.
+    A float may lose digits when it becomes F32, and a datetime those below a millisecond (cut towards the past),
+    because that is what the declaration asks for; nothing else may.
     """
     plain = _decoded(column)
     if plain.null_count == len(plain):
@@ -105,7 +107,7 @@ def _date(column: Column) -> Column | None:
     moments = column.cast(pa.timestamp("ms")) if types.is_date64(column.type) else column
     if types.is_timestamp(moments.type) and moments.type.tz is None:
         days = moments.cast(pa.date32())
-        _same(moments, days.cast(moments.type), "has a time of day, and a Date has none")
+        _refuse_times(moments, days)
         return days
     return column if types.is_date32(column.type) else None
 
@@ -117,27 +119,15 @@ def _moment(column: Column) -> Column | None:
         return text_as_moment(column)
     if types.is_date(column.type):
         return column.cast(pa.date64())
-    if not types.is_timestamp(column.type):
-        return None
-    return _milliseconds(column)
+    return floor_milliseconds(column).view(pa.date64()) if types.is_timestamp(column.type) else None
 
 
-def _milliseconds(column: Column) -> Column:
-    units = {"s": 1_000, "ms": 1, "us": 1_000, "ns": 1_000_000}
-    raw, factor = column.cast(pa.int64()), units[column.type.unit]
-    if column.type.unit == "s":
-        return pc.multiply_checked(raw, factor).cast(pa.date64())
-    floored = pc.floor_temporal(column, unit="millisecond") if factor > 1 else column
-    _same(column, floored, "is finer than a millisecond, which is what a DateTime holds: round it first")
-    return pc.divide(floored.cast(pa.int64()), factor).cast(pa.date64())
-
-
-def _same(column: Column, kept: Column, message: str) -> None:
-    differs: Any = pc.not_equal(column, kept)
-    changed = differs.fill_null(False)
-    if pc.any(changed, min_count=0).as_py():
-        index = first_true(changed)
-        raise BadCell(index, "range", f"{column[index]} {message}")
+def _refuse_times(moments: Column, days: Column) -> None:
+    differs: Any = pc.not_equal(moments, days.cast(moments.type))
+    timed = differs.fill_null(False)
+    if pc.any(timed, min_count=0).as_py():
+        index = first_true(timed)
+        raise BadCell(index, "range", f"{moments[index]} has a time of day, and a Date has none")
 
 
 def _is_list(kind: pa.DataType) -> bool:
@@ -161,10 +151,7 @@ def _list(declared: PropertyType, column: Column) -> Column | None:
     items = _scalar(PropertyType(declared.scalar), _decoded(lists.flatten()))
     if items is None or items.null_count:
         return None
-    lengths = pc.fill_null(lists.value_lengths(), 0)
-    offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])
-    mask = lists.is_null() if lists.null_count else None
-    return pa.ListArray.from_arrays(offsets, items, type=arrow_type(declared), mask=mask)
+    return with_items(lists, items).cast(arrow_type(declared))
 
 
 def _blob(column: Column) -> Column | None:
@@ -176,10 +163,8 @@ def _blob(column: Column) -> Column | None:
 
 
 def _python_values(declared: PropertyType, column: Column) -> list[object]:
-    """Python values to check one by one. Arrow converts nanoseconds to a pandas type, so they are truncated here."""
-    if types.is_timestamp(column.type) and column.type.unit == "ns":
-        column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
-    values: list[object] = column.to_pylist()
+    """Python values to check one by one. Arrow converts nanoseconds to a pandas type, so they are cut before."""
+    values: list[object] = (floor_milliseconds(column) if declared.scalar == "DateTime" else column).to_pylist()
     return [_whole(each) for each in values] if declared.scalar in INTEGERS else values
 
 

@@ -1,7 +1,8 @@
-"""Converts one JSON or Python value to its declared type exactly: nothing is guessed, truncated or rounded silently.
+"""Converts one JSON or Python value to its declared type exactly: nothing is guessed or rounded silently.
 
 Dates are stored as days and datetimes as milliseconds since the epoch, as in Arrow, so both may be given as such
-integers, as ISO text, or as Python values. Loads and mutations both convert values here, so they agree on what fits.
+integers, as ISO text, or as Python values. A finer datetime is cut to its millisecond, towards the past. Loads and
+mutations both convert values here, so they agree on what fits.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from omnigraph.catalog.catalog import FLOATS, INTEGERS, PropertyType
 from omnigraph.catalog.defaults import INTEGER_LIMITS
-from omnigraph.language.ir.types import parse_date, parse_datetime
+from omnigraph.language.ir.types import parse_date, parse_datetime, python_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +48,7 @@ def stored_value(declared: PropertyType, value: object) -> object:
         if declared.nullable:
             return None
         raise WrongValue("required", "a value is required")
-    plain = _plain(value)
+    plain = python_value(value)
     if declared.scalar == "Blob":
         return _blob(plain)
     if declared.dimensions is not None:
@@ -61,11 +62,6 @@ def shown(value: object) -> str:
     """A value as error messages quote it: shortened to 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:59]}…"
-
-
-def _plain(value: object) -> object:
-    """Convert arrays and scalars of numerical libraries to Python values."""
-    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _wrong_type(declared: PropertyType, value: object) -> WrongValue:
@@ -166,7 +162,7 @@ def _parsed(declared: PropertyType, value: object, parse: Callable[[str], Parsed
 def _items(declared: PropertyType, value: object) -> list[object]:
     if not isinstance(value, list | tuple):
         raise _wrong_type(declared, value)
-    return [_plain(each) for each in value]
+    return [python_value(each) for each in value]
 
 
 def _vector(declared: PropertyType, value: object) -> list[float]:

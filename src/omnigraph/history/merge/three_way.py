@@ -16,7 +16,7 @@ from omnigraph.errors.commits import Conflict, ConflictKind, Row
 from omnigraph.history.delta import same_value
 from omnigraph.history.merge.column_merge import settle_columns
 from omnigraph.history.merge.conflicts import MOST_LISTED, ConflictList, Resolver, settle
-from omnigraph.kernels.arrays import ID
+from omnigraph.kernels.arrays import ID, MILLISECONDS, replace_types
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -225,18 +225,18 @@ def _rows(table: pa.Table, ids: list[str]) -> dict[str, Row]:
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """Timestamps as integers: Python dates would lose the time of day."""
+    """Datetimes as integers, in lists too: Python dates would lose the time of day."""
     for at, each in enumerate(table.schema):
-        if pa.types.is_date64(each.type):
-            table = table.set_column(at, each.name, table.column(at).cast(pa.int64()))
+        if (plain := replace_types(each.type, MILLISECONDS)) != each.type:
+            table = table.set_column(at, each.name, table.column(at).cast(plain))
     return table
 
 
 def _table(rows: list[Row], schema: pa.Schema) -> pa.Table:
     columns = []
     for each in schema:
-        carrier = pa.int64() if pa.types.is_date64(each.type) else each.type
-        columns.append(pa.array([row.get(each.name) for row in rows], carrier).cast(each.type))
+        values = [row.get(each.name) for row in rows]
+        columns.append(pa.array(values, replace_types(each.type, MILLISECONDS)).cast(each.type))
     return pa.table(columns, schema=schema)
 
 

@@ -17,7 +17,7 @@ from omnigraph.errors import Diagnostic, QueryError
 from omnigraph.language.core.diagnostics import suggestion
 from omnigraph.language.ir.expressions import ParameterValue
 from omnigraph.language.ir.query import CheckedQuery, Parameter
-from omnigraph.language.ir.types import INTEGER_RANGES, in_utc, parse_date, parse_datetime
+from omnigraph.language.ir.types import INTEGER_RANGES, in_utc, parse_date, parse_datetime, python_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -98,9 +98,7 @@ def _is_negative(value: object) -> bool:
 
 
 def _convert(value: object, to: PropertyType, mode: Mode) -> object:
-    if hasattr(value, "tolist"):
-        # Arrays and scalars of numerical libraries know how to become Python values.
-        value = value.tolist()
+    value = python_value(value)
     if to.scalar == "Vector":
         return _vector(value, to)
     if to.is_list:

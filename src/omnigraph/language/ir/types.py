@@ -10,7 +10,7 @@ import math
 import re
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from omnigraph.catalog.catalog import INTEGERS, NUMERIC, PropertyType
 from omnigraph.lazy import record
@@ -22,6 +22,8 @@ INTEGER_RANGES = {
     # Tables store U64, but every text form of a value passes through a signed 64-bit integer.
     "U64": range(2**63),
 }
+# Units of NumPy datetimes without a time of day.
+_DAYS = frozenset(f"datetime64[{unit}]" for unit in "YMWD")
 _ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
 _ESCAPE = re.compile(r"\\([\s\S])")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
@@ -62,7 +64,7 @@ def parse_date(text: str) -> date:
 
 
 def parse_datetime(text: str) -> datetime:
-    """Parse an RFC 3339 instant to UTC, truncated to milliseconds. The zone defaults to UTC, the time to midnight."""
+    """Parse an RFC 3339 instant to UTC, cut to milliseconds. The zone defaults to UTC, the time to midnight."""
     if not (parts := _DATETIME.fullmatch(text)):
         raise ValueError(f"'{text}' is not an instant: write YYYY-MM-DDTHH:MM:SSZ")
     zone = (parts["zone"] or "Z").upper()
@@ -73,8 +75,22 @@ def parse_datetime(text: str) -> datetime:
         raise ValueError(f"'{text}' is not an instant: {error}") from error
 
 
+def python_value(value: object) -> object:
+    """Arrays and scalars of numerical libraries as Python values.
+
+    NumPy would return datetimes of nanoseconds as integers, so those with a time of day become milliseconds first.
+    """
+    array: Any = value
+    if not hasattr(value, "tolist"):
+        return value
+    if getattr(getattr(value, "dtype", None), "kind", None) == "M" and str(array.dtype) not in _DAYS:
+        array = array.astype("datetime64[ms]")
+    plain: object = array.tolist()
+    return plain
+
+
 def in_utc(value: datetime) -> datetime:
-    """Convert a Python datetime to UTC; a naive one is taken as UTC."""
+    """Convert a Python datetime to UTC, cut to milliseconds towards the past; a naive one is taken as UTC."""
     aware = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     return aware.replace(microsecond=aware.microsecond // 1_000 * 1_000)
 

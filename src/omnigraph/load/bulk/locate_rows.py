@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from omnigraph.kernels.canonical import Values
+    from omnigraph.kernels.arrays import Values
     from omnigraph.tasks.runner import TaskRunner
     from omnigraph.tasks.staged_rows import FragmentFile, StagedRows
     from omnigraph.tasks.table_scan import TableScan

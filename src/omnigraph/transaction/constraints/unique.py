@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog.catalog import FLOATS, EdgeType
 from omnigraph.catalog.key_ids import edge_id, node_id
 from omnigraph.errors import ConstraintViolation
-from omnigraph.kernels.arrays import ID, one_array
-from omnigraph.kernels.canonical import comparable
+from omnigraph.kernels.arrays import ID, comparable, one_array
 from omnigraph.kernels.equality import NO_VALUE, first_rows, is_among, row_numbers, tuple_codes, value_at
 from omnigraph.transaction.constraints.values import in_row_order
 

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.rules import type_of
-from omnigraph.kernels.arrays import ID
-from omnigraph.kernels.canonical import comparable
+from omnigraph.kernels.arrays import ID, comparable
 from omnigraph.kernels.equality import value_at
 from omnigraph.transaction.constraints.unique import has_own_id
 
