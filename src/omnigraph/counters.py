@@ -24,7 +24,10 @@ _checks: ContextVar[tuple[Callable[[], None], ...]] = ContextVar("omnigraph_guar
 
 @dataclass
 class Counts:
-    """Operations since the counting began. `requests` names each control-object operation, in order."""
+    """Operations since the counting began. `requests` names each control-object operation, in order.
+
+    `row_lookups` are the reads of committed rows by writers, from the fragment cache or from the store.
+    """
 
     object_reads: int = 0
     object_writes: int = 0
@@ -34,6 +37,7 @@ class Counts:
     table_scans: int = 0
     table_probes: int = 0
     table_commits: int = 0
+    row_lookups: int = 0
     requests: list[str] = field(default_factory=list)
 
     @property

@@ -81,7 +81,7 @@ class SmallGraph:
             statements(pending)
             changes = pending.changes()
             validate(self.catalog, view, changes)
-            writes = writes_of(view, changes)
+            writes = pending.writes()
             return WriteSet(writes) if writes else None
 
         return commit(self.manifest, Operation("Mutation", prepare, branch))

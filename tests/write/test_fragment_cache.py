@@ -12,10 +12,11 @@ import pytest
 
 import omnigraph as og
 from omnigraph.counters import counting
+from omnigraph.storage.filters.arrow_eval import columns_of
 from omnigraph.storage.filters.model import And, IsNull, Not, Or, equal
 from omnigraph.storage.tables.fragment_cache import FRAGMENT_BYTES, CachedRows, FragmentCache
 from omnigraph.storage.tables.table import Pin
-from omnigraph.transaction.read_view import columns_of, read_matching
+from omnigraph.transaction.read_view import read_matching
 from servers.counting_proxy import CountingProxy
 
 if TYPE_CHECKING:
@@ -79,6 +80,47 @@ def test_rows_of_a_fragment_that_lost_others_are_known_too(graph: og.Graph) -> N
         assert graph.mutate(SET, {"n": "p5", "a": 1}).commit is None
     assert counts.table_scans == 0
     assert people(graph) == {"p0": 100, "p1": 101, "p2": 102, "p3": 103, "p4": 104, "p6": 6, "p7": 7, "p8": 8}
+
+
+def lookups(graph: og.Graph, query: str, params: dict[str, Any] | None = None) -> list[str]:
+    """The tables in which a mutation looks rows up, once for each time that it does."""
+    with counting() as counts:
+        graph.mutate(query, params or {})
+    found = [each.removeprefix("row_lookups ") for each in counts.requests if each.startswith("row_lookups ")]
+    assert counts.row_lookups == len(found)
+    return found
+
+
+def test_every_statement_looks_its_rows_up_once_and_the_commit_not_again(graph: og.Graph) -> None:
+    graph.load([{"type": "Person", "data": {"name": f"p{each}", "age": each}} for each in range(9)])
+    graph.mutate('query q() { insert Note { text: "a" } insert Note { text: "b" } }')
+    assert lookups(graph, ADD, {"n": "p0", "a": 1}) == ["node:Person"]
+    assert lookups(graph, SET, {"n": "p1", "a": 1}) == ["node:Person"]
+    assert lookups(graph, "query q() { update Person set { age: 7 } where age >= 0 }") == ["node:Person"]
+    assert lookups(graph, 'query q() { upsert Person { name: "p2", age: 9 } }') == ["node:Person"]
+    assert lookups(graph, 'query q() { upsert Person { name: "new", age: 9 } }') == ["node:Person"]
+    assert lookups(graph, 'query q() { delete Note where text = "a" }') == ["node:Note"]
+    twice = (
+        'query q() { update Note set { text: "c" } where text = "b"  update Note set { text: "d" } where text = "c" }'
+    )
+    assert lookups(graph, twice) == ["node:Note"] * 2
+    assert people(graph) == {**dict.fromkeys([f"p{each}" for each in range(9)], 7), "p2": 9, "new": 9}
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_an_update_in_a_table_that_is_not_cached_scans_it_once(tmp_path: Path, indexed: bool) -> None:
+    graph = og.init(tmp_path / "large.omni", schema=SCHEMA)
+    city = "x" * 200
+    graph.load([{"type": "Person", "data": {"name": f"p{n}", "age": n, "city": f"{city}{n}"}} for n in range(4_000)])
+    if indexed:
+        graph.optimize()
+    other = og.open(tmp_path / "large.omni")
+    with counting() as counts:
+        other.mutate(SET, {"n": "p77", "a": -1})
+    reads = [each for each in counts.requests if each.startswith("table_scans")]
+    assert counts.row_lookups == 1
+    assert len(reads) - 1 == (1 if indexed else 2), "without an index: the tested column, then the row; never the ids"
+    assert people(graph)["p77"] == -1
 
 
 @pytest.mark.s3

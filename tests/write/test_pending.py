@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random  # noqa: TID251
 import string
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from omnigraph.storage.filters.model import Filter
+    from omnigraph.storage.tables.row_rewrite import RowLocations
     from omnigraph.transaction.write_buffer import WriteBuffer
 
 SCHEMA = """
@@ -284,6 +286,36 @@ def test_deletes_by_id_ask_the_table_once(graph: SmallGraph, pending: WriteBuffe
         pending.delete(PERSON, ["ada", "bob"])
         pending.delete(PERSON, ["cy"])
     assert (counts.table_opens, counts.table_scans) == (0, 1)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_locations_that_reads_left_are_those_that_a_lookup_finds(graph: SmallGraph, seed: int) -> None:
+    chance = random.Random(seed)
+    graph.load(node_Person=[_person(f"p{each}", each % 5) for each in range(20)])
+    pending = graph.pending()
+    for _ in range(12):
+        name, age = f"p{chance.randrange(25)}", chance.randrange(5)
+        match chance.randrange(4):
+            case 0:
+                found = pending.read(PERSON, None, Compare("age", "=", age))
+                older = pa.array([age + 1] * len(found), pa.int32())
+                changed = found.set_column(found.column_names.index("age"), "age", older)
+                pending.put(PERSON, changed, only_new=False)
+            case 1:
+                pending.rows_where(PERSON, "id", pa.array([name]))
+                pending.put(PERSON, graph.rows(PERSON, [_person(name, age)]), only_new=False)
+            case 2:
+                pending.put(PERSON, graph.rows(PERSON, [_person(name, age)]), only_new=False)
+            case _:
+                pending.delete(PERSON, pending.read(PERSON, ["id"], Compare("age", "=", age)).column("id"))
+    kept = pending._table(PERSON).located_change().locations
+    changed = pending._table(PERSON).buffered().changed_ids
+    assert kept is not None
+    assert _sorted(kept) == _sorted(graph.view().locations(PERSON, changed))
+
+
+def _sorted(locations: RowLocations) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in locations.rows.to_pylist())
 
 
 NAMES = [*string.ascii_lowercase[:8]]

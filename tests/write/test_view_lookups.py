@@ -61,7 +61,8 @@ def test_every_way_of_looking_finds_the_rows_with_the_wanted_values(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(view_module, "LISTED_VALUES", listed)
         patch.setattr(view_module, "BATCH_ROWS", fragment)
-        found = graph.view().rows_matching(KEY, values, ["id"])
+        located = graph.view().rows_matching(KEY, values, ["id"])
+    found = located.rows
     assert found.column("id").to_pylist() == expected
     assert found.schema.names == ["id"]
 

@@ -6,22 +6,17 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-import pyarrow as pa
 
 from omnigraph.errors import InvalidInput
 from omnigraph.expressions.pushdown import RequestValues
-from omnigraph.kernels.arrays import ID
 from omnigraph.language.ir.params import bind_params
 from omnigraph.language.ir.query import CheckedMutation, Insert, Upsert
 from omnigraph.manifest.publisher import ANY_HEAD
 from omnigraph.mutation.statements import Affected, Executor
 from omnigraph.transaction.commit.protocol import Operation, commit
 from omnigraph.transaction.constraints.validate import validate
-from omnigraph.transaction.read_view import LISTED_VALUES, remember
-from omnigraph.transaction.table_writes import writes_of
 from omnigraph.transaction.write_buffer import WriteBuffer
 from omnigraph.transaction.write_set import WriteSet
 
@@ -32,11 +27,8 @@ if TYPE_CHECKING:
     from omnigraph.language.gq.compile import QueryCache
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.manifest.rows import GraphCommit
-    from omnigraph.storage.tables.staging import Staged
-    from omnigraph.storage.tables.table import Table
     from omnigraph.transaction.read_view import ReadView
     from omnigraph.transaction.schemas import Schemas
-    from omnigraph.transaction.write_set import TableChanges, TableWrite
     from omnigraph.world import World
 
 
@@ -58,39 +50,15 @@ class MutationOperation:
     def prepare(self, view: ReadView) -> WriteSet | None:
         """Run the statements on a write buffer, validate the result once, and return the writes to stage."""
         self.affected = Affected()
-        pending = WriteBuffer(view, self.catalog)
-        executor = Executor(self.catalog, pending, self.request, self.world, self.affected)
+        buffer = WriteBuffer(view, self.catalog)
+        executor = Executor(self.catalog, buffer, self.request, self.world, self.affected)
         for statement in self.checked.statements:
             executor.run(statement)
-        changes = {key: change for key, change in pending.changes().items() if not change.is_empty}
+        changes = buffer.changes()
         if not changes:
             return None
         validate(self.catalog, view, changes)
-        changes = {key: _placed(view, change) for key, change in changes.items()}
-        return WriteSet([_remembered(view, changes[each.entry.table_key], each) for each in writes_of(view, changes)])
-
-
-def _placed(view: ReadView, change: TableChanges) -> TableChanges:
-    """The change with the row locations of rows that it replaces or deletes, which the read view may have cached."""
-    if change.overwrite or (change.only_new and not change.deletes):
-        return change
-    puts = [] if change.puts is None else change.puts.column(ID).chunks
-    touched = pa.concat_arrays([pa.array(sorted(change.deletes), pa.string()), *puts])
-    return change if len(touched) > LISTED_VALUES else replace(change, places=view.places(change.table_key, touched))
-
-
-def _remembered(view: ReadView, change: TableChanges, write: TableWrite) -> TableWrite:
-    """The write, whose rows are cached once they are staged: the next mutation need not read them."""
-    rows = change.puts
-    if rows is None:
-        return write
-
-    def stage(table: Table) -> Staged:
-        staged = write.stage(table)
-        remember(view.tables, staged, rows)
-        return staged
-
-    return replace(write, stage=stage)
+        return WriteSet(buffer.writes())
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ class Executor:
     """Executes statements one after another; each sees the buffered writes of those before it."""
 
     catalog: Catalog
-    pending: WriteBuffer
+    buffer: WriteBuffer
     request: RequestValues
     world: World
     affected: Affected
@@ -68,7 +68,7 @@ class Executor:
         """Put a whole row; values not given are the default or null. With a key it replaces the row of the same key."""
         kind = self._type(statement.table)
         row = self._new_row(kind, self._given(statement.values), statement)
-        self.pending.put(kind.table_key, row, only_new=not kind.rules.key)
+        self.buffer.put(kind.table_key, row, only_new=not kind.rules.key)
         self.affected.add(statement.table.kind, 1)
 
     def _upsert(self, statement: Upsert) -> None:
@@ -76,7 +76,7 @@ class Executor:
         kind = self._type(statement.table)
         given = self._given(statement.values)
         fresh = self._new_row(kind, given, statement)
-        existing = self.pending.rows_where(kind.table_key, "id", fresh.column("id"))
+        existing = self.buffer.rows_where(kind.table_key, "id", fresh.column("id"))
         if existing.num_rows:
             row = _replaced(self._whole(kind, existing, given), {name: fresh.column(name) for name in given})
         elif statement.unset_required:
@@ -88,7 +88,7 @@ class Executor:
             )
         else:
             row = fresh
-        self.pending.put(kind.table_key, row, only_new=False)
+        self.buffer.put(kind.table_key, row, only_new=False)
         self.affected.add(statement.table.kind, 1)
 
     def _update(self, statement: Update) -> None:
@@ -98,18 +98,18 @@ class Executor:
             return
         columns = self._new_columns(kind, rows, statement.values)
         changed = _replaced(self._whole(kind, rows, columns), columns)
-        self.pending.put(kind.table_key, changed, only_new=False)
+        self.buffer.put(kind.table_key, changed, only_new=False)
         self.affected.add(statement.table.kind, rows.num_rows)
 
     def _delete(self, statement: Delete) -> None:
         kind = self._type(statement.table)
         ids = self._rows(kind, statement.where).column("id")
         if isinstance(kind, NodeType):
-            gone = self.pending.delete_nodes(kind.name, ids)
+            gone = self.buffer.delete_nodes(kind.name, ids)
             self.affected.nodes += gone.nodes
             self.affected.edges += gone.edges
         else:
-            self.affected.edges += self.pending.delete(kind.table_key, ids)
+            self.affected.edges += self.buffer.delete(kind.table_key, ids)
 
     def _whole(self, kind: NodeType | EdgeType, rows: pa.Table, replaced: Collection[str]) -> pa.Table:
         """Rows with the blobs that they were read without; blobs that are about to be replaced are not fetched."""
@@ -117,13 +117,13 @@ class Executor:
             if field.name not in rows.column_names:
                 blobs = pa.nulls(rows.num_rows, field.type)
                 if field.name not in replaced:
-                    blobs = self.pending.blobs(kind.table_key, field.name, rows.column("id"))
+                    blobs = self.buffer.blobs(kind.table_key, field.name, rows.column("id"))
                 rows = rows.add_column(at, field.name, blobs)
         return rows
 
     def _rows(self, kind: NodeType | EdgeType, where: Any) -> pa.Table:
         predicate = split(where, self.request)
-        return matching(self.pending.read(kind.table_key, None, predicate.filter), predicate.rest, self.request)
+        return matching(self.buffer.read(kind.table_key, None, predicate.filter), predicate.rest, self.request)
 
     def _type(self, target: StatementTable) -> NodeType | EdgeType:
         return self.catalog.nodes[target.name] if target.kind == "node" else self.catalog.edges[target.name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from omnigraph.kernels.equality import texts
 from omnigraph.storage.tables.row_rewrite import stage_placed
 from omnigraph.storage.tables.staging import Staged, stage_append, stage_overwrite
 from omnigraph.transaction.buffered_table import BufferedTable
+from omnigraph.transaction.read_view import cache_staged
 from omnigraph.transaction.write_set import TableWrite
 
 if TYPE_CHECKING:
@@ -41,38 +43,57 @@ def writes_of(view: ReadView, changes: Mapping[str, TableChanges]) -> list[Table
     return writes
 
 
+def cached_writes(view: ReadView, changes: Mapping[str, TableChanges]) -> list[TableWrite]:
+    """The same writes. Their rows enter the fragment cache when they are staged: the next writer need not read them."""
+    return [_cached(view, changes[each.entry.table_key], each) for each in writes_of(view, changes)]
+
+
+def _cached(view: ReadView, change: TableChanges, write: TableWrite) -> TableWrite:
+    rows = change.puts
+    if rows is None:
+        return write
+
+    def stage(table: Table) -> Staged:
+        staged = write.stage(table)
+        cache_staged(view.tables, staged, rows)
+        return staged
+
+    return replace(write, stage=stage)
+
+
 def _staging(view: ReadView, change: TableChanges) -> Stage | None:
     if change.is_empty:
         return None
     if change.overwrite:
         return partial(_overwrite, rows=change.puts)
     puts = change.puts if change.puts is not None and change.puts.num_rows else None
-    placed = partial(stage_placed, tables=view.tables, places=change.places)
+    rewrite = partial(stage_placed, tables=view.tables, places=change.locations)
     if puts is not None and not (change.only_new or change.new_ids):
-        return partial(placed, puts=puts, deletes=sorted(change.deletes))
-    there = _committed_ids(view, change)
-    _refuse_taken(change, there)
-    deletes = [str(each) for each in there.to_pylist() if each in change.deletes]
+        return partial(rewrite, puts=puts, deletes=sorted(change.deletes))
+    committed = _committed_ids(view, change)
+    _refuse_committed(change, committed)
+    deletes = [str(each) for each in committed.to_pylist() if each in change.deletes]
     if puts is None:
-        return partial(placed, puts=None, deletes=deletes) if deletes else None
+        return partial(rewrite, puts=None, deletes=deletes) if deletes else None
     # No other row can intervene: the commit protocol commits a write onto the version that it was computed from.
-    if not len(there):
+    if not len(committed):
         return partial(stage_append, rows=puts)
-    return partial(placed, puts=puts, deletes=deletes)
+    return partial(rewrite, puts=puts, deletes=deletes)
 
 
 def _committed_ids(view: ReadView, change: TableChanges) -> pa.Array[Any]:
-    """Those of the ids put and deleted that are committed: one lookup for both."""
-    overlay = BufferedTable(view, change)
-    asked = pa.concat_arrays([overlay.put_ids, overlay.deleted_ids])
-    return one_array(view.rows_where(change.table_key, ID, asked, [ID]).column(ID))
+    """Those of the ids put and deleted that are committed: one lookup for both, unless they have been located."""
+    located = change.locations
+    if located is None:
+        located = view.locations(change.table_key, BufferedTable(view, change).changed_ids)
+    return located.ids
 
 
-def _refuse_taken(change: TableChanges, there: pa.Array[Any]) -> None:
-    if change.puts is None or not len(there) or not (change.only_new or change.new_ids):
+def _refuse_committed(change: TableChanges, committed: pa.Array[Any]) -> None:
+    if change.puts is None or not len(committed) or not (change.only_new or change.new_ids):
         return
     ids = one_array(change.puts.column(ID))
-    for row_id in texts(ids.filter(pc.is_in(ids, value_set=there))):
+    for row_id in texts(ids.filter(pc.is_in(ids, value_set=committed))):
         if change.only_new or row_id in change.new_ids:
             raise KeyConflict(change.table_key.partition(":")[2], row_id)
 

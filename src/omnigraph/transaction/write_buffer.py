@@ -1,12 +1,13 @@
 """The write buffer holds the writes of one operation in memory; the operation's later statements read them back.
 
 Committed tables are only read. The net result, one `TableChanges` per table, passes through `transaction/constraints`
-and `transaction/table_writes.py` to the commit protocol.
+and `transaction/table_writes.py` to the commit protocol. A read returns rows with their locations, and the buffer keeps
+the locations of the rows that are then replaced or deleted: staging does not look them up again.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from omnigraph.errors import InvalidInput, KeyConflict, ResourceLimitExceeded
 from omnigraph.kernels.arrays import ID, one_array
 from omnigraph.kernels.equality import first_rows, row_numbers, texts, tuple_codes, value_at
 from omnigraph.storage.tables.take_rows import read_blobs
-from omnigraph.transaction.buffered_table import BufferedTable
+from omnigraph.transaction.buffered_table import BufferedTable, FoundRows
+from omnigraph.transaction.table_writes import cached_writes
 from omnigraph.transaction.write_set import TableChanges
 
 if TYPE_CHECKING:
@@ -29,10 +31,12 @@ if TYPE_CHECKING:
     from omnigraph.kernels.arrays import Values
     from omnigraph.storage.filters.model import Filter
     from omnigraph.transaction.read_view import ReadView
+    from omnigraph.transaction.write_set import TableWrite
 
 # No property can have this name, because it contains a space.
 _MUST_BE_NEW = "must be new"
-_BYTES_PER_REMOVED_ID = 100
+_NO_IDS = pa.array([], pa.string())
+_BYTES_PER_DELETED_ID = 100
 
 
 @dataclass(frozen=True)
@@ -98,13 +102,11 @@ class WriteBuffer:
 
     def read(self, table_key: str, columns: Sequence[str] | None = None, where: Filter | None = None) -> pa.Table:
         """Read the rows as they would be after the commit; all columns except blobs by default."""
-        table = self._table(table_key)
-        return table.overlay().read(table.chosen(columns), where)
+        return self._table(table_key).read(columns, where)
 
     def rows_where(self, table_key: str, column: str, values: Values, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows whose column has one of the values."""
-        table = self._table(table_key)
-        return table.overlay().rows_where(column, values, table.chosen(columns))
+        return self._table(table_key).rows_where(column, values, columns)
 
     def blobs(self, table_key: str, column: str, ids: Values) -> pa.Array[Any]:
         """The blobs of some rows as they would be after the commit, in id order as given. `read` returns no blobs."""
@@ -112,13 +114,17 @@ class WriteBuffer:
 
     def exists(self, table_key: str, ids: Iterable[str] | Values) -> set[str]:
         """Those of the ids that have a row."""
-        asked = _id_array(ids)
-        return set(texts(asked.filter(self._table(table_key).overlay().has(asked))))
+        keys = _id_array(ids)
+        return set(texts(keys.filter(self._table(table_key).buffered().has(keys))))
 
     def changes(self) -> dict[str, TableChanges]:
         """The net change of every table that would change, in name order."""
-        found = {key: self._tables[key].overlay().change for key in sorted(self._tables)}
+        found = {key: self._tables[key].buffered().change for key in sorted(self._tables)}
         return {key: change for key, change in found.items() if not change.is_empty}
+
+    def writes(self) -> list[TableWrite]:
+        """The writes that make the changes. Only rows that no read has located are looked up."""
+        return cached_writes(self.view, {key: self._tables[key].located_change() for key in self.changes()})
 
     @property
     def bytes(self) -> int:
@@ -157,16 +163,39 @@ class _TableBuffer:
         self._chunks: list[pa.Table] = []
         self._deletes: set[str] = set()
         self._overwrite = False
-        self._is_folded = True
-        self._overlay: BufferedTable | None = None
+        self._is_reduced = True
+        self._buffered: BufferedTable | None = None
+        self._found = FoundRows(view, table_key)
 
     @property
     def bytes(self) -> int:
         """The size of the Arrow buffers and the deleted ids."""
-        return sum(each.nbytes for each in self._chunks) + _BYTES_PER_REMOVED_ID * len(self._deletes)
+        deletes = _BYTES_PER_DELETED_ID * len(self._deletes)
+        return sum(each.nbytes for each in self._chunks) + self._found.nbytes + deletes
 
-    def chosen(self, columns: Sequence[str] | None) -> list[str]:
-        """The columns to read: those asked for, or all readable ones."""
+    def read(self, columns: Sequence[str] | None, where: Filter | None) -> pa.Table:
+        """The rows after the change for which the filter holds."""
+        found = self.buffered().unchanged_rows(self._readable(columns), where)
+        self._found.add(found.locations)
+        return self.buffered().with_puts(found.rows, where)
+
+    def rows_where(self, column: str, values: Values, columns: Sequence[str] | None) -> pa.Table:
+        """The rows after the change whose column has one of the values."""
+        found = self.buffered().unchanged_matching({column: values}, self._readable(columns))
+        self._found.add(found.locations)
+        if column == ID and not self._overwrite:
+            self._found.add_absent(one_array(values), self.buffered().changed_ids)
+        return self.buffered().with_puts_matching(found.rows, column, values)
+
+    def located_change(self) -> TableChanges:
+        """The net change, with the locations of all committed rows that it replaces or deletes."""
+        change = self.buffered().change
+        return (
+            change if change.overwrite else replace(change, locations=self._found.locate(self.buffered().changed_ids))
+        )
+
+    def _readable(self, columns: Sequence[str] | None) -> list[str]:
+        """The columns to read: the requested ones, or all readable ones."""
         readable = readable_columns(self._stored)
         unreadable = [each for each in columns or () if each not in readable]
         if unreadable:
@@ -176,18 +205,19 @@ class _TableBuffer:
     def blobs(self, column: str, ids: Values) -> pa.Array[Any]:
         """Buffered blobs over committed ones."""
         wanted: list[Any] = ids.to_pylist()
-        puts = self.overlay().change.puts
+        puts = self.buffered().change.puts
         pending = {} if puts is None else dict(zip(_texts(puts.column(ID)), _texts(puts.column(column)), strict=True))
         rest = [each for each in wanted if each not in pending]
         committed = read_blobs(self._view.table(self._table_key), column, rest) if rest and not self._overwrite else {}
-        kind: Any = self._schema.field(column).type
-        made: pa.Array[Any] = pa.array([pending.get(each, committed.get(each)) for each in wanted], kind)
-        return made
+        data_type: Any = self._schema.field(column).type
+        blobs: pa.Array[Any] = pa.array([pending.get(each, committed.get(each)) for each in wanted], data_type)
+        return blobs
 
     def empty(self) -> None:
         """Hide all committed rows and discard what is buffered."""
         self._chunks, self._deletes, self._overwrite = [], set(), True
-        self._is_folded, self._overlay = True, None
+        self._is_reduced, self._buffered = True, None
+        self._found = FoundRows(self._view, self._table_key)
 
     def put(self, rows: pa.Table, *, only_new: bool) -> None:
         """Add rows, or replace those with the same ids."""
@@ -198,40 +228,36 @@ class _TableBuffer:
         if ids.null_count:
             raise InvalidInput(f"a row of {self._type_name} has no id")
         distinct = self._refuse_repeats(chunk, ids, only_new=only_new)
-        self._is_folded = distinct and not self._chunks
+        self._is_reduced = distinct and not self._chunks
         must_be_new = np.full(chunk.num_rows, only_new)
         if self._deletes:
             # A row that this operation deleted may be put again; it then replaces the committed one.
             must_be_new &= ~pc.is_in(ids, value_set=pa.array(list(self._deletes))).to_numpy(zero_copy_only=False)
             self._deletes.difference_update(ids.to_pylist())
         self._chunks.append(chunk.append_column(_MUST_BE_NEW, pa.array(must_be_new)))
-        self._overlay = None
+        self._found.keep(ids)
+        self._buffered = None
 
     def delete(self, ids: pa.Array[Any]) -> pa.Array[Any]:
         """Delete rows; return the ids that existed."""
-        change = self.overlay().change
-        committed = (
-            pa.array([], pa.string())
-            if change.overwrite
-            else one_array(self._view.rows_where(self._table_key, ID, ids, [ID]).column(ID))
-        )
-        fresh = committed.filter(pc.invert(pc.is_in(committed, value_set=self.overlay().deleted_ids)))
-        pending = self.overlay().put_ids.filter(pc.is_in(self.overlay().put_ids, value_set=ids))
-        gone = pc.unique(pa.concat_arrays([fresh, pending]))
+        buffered = self.buffered()
+        committed = _NO_IDS if self._overwrite else self._found.locate(ids).ids
+        fresh = committed.filter(pc.invert(pc.is_in(committed, value_set=buffered.deleted_ids)))
+        pending = buffered.put_ids.filter(pc.is_in(buffered.put_ids, value_set=ids))
         if len(pending):
             rows = self._chunks[0]
             self._chunks = [rows.filter(pc.invert(pc.is_in(rows.column(ID), value_set=pending)))]
         self._deletes.update(texts(fresh))
-        self._overlay = None
-        return gone
+        self._buffered = None
+        return pc.unique(pa.concat_arrays([fresh, pending]))
 
-    def overlay(self) -> BufferedTable:
+    def buffered(self) -> BufferedTable:
         """The committed table with the buffered writes over it."""
-        if self._overlay is None:
-            if not self._is_folded:
-                self._chunks, self._is_folded = [self._folded()], True
-            self._overlay = BufferedTable(self._view, self._net())
-        return self._overlay
+        if self._buffered is None:
+            if not self._is_reduced:
+                self._chunks, self._is_reduced = [self._reduced()], True
+            self._buffered = BufferedTable(self._view, self._net())
+        return self._buffered
 
     def _refuse_repeats(self, chunk: pa.Table, ids: pa.Array[Any], *, only_new: bool) -> bool:
         """Whether every id occurs once; raises where a repeated id is not allowed."""
@@ -245,7 +271,7 @@ class _TableBuffer:
         values = tuple(value_at(chunk.column(each), row) for each in self._key.columns)
         raise self._key.violation(ids[row].as_py(), values, ids[int(first[row])].as_py())
 
-    def _folded(self) -> pa.Table:
+    def _reduced(self) -> pa.Table:
         """One row per id, the last one put. It must be new if every put of its id had to be."""
         rows = pa.concat_tables(self._chunks).combine_chunks()
         codes, size = tuple_codes([rows.column(ID)])
@@ -258,8 +284,8 @@ class _TableBuffer:
         last = np.empty(size, np.int64)
         last[codes] = np.arange(rows.num_rows)
         last.sort()
-        kept = rows.drop_columns(_MUST_BE_NEW).take(row_numbers(last))
-        return kept.append_column(_MUST_BE_NEW, pa.array(must_be_new[codes[last]]))
+        reduced = rows.drop_columns(_MUST_BE_NEW).take(row_numbers(last))
+        return reduced.append_column(_MUST_BE_NEW, pa.array(must_be_new[codes[last]]))
 
     def _refuse_twice_new(self, rows: pa.Table, codes: Any, repeated: Any) -> None:
         clashes = np.flatnonzero(repeated[codes])

@@ -27,8 +27,8 @@ class TableChanges:
     `puts` has every column of the table and no id twice; None when no row is put. A row that is put replaces the
     committed one of the same id. `deletes` and the ids of `puts` are disjoint. `overwrite` means that the puts become
     the whole content. `only_new`: a put whose id is committed already is an error, not an upsert; `new_ids` says so for
-    some of the puts. `places` are the row locations of the committed rows that are replaced or deleted, if they are
-    known.
+    some of the puts. `locations` has every committed row that is replaced or deleted, when the caller has found them;
+    None: they are looked up when the change is staged.
     """
 
     table_key: str
@@ -37,7 +37,7 @@ class TableChanges:
     overwrite: bool = False
     only_new: bool = False
     new_ids: frozenset[str] = field(default_factory=frozenset)
-    places: RowLocations | None = None
+    locations: RowLocations | None = None
 
     @property
     def is_empty(self) -> bool:

@@ -211,4 +211,4 @@ def _places(source: TableDelta, target: TableDelta) -> RowLocations | None:
 
 def _changes(merge: TableMerge) -> TableChanges:
     puts = merge.puts if merge.puts.num_rows else None
-    return TableChanges(merge.table_key, puts, merge.deletes, places=merge.places)
+    return TableChanges(merge.table_key, puts, merge.deletes, locations=merge.places)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Offsets = NDArray[np.uint32]
 
-KEPT_BYTES = 32 * 1024 * 1024
+CACHE_BYTES = 32 * 1024 * 1024
 # Larger fragments are not cached, and neither are columns that take more than this in memory.
 FRAGMENT_BYTES = 4 * 1024 * 1024
 
@@ -37,7 +37,7 @@ Key = tuple[tuple[str, ...], tuple[tuple[str, int], ...]]
 class CachedRows:
     """Some columns of the rows of a fragment that are alive under one deletion vector, and the rows' offsets."""
 
-    removals: str | None
+    deletion_vector: str | None
     offsets: Offsets
     columns: Mapping[str, pa.Array[Any]]
 
@@ -58,9 +58,9 @@ class CachedRows:
 class FragmentCache:
     """An LRU cache of fragments of all tables of a graph, limited by bytes. Safe to use from several threads."""
 
-    def __init__(self, most_bytes: int = KEPT_BYTES) -> None:
-        self._most = most_bytes
-        self._kept: OrderedDict[Key, CachedRows] = OrderedDict()
+    def __init__(self, most_bytes: int = CACHE_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._cached: OrderedDict[Key, CachedRows] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
@@ -68,30 +68,30 @@ class FragmentCache:
         """The cached rows of a fragment, if all these columns are cached."""
         key = _key(table, fragment)
         with self._lock:
-            found = self._kept.get(key)
+            found = self._cached.get(key)
             if found is None or not all(name in found.columns for name in columns):
                 return None
-            self._kept.move_to_end(key)
+            self._cached.move_to_end(key)
             return found
 
     def add(self, table: Table, fragment: FragmentMetadata, rows: CachedRows) -> None:
         """Cache rows; columns already cached under the same deletion vector are kept."""
         key = _key(table, fragment)
         with self._lock:
-            before = self._kept.pop(key, None)
+            before = self._cached.pop(key, None)
             if before is not None:
                 self._bytes -= before.nbytes
-                if before.removals == rows.removals:
+                if before.deletion_vector == rows.deletion_vector:
                     rows = replace(rows, columns={**before.columns, **rows.columns})
             if rows.nbytes > FRAGMENT_BYTES:
                 return
-            self._kept[key] = rows
+            self._cached[key] = rows
             self._bytes += rows.nbytes
-            while self._bytes > self._most:
-                self._bytes -= self._kept.popitem(last=False)[1].nbytes
+            while self._bytes > self._most_bytes:
+                self._bytes -= self._cached.popitem(last=False)[1].nbytes
 
 
-def can_be_known(fragment: FragmentMetadata) -> bool:
+def is_cacheable(fragment: FragmentMetadata) -> bool:
     """Whether a fragment can be cached: it is small enough, and consists of nothing but its data files."""
     return not fragment.overlays and fragment_bytes(fragment) <= FRAGMENT_BYTES
 
@@ -101,7 +101,7 @@ def fragment_bytes(fragment: FragmentMetadata) -> int:
     return sum(each.file_size_bytes or FRAGMENT_BYTES for each in fragment.files)
 
 
-def removals_of(fragment: FragmentMetadata) -> str | None:
+def deletion_vector_of(fragment: FragmentMetadata) -> str | None:
     """An identifier of a fragment's deletion vector; None if it has none."""
     return None if fragment.deletion_file is None else str(fragment.deletion_file.path(fragment.id))
 

@@ -160,7 +160,7 @@ class TableStore:
         return DeletionVectors(self.objects)
 
     @cached_property
-    def known_fragments(self) -> FragmentCache:
+    def fragment_cache(self) -> FragmentCache:
         """The cache of the tables' recently used rows."""
         return FragmentCache()
 

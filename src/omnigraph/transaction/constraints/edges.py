@@ -79,7 +79,7 @@ def _before(table: BufferedTable) -> pa.Table:
         return _ends(view.read(key, [ID, _SOURCE]))
     # Rows that must be new replace nothing: staging enforces it.
     replaced = _NONE if table.change.only_new else table.put_ids
-    return _ends(view.rows_where(key, ID, pa.concat_arrays([replaced, table.deleted_ids]), [ID, _SOURCE]))
+    return _ends(view.rows_matching(key, {ID: pa.concat_arrays([replaced, table.deleted_ids])}, [ID, _SOURCE]).rows)
 
 
 def _ends(rows: pa.Table | None) -> pa.Table:
@@ -102,7 +102,7 @@ def _only_in(rows: pa.Table, others: pa.Table) -> pa.Table:
 
 def _committed_counts(table: BufferedTable, sources: Ids) -> NDArray[np.int64]:
     """For each source, the number of its committed edges that the change leaves untouched."""
-    ends = one_array(table.survivors_where({_SOURCE: sources}, [_SOURCE]).column(_SOURCE))
+    ends = one_array(table.unchanged_matching({_SOURCE: sources}, [_SOURCE]).rows.column(_SOURCE))
     if not len(ends):
         return np.zeros(len(sources), np.int64)
     places = pc.index_in(ends, value_set=sources).to_numpy(zero_copy_only=False)
@@ -155,10 +155,10 @@ def _edges_of_lost_nodes(rule: Endpoint, outcome: StateAfter) -> list[tuple[str,
     if nodes.change.overwrite:
         batches = [
             _at_lost_nodes(rule, outcome, batch)
-            for batch in edges.survivor_batches([ID, rule.end], rows=len(nodes.put_ids))
+            for batch in edges.unchanged_batches([ID, rule.end], rows=len(nodes.put_ids))
         ]
     else:
-        batches = [edges.survivors_where({rule.end: nodes.deleted_ids}, [ID, rule.end])]
+        batches = [edges.unchanged_matching({rule.end: nodes.deleted_ids}, [ID, rule.end]).rows]
     return [
         pair for each in batches for pair in zip(*(each.column(n).to_pylist() for n in (ID, rule.end)), strict=True)
     ]

@@ -130,7 +130,7 @@ class _Search:
             return held
         mine = self._rows if len(places) == len(held) else self._rows.take(row_numbers(places))
         wanted = {each: mine.column(each) for each in self._rule.columns}
-        found = table.survivors_where(wanted, [*self._rule.columns, ID])
+        found = table.unchanged_matching(wanted, [*self._rule.columns, ID]).rows
         if found.num_rows:
             self._committed_ids = one_array(found.column(ID))
             held[places] = _matches(mine, found, self._rule.columns)
