@@ -45,7 +45,8 @@ from omnigraph.manifest.layout import MANIFEST
 from omnigraph.manifest.publisher import NewVersion, PublishRequest
 from omnigraph.manifest.rows import KEY, SCHEMA
 from omnigraph.storage.objects.location import parse_location
-from omnigraph.storage.tables.staging import commit_staged, create_table, stage_append
+from omnigraph.storage.tables.new_tables import create_table
+from omnigraph.storage.tables.staging import commit_staged, stage_append
 from omnigraph.storage.tables.table import Table, TableStore
 from omnigraph.world import REAL
 from servers.counting_proxy import CountingProxy
@@ -132,10 +133,8 @@ def build(uri: str, depth: int) -> None:
 def bare_append(uri: str) -> Callable[[], None]:
     """One row onto a small table, staged and committed on an open handle."""
     store = TableStore(parse_location(uri))
-    options = store.location.storage_options
     name = f"bare-{REAL.ulid()}"
-    create_table(store.uri(name), PERSON, None, None if options is None else dict(options))
-    handle: list[Table] = [store.open_newest(name)]
+    handle: list[Table] = [create_table(store, name, PERSON)]
 
     def append() -> None:
         handle[0] = commit_staged(stage_append(handle[0], pa.table({"id": [REAL.ulid()]}, schema=PERSON))).table
@@ -146,10 +145,7 @@ def bare_append(uri: str) -> Callable[[], None]:
 def bare_keyed_publish(uri: str) -> Callable[[], None]:
     """Three rows, one of them replaced, by merge_insert on the primary key."""
     store = TableStore(parse_location(uri))
-    options = store.location.storage_options
-    first = [_rows("first")]
-    create_table(store.uri("keyed"), SCHEMA, first, None if options is None else dict(options))
-    dataset = store.open_newest("keyed").dataset
+    dataset = create_table(store, "keyed", SCHEMA, [_rows("first")]).handle
 
     def publish() -> None:
         count("table_commits", "keyed")

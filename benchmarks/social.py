@@ -42,8 +42,9 @@ from omnigraph.manifest.snapshot import Snapshot, TableEntry
 from omnigraph.query.run import PreparedQuery
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.tables.indexes import IndexSpec, stage_indexes
-from omnigraph.storage.tables.staging import commit_staged, create_table
-from omnigraph.storage.tables.table import Table, TableStore
+from omnigraph.storage.tables.new_tables import create_table
+from omnigraph.storage.tables.staging import commit_staged
+from omnigraph.storage.tables.table import TableStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -299,10 +300,10 @@ class OmniGraph:
             each: rows[each].cast(pa.string()) if each in ("src", "dst") else rows[each] for each in rows.column_names
         }
         made = pa.table({"id": ids, **columns}).select(schema.names).cast(schema)
-        dataset = create_table(self.store.uri(path), schema, [made], None)
+        table = create_table(self.store, path, schema, [made])
         declared = self.catalog.nodes[name] if kind == "node" else self.catalog.edges[name]
         specs = [IndexSpec(each.column, "btree", each.name) for each in table_indexes(declared) if each.kind == "btree"]
-        done = commit_staged(stage_indexes(Table(dataset, path=path, branch=None), specs))
+        done = commit_staged(stage_indexes(table, specs))
         return TableEntry(table_key, path, done.version, None, rows.num_rows)
 
     def prepare(self, question: Question) -> Ask:

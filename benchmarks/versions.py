@@ -37,7 +37,7 @@ import lance
 import pyarrow as pa
 
 import omnigraph as og
-from omnigraph.storage.tables.table import FILE_FORMAT
+from omnigraph.storage.lance.data_files import FILE_FORMAT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,17 +11,13 @@ import omnigraph as og
 from source import ROOT, modules
 
 HEAVY = {"pyspark", "py4j"}
-MAY_USE_LANCE = (
-    "storage/",
-    "manifest/active_fragment.py",
-    "manifest/compaction.py",
-    "query/search/",
-    "tasks/",
-    "load/bulk/units.py",
-    "load/read.py",
-    "history/merge/partitioned/row_rewrite.py",
-    "spark/maintenance.py",
-)
+# Where Lance is used outside `storage`, and why.
+MAY_USE_LANCE = {
+    "query/search/text.py": "text queries are objects of Lance",
+    "query/search/word_index.py": "words are split by the tokenizer of Lance's index, so that both find the same rows",
+}
+# Lance's own object of a table: `Table.handle`; and how Lance opens one.
+RAW_HANDLES = {"dataset", "handle"}
 MAY_USE_DUCKDB = (
     "kernels/",
     "query/exec/duckdb.py",
@@ -75,8 +71,49 @@ def test_nothing_outside_spark_imports_pyspark_when_it_is_imported() -> None:
     assert strays(HEAVY, ("spark/", "pipeline/")) == []
 
 
+def anywhere(tree: ast.Module) -> list[ast.Import | ast.ImportFrom]:
+    """The imports that run at some time: those of functions too, but not those for the type checker."""
+    return at_import(tree) + [
+        inner
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for inner in ast.walk(function)
+        if isinstance(inner, ast.Import | ast.ImportFrom)
+    ]
+
+
+def lance_outside_storage(files: dict[str, ast.Module]) -> set[str]:
+    return {
+        file
+        for file, tree in files.items()
+        if not file.startswith("storage/") and any("lance" in packages(node) for node in anywhere(tree))
+    }
+
+
+def raw_handles(files: dict[str, ast.Module]) -> list[str]:
+    """Where Lance's object of a table is reached for outside `storage`."""
+    return [
+        f"{file}:{node.lineno}"
+        for file, tree in files.items()
+        if not file.startswith("storage/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr in RAW_HANDLES
+    ]
+
+
 def test_lance_is_used_where_tables_are() -> None:
-    assert strays({"lance"}, MAY_USE_LANCE) == []
+    assert lance_outside_storage(modules()) == set(MAY_USE_LANCE)
+
+
+def test_no_raw_lance_handle_leaves_storage() -> None:
+    assert raw_handles(modules()) == []
+
+
+def test_the_rules_see_a_raw_handle_and_lance_in_a_function() -> None:
+    seen = {"query/a.py": ast.parse("def f(t):\n import lance\n return t.handle, lance.dataset(t)\n")}
+    assert lance_outside_storage(seen) == {"query/a.py"}
+    assert raw_handles(seen) == ["query/a.py:3", "query/a.py:3"]
+    assert raw_handles({"storage/a.py": seen["query/a.py"]}) == []
 
 
 def test_duckdb_is_opened_where_expressions_run() -> None:

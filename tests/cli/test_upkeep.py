@@ -31,7 +31,7 @@ def graph(place: Path) -> og.Graph:
 
 
 def foreign(graph: og.Graph) -> lance.LanceDataset:
-    return lance.dataset(graph._manifest.stores.tables.open(graph.snapshot()["node:Person"].pin).dataset.uri)
+    return lance.dataset(graph._manifest.stores.tables.open(graph.snapshot()["node:Person"].pin).handle.uri)
 
 
 def test_optimize_tells_what_it_did(run: Run, graph: og.Graph) -> None:

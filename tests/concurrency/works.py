@@ -76,7 +76,7 @@ def _base(graph: GraphManifest, entry: TableEntry) -> Table:
 def _holds(table: Table, published: int) -> bool:
     if table.version == published:
         return True
-    operation = table.dataset.read_transaction(table.version).operation
+    operation = table.handle.read_transaction(table.version).operation
     return isinstance(operation, LanceOperation.Restore) and operation.version == published
 
 

@@ -100,7 +100,7 @@ def manifest_rows(graph: GraphManifest, branch: str = MAIN) -> dict[str, dict[st
 
 def dataset_of(graph: GraphManifest, branch: str = MAIN) -> lance.LanceDataset:
     """A fresh Lance handle on a branch's manifest."""
-    return graph.stores.tables.open_newest(MANIFEST, physical_branch(branch)).dataset
+    return graph.stores.tables.open_newest(MANIFEST, physical_branch(branch)).handle
 
 
 def chain(graph: GraphManifest, branch: str = MAIN) -> list[str]:

@@ -137,7 +137,7 @@ class Life:
 
     def tag(self, _: str) -> None:
         table = self.graph.line().table
-        table.dataset.tags.create(f"t{self.number}", table.version)
+        table.handle.tags.create(f"t{self.number}", table.version)
 
     def reopen(self, _: str) -> None:
         self.graph = reopen(self.uri, upkeep=NEVER)
@@ -264,7 +264,7 @@ def test_nothing_is_collected_while_a_branch_is_being_made(graph: GraphManifest)
 def test_tags_that_other_programs_made_with_lance_keep_their_versions(graph: GraphManifest, uri: str) -> None:
     publish_next(graph)
     tagged = graph.line().table.version
-    graph.line().table.dataset.tags.create("release", tagged)
+    graph.line().table.handle.tags.create("release", tagged)
     before = rows_of(uri, "main", tagged)
     for _ in range(8):
         publish_next(graph)

@@ -60,7 +60,7 @@ def held_publish(server: Seaweed, uri: str, settled_seconds: float) -> str:
         assert proxy.holds.wait(60)
         held = slow.line().table.version + 1
         while (
-            held in [each["version"] for each in busy.line().table.dataset.versions()]
+            held in [each["version"] for each in busy.line().table.handle.versions()]
             or busy.line().table.version <= held
         ):
             publish_next(busy, AUTHOR)

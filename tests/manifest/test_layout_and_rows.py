@@ -100,14 +100,14 @@ def test_the_manifest_has_the_nine_columns_with_strict_types_and_a_primary_key(g
 def test_every_dataset_has_file_format_2_2_stable_row_ids_and_no_automatic_cleanup(
     graph: GraphManifest, path: str
 ) -> None:
-    dataset = graph.stores.tables.open_newest(path).dataset
+    dataset = graph.stores.tables.open_newest(path).handle
     assert dataset.data_storage_version == "2.2"
     assert dataset.has_stable_row_ids
     assert not [key for key in dataset.config() if key.startswith("lance.auto_cleanup")]
 
 
 def test_init_stamps_version_4_in_its_first_commit_and_configures_in_its_second(graph: GraphManifest) -> None:
-    first = graph.stores.tables.open(Pin("__manifest", 1)).dataset
+    first = graph.stores.tables.open(Pin("__manifest", 1)).handle
     live = dataset_of(graph)
     assert first.schema_metadata == live.schema_metadata == {"omnigraph:internal_schema_version": "4"}
     assert live.version == 2

@@ -21,8 +21,9 @@ from omnigraph.query.exec.limits import ReadOptions
 from omnigraph.query.run import PreparedQuery
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.tables.indexes import IndexSpec, stage_indexes
-from omnigraph.storage.tables.staging import commit_staged, create_table, stage_append
-from omnigraph.storage.tables.table import Table, TableStore
+from omnigraph.storage.tables.new_tables import create_table
+from omnigraph.storage.tables.staging import commit_staged, stage_append
+from omnigraph.storage.tables.table import TableStore
 from store.joined_changes import stage_delete_ids, stage_upsert
 
 if TYPE_CHECKING:
@@ -112,8 +113,7 @@ def make_graph(folder: Path, schema: str, records: Mapping[str, Sequence[Record]
             _identified(catalog, kind, name, number, each) for number, each in enumerate((records or {}).get(name, ()))
         ]
         rows = rows_of(arrow, found)
-        dataset = create_table(store.uri(table_path(table_key)), arrow, [rows] if rows.num_rows else None, None)
-        table = store.keep(Table(dataset, path=table_path(table_key), branch=None))
+        table = store.keep(create_table(store, table_path(table_key), arrow, [rows] if rows.num_rows else ()))
         entries[table_key] = TableEntry(table_key, table.path, table.version, None, rows.num_rows)
     return Graph(catalog, store, Snapshot("main", 1, None, entries))
 

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from omnigraph.errors import InvalidInput
 from omnigraph.storage.filters.arrow_eval import matching
 from omnigraph.storage.filters.model import And, Compare, HasItem, IsNull, Not, OneOf, Or, TextPredicate
-from omnigraph.storage.tables.staging import create_table
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.tables.new_tables import create_table
+from omnigraph.storage.tables.table import Table, TableStore
 
 if TYPE_CHECKING:
     from omnigraph.storage.filters.model import Filter
@@ -86,8 +87,8 @@ def _rows() -> pa.Table:
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> tuple[Table, pa.Table]:
     rows = _rows()
-    uri = str(tmp_path_factory.mktemp("filters") / "rows")
-    return Table(create_table(uri, rows.schema, [rows], None), path="rows", branch=None), rows
+    store = TableStore(parse_location(tmp_path_factory.mktemp("filters")))
+    return create_table(store, "rows", rows.schema, [rows]), rows
 
 
 def _leaf() -> st.SearchStrategy[Filter]:

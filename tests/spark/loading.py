@@ -96,6 +96,6 @@ def _rows(graph: og.Graph, entry: Any) -> list[dict[str, Any]]:
 
 def row_ids(graph: og.Graph, table_key: str) -> dict[str, int]:
     """The stable row id of every row, by its id."""
-    table = graph._manifest.stores.tables.open(graph.snapshot()[table_key].pin).dataset
+    table = graph._manifest.stores.tables.open(graph.snapshot()[table_key].pin).handle
     rows = table.to_table(columns=["id"], with_row_id=True)
     return dict(zip(rows["id"].to_pylist(), rows["_rowid"].to_pylist(), strict=True))

@@ -11,7 +11,8 @@ from omnigraph.manifest.create import NewGraph
 from omnigraph.manifest.graph_manifest import GraphManifest, create_manifest
 from omnigraph.manifest.publisher import NewVersion, PublishRequest
 from omnigraph.storage.objects.location import parse_location
-from omnigraph.storage.tables.staging import commit_staged, create_table, stage_append, stage_fragments
+from omnigraph.storage.tables.new_tables import create_table
+from omnigraph.storage.tables.staging import commit_staged, stage_append, stage_fragments
 from omnigraph.storage.tables.table import Table, TableStore
 from omnigraph.world import REAL
 
@@ -91,8 +92,7 @@ def without_blobs(table: pa.Table) -> pa.Table:
 
 def new_table(folder: Path, schema: pa.Schema) -> Table:
     """An empty table."""
-    create_table(str(folder / "table"), schema, None, None)
-    return TableStore(parse_location(folder)).open_newest("table")
+    return create_table(TableStore(parse_location(folder)), "table", schema)
 
 
 def landed(table: Table, fragments: Sequence[FragmentMetadata]) -> Table:

@@ -96,12 +96,11 @@ def test_a_frame_without_rows_gives_no_fragments(spark: SparkSession, tmp_path: 
 @pytest.mark.s3
 def test_executors_write_to_a_bucket(spark: SparkSession, s3_uri: str) -> None:
     from omnigraph.storage.objects.location import parse_location
-    from omnigraph.storage.tables.staging import create_table
+    from omnigraph.storage.tables.new_tables import create_table
     from omnigraph.storage.tables.table import TableStore
 
     location = parse_location(s3_uri)
-    create_table(location.child("table"), PEOPLE, None, dict(location.storage_options or {}))
-    table = TableStore(location).open_newest("table")
+    table = create_table(TableStore(location), "table", PEOPLE)
     written = write_fragments_distributed(
         people(spark, 1_000), location.child("table"), location.storage_options, PEOPLE
     )

@@ -26,7 +26,7 @@ def test_every_kind_of_index_is_built_in_parts_and_joined(spark: SparkSession, t
     graph = library(tmp_path, 5)
     report = IndexBuild(graph._manifest, graph.catalog, branch="main", build=build_on_spark(spark)).run()
     assert report.commit is not None
-    indexes = table(graph).dataset.describe_indices()
+    indexes = table(graph).handle.describe_indices()
     assert sorted(each.name for each in indexes) == sorted(report.built["node:Doc"])
     assert {(len(each.segments), each.num_rows_indexed) for each in indexes} == {(1, 5)}
     words = [f"word{each}" for each in range(5)]
@@ -43,11 +43,11 @@ def test_a_large_vector_index_is_built_around_common_centres(spark: SparkSession
         vectors = pa.FixedSizeListArray.from_arrays(pa.array(flat), 2)
         graph.load({"Point": pa.table({"slug": [f"p{each}" for each in places], "v": vectors})}, mode="append")
     IndexBuild(graph._manifest, graph.catalog, branch="main", build=build_on_spark(spark)).run()
-    (index,) = [each for each in table(graph, "node:Point").dataset.describe_indices() if each.name.startswith("v")]
+    (index,) = [each for each in table(graph, "node:Point").handle.describe_indices() if each.name.startswith("v")]
     assert (len(index.segments), index.num_rows_indexed) == (1, 2 * rows)
     for number in (7, 30_000, 51_999):
         near = {"column": "v", "q": [float(number % 229), float(number // 229)], "k": 1}
-        found = table(graph, "node:Point").dataset.to_table(columns=["slug"], nearest=near)
+        found = table(graph, "node:Point").handle.to_table(columns=["slug"], nearest=near)
         assert found.column("slug").to_pylist() == [f"p{number}"]
 
 

@@ -11,8 +11,9 @@ from lance import FragmentMetadata
 from omnigraph.catalog.arrow import stored_schema
 from omnigraph.spark.runner import errors_of_tasks
 from omnigraph.spark.types import from_spark, spark_schema
+from omnigraph.storage.lance.data_files import Mode, write_rows
 from omnigraph.storage.tables.table import ROWS_PER_FILE
-from omnigraph.tasks.fragments import Mode, task_number, write_rows
+from omnigraph.tasks.runner import task_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

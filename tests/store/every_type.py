@@ -8,7 +8,7 @@ import lance
 import pyarrow as pa
 
 from omnigraph.storage.objects.location import parse_location
-from omnigraph.storage.tables.staging import create_table
+from omnigraph.storage.tables.new_tables import create_table
 from omnigraph.storage.tables.table import Table, TableStore
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def options(store: TableStore) -> dict[str, str] | None:
 
 def made(store: TableStore, content: pa.Table, path: str = PATH) -> Table:
     """A new table with some rows."""
-    create_table(store.uri(path), content.schema, [content] if content.num_rows else None, options(store))
+    create_table(store, path, content.schema, [content] if content.num_rows else ())
     return store.open_newest(path)
 
 
@@ -129,7 +129,7 @@ def ids(table: Table) -> list[str]:
 
 def row_ids(table: Table) -> dict[str, int]:
     """The stable row id of each id."""
-    found = table.dataset.scanner(columns=["id"], with_row_id=True).to_table()
+    found = table.handle.scanner(columns=["id"], with_row_id=True).to_table()
     return dict(zip(found.column("id").to_pylist(), found.column("_rowid").to_pylist(), strict=True))
 
 
@@ -155,4 +155,4 @@ def _comparable(column: pa.ChunkedArray[Any]) -> list[object]:
 def _blobs(table: Table, count: int) -> list[object]:
     if not count:
         return []
-    return [None if each is None else each.read() for each in table.dataset.take_blobs("blob", indices=range(count))]
+    return [None if each is None else each.read() for each in table.handle.take_blobs("blob", indices=range(count))]

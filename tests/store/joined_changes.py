@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 def stage_upsert(table: Table, rows: pa.Table) -> Staged:
     """Replace rows whose id is there, add the others. Ids must not repeat within `rows`."""
     refuse_repeated_ids(table, rows)
-    builder = table.dataset.merge_insert(ID).when_matched_update_all().when_not_matched_insert_all()
+    builder = table.handle.merge_insert(ID).when_matched_update_all().when_not_matched_insert_all()
     return _merge(table, "upsert", builder, rows)
 
 
 def stage_insert(table: Table, rows: pa.Table) -> Staged:
     """Add rows whose ids must all be new; one that is there already is an `InvalidInput`, and nothing is staged."""
     refuse_repeated_ids(table, rows)
-    builder = table.dataset.merge_insert(ID).when_matched_fail().when_not_matched_insert_all()
+    builder = table.handle.merge_insert(ID).when_matched_fail().when_not_matched_insert_all()
     return _merge(table, "insert", builder, rows)
 
 
@@ -39,7 +39,7 @@ def stage_delete_ids(table: Table, ids: Sequence[str]) -> Staged | None:
     if not ids:
         return None
     keys = pa.table({ID: pa.array(sorted(set(ids)), pa.string())})
-    staged = _merge(table, "delete", table.dataset.merge_insert(ID).when_matched_delete(), keys)
+    staged = _merge(table, "delete", table.handle.merge_insert(ID).when_matched_delete(), keys)
     return staged if staged.deleted else None
 
 
@@ -47,7 +47,7 @@ def stage_change(table: Table, upserts: pa.Table, deletes: Sequence[str]) -> Sta
     """Upsert some rows and remove others as one transaction. A row cannot be in both."""
     refuse_repeated_ids(table, upserts)
     refuse_removed_ids(table, upserts, deletes)
-    builder = table.dataset.merge_insert(ID).when_matched_update_all().when_not_matched_insert_all()
+    builder = table.handle.merge_insert(ID).when_matched_update_all().when_not_matched_insert_all()
     if deletes:
         builder = builder.when_not_matched_by_source_delete(render(one_of(ID, deletes)))
     return _merge(table, "change", builder, upserts)

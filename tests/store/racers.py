@@ -15,9 +15,9 @@ from omnigraph.errors import OmniGraphError
 from omnigraph.storage.objects.lease import Lease, try_acquire
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.objects.store import open_control_store
-from omnigraph.storage.tables.staging import create_table
+from omnigraph.storage.tables.new_tables import create_table
 from omnigraph.world import REAL
-from store.every_type import SMALL, open_store, options, small
+from store.every_type import SMALL, open_store, small
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -64,7 +64,7 @@ def create(uri: str, number: int) -> str:
     """Create one table, each with a row of its own: `won`, or the code of the error."""
     store = open_store(uri)
     try:
-        create_table(store.uri("raced"), SMALL, [small(f"from {number}")], options(store))
+        create_table(store, "raced", SMALL, [small(f"from {number}")])
     except OmniGraphError as lost:
         return lost.code
     return "won"

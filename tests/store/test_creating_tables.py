@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from omnigraph.errors import ObjectExists
-from omnigraph.storage.tables.staging import commit_staged, create_table, stage_append
-from store.every_type import PATH, SCHEMA, SMALL, contents, fresh, ids, made, open_store, options, rows, small, told
+from omnigraph.storage.tables.new_tables import create_table
+from omnigraph.storage.tables.staging import commit_staged, stage_append
+from store.every_type import PATH, SCHEMA, SMALL, contents, fresh, ids, made, open_store, rows, small, told
 from store.racers import RACERS, create
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize("content", [None, rows("a", "b")])
 def test_a_new_table_is_what_the_format_says(graph_uri: str, content: pa.Table | None) -> None:
     store = open_store(graph_uri)
-    dataset = create_table(store.uri(PATH), SCHEMA, None if content is None else [content], options(store))
+    dataset = create_table(store, PATH, SCHEMA, () if content is None else [content]).handle
     table = store.open_newest(PATH)
     assert (dataset.version, table.version, dataset.data_storage_version) == (1, 1, "2.2")
     assert dataset.has_stable_row_ids
@@ -35,8 +36,8 @@ def test_a_new_table_is_what_the_format_says(graph_uri: str, content: pa.Table |
 
 def test_each_of_several_tables_becomes_a_fragment_of_its_own(tmp_path: Path) -> None:
     store = open_store(str(tmp_path))
-    create_table(store.uri(PATH), SMALL, [small("a", "b"), small("c")], None)
-    fragments = store.open_newest(PATH).dataset.get_fragments()
+    create_table(store, PATH, SMALL, [small("a", "b"), small("c")])
+    fragments = store.open_newest(PATH).handle.get_fragments()
     assert [each.to_table(["id"]).column("id").to_pylist() for each in fragments] == [["a", "b"], ["c"]]
 
 
@@ -44,9 +45,9 @@ def test_a_table_that_is_there_is_not_created_again(graph_uri: str) -> None:
     store = open_store(graph_uri)
     table = made(store, small("a"))
     commit_staged(stage_append(table, small("b")))
-    for content in (None, [small("z")]):
+    for content in ([], [small("z")]):
         with pytest.raises(ObjectExists, match=PATH):
-            create_table(store.uri(PATH), SMALL, content, options(store))
+            create_table(store, PATH, SMALL, content)
     assert ids(fresh(table, store)) == ["a", "b"]
 
 

@@ -160,7 +160,7 @@ def indexed(rows: list[Row], tmp_path_factory: pytest.TempPathFactory) -> Table:
     half = as_table(rows[::2])
     specs = [IndexSpec(name, "btree", f"{name}_idx") for name in ("id", *TYPES)]
     behind = commit_staged(stage_indexes(made(store, half), specs)).table
-    lance.write_dataset(as_table(rows[1::2]), behind.dataset.uri, mode="append")
+    lance.write_dataset(as_table(rows[1::2]), behind.handle.uri, mode="append")
     return store.open_newest(behind.path)
 
 

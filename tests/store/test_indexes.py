@@ -71,19 +71,19 @@ def test_an_index_of_another_release_is_built_anew_where_it_cannot_be_extended(t
     assert staged is not None
     assert names == ("id_idx",)
     table = commit_staged(staged).table
-    covered = [set(each.fragment_ids) for index in table.dataset.describe_indices() for each in index.segments]
+    covered = [set(each.fragment_ids) for index in table.handle.describe_indices() for each in index.segments]
     assert covered == [set(table.fragment_ids())]
     assert table.read(["id"], equal("id", "doc15")).num_rows == 1
 
 
 def found_by_text(table: Table, words: str) -> list[str]:
-    found = table.dataset.scanner(columns=["id", "_score"], full_text_query={"query": words, "columns": ["text"]})
+    found = table.handle.scanner(columns=["id", "_score"], full_text_query={"query": words, "columns": ["text"]})
     return sorted(found.to_table().column("id").to_pylist())
 
 
 def nearest(table: Table, place: float, k: int) -> list[str]:
     asked: dict[str, Any] = {"column": "vector", "q": np.array([place, 0, 0, 0], dtype=np.float32), "k": k}
-    return list(table.dataset.scanner(columns=["id", "_distance"], nearest=asked).to_table().column("id").to_pylist())
+    return list(table.handle.scanner(columns=["id", "_distance"], nearest=asked).to_table().column("id").to_pylist())
 
 
 def answers(table: Table) -> dict[str, object]:
@@ -99,7 +99,7 @@ def answers(table: Table) -> dict[str, object]:
 
 
 def kinds_of_search(table: Table) -> str:
-    return str(table.dataset.scanner(filter="id = 'doc5'").explain_plan())
+    return str(table.handle.scanner(filter="id = 'doc5'").explain_plan())
 
 
 def test_three_kinds_of_index_are_one_commit_and_give_the_answers_of_a_scan(graph_uri: str) -> None:
@@ -134,13 +134,13 @@ def changed_since_indexed(store: TableStore) -> Table:
 
 def without_indexes(table: Table) -> Table:
     """The same rows as a table that never had an index."""
-    store = open_store(table.dataset.uri + "-plain")
+    store = open_store(table.handle.uri + "-plain")
     return made(store, table.read())
 
 
 def ages(table: Table) -> list[tuple[object, ...]]:
     columns = ["id", "rank", "_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
-    found = table.dataset.scanner(columns=columns).to_table()
+    found = table.handle.scanner(columns=columns).to_table()
     return sorted(zip(*(each.to_pylist() for each in found.columns), strict=True))
 
 
@@ -187,7 +187,7 @@ def test_a_compaction_can_be_limited_to_some_fragments(tmp_path: Path) -> None:
     staged = stage_compaction(table, rows_per_file=1_000, fragments=[1, 2, 3])
     assert staged is not None
     landed = commit_staged(staged).table
-    assert sorted(each.count_rows() for each in landed.dataset.get_fragments()) == [5, 5, 15]
+    assert sorted(each.count_rows() for each in landed.handle.get_fragments()) == [5, 5, 15]
     assert contents_of_ids(landed) == contents_of_ids(table)
 
 
@@ -229,7 +229,7 @@ def test_a_vector_index_of_any_metric_searches_exactly(tmp_path: Path, metric: A
     indexed = commit_staged(stage_indexes(table, [IndexSpec("vector", "vector", "v", metric=metric)])).table
     asked: dict[str, Any] = {"column": "vector", "q": spread[0], "k": 10, "metric": metric}
     found = [
-        each.dataset.scanner(columns=["id", "_distance"], nearest={**asked, "use_index": use}).to_table()
+        each.handle.scanner(columns=["id", "_distance"], nearest={**asked, "use_index": use}).to_table()
         for each, use in ((table, False), (indexed, True))
     ]
     assert found[0].column("id").to_pylist() == found[1].column("id").to_pylist()

@@ -32,7 +32,7 @@ def _rows(**values: int) -> pa.Table:
 def _stage_placed(
     table: Table, puts: pa.Table | None, deletes: list[str], places: RowLocations | None = None
 ) -> Staged:
-    tables = TableStore(parse_location(Path(table.dataset.uri).parent))
+    tables = TableStore(parse_location(Path(table.handle.uri).parent))
     return stage_placed(table, puts, deletes, tables=tables, places=places)
 
 
@@ -58,7 +58,7 @@ def test_rows_become_what_a_merge_would_make_of_them(table: Table, tmp_path: Pat
     assert (staged.inserted, staged.updated, staged.deleted) == (2, 3, 2)
     by_merge = stage_change(table, puts, ["r03", "r20"])
     facts = _facts(commit_staged(staged).table)
-    merged = lance.LanceDataset.commit(table.dataset, by_merge.transaction, detached=True, max_retries=5)
+    merged = lance.LanceDataset.commit(table.handle, by_merge.transaction, detached=True, max_retries=5)
     expected = sorted(merged.to_table(columns=ROW_FACTS[:2]).to_pylist(), key=lambda row: str(row["id"]))
     assert [{name: row[name] for name in ROW_FACTS[:2]} for row in facts] == expected
     held = {row["id"]: row for row in facts}
@@ -102,7 +102,7 @@ def test_many_rows_are_replaced_added_and_removed_as_few_are(tmp_path: Path) -> 
     assert all(kept[each]["v"] == 1 and kept[each]["_row_last_updated_at_version"] == 2 for each in put)
     assert kept["r020000"]["_rowid"] == 20_000
     assert kept["r000001"]["v"] == 0
-    after.dataset.validate()
+    after.handle.validate()
     emptied = _stage_placed(after, None, sorted(kept))
     assert commit_staged(emptied).table.count_rows() == 0
 
@@ -113,7 +113,7 @@ def test_indexes_tell_the_new_values(table: Table) -> None:
     assert changed.read(["id"], equal("v", 5)).num_rows == 0
     again = commit_staged(_stage_placed(changed, _rows(r05=501), ["r06"])).table
     assert again.read(["v"], one_of("id", ["r05", "r06"])).column("v").to_pylist() == [501]
-    again.dataset.validate()
+    again.handle.validate()
 
 
 def test_new_rows_alone_are_an_append_and_removals_alone_a_delete(table: Table) -> None:

@@ -35,7 +35,7 @@ def tables(tmp_path: Path) -> TableStore:
 
 
 def _fragments(table: Table) -> list[FragmentMetadata]:
-    return [each.metadata for each in table.dataset.get_fragments()]
+    return [each.metadata for each in table.handle.get_fragments()]
 
 
 def _removed(tables: TableStore, table: Table) -> list[int]:
@@ -46,7 +46,7 @@ def _removed(tables: TableStore, table: Table) -> list[int]:
 @pytest.mark.parametrize(("predicate", "kind"), [("n % 1000 = 3", "array"), ("n % 10000 < 6000", "bitmap")])
 @pytest.mark.parametrize("branch", [None, "side"])
 def test_lists_of_lance_are_read_once(tables: TableStore, predicate: str, kind: str, branch: str | None) -> None:
-    main = tables.open_newest("t").dataset
+    main = tables.open_newest("t").handle
     main.delete(predicate)
     if branch is not None:
         main.create_branch(branch)
@@ -63,7 +63,7 @@ def test_lists_of_lance_are_read_once(tables: TableStore, predicate: str, kind: 
 @pytest.mark.parametrize("branch", [None, "side"])
 def test_lists_are_written_as_lance_reads_them(tables: TableStore, branch: str | None) -> None:
     if branch is not None:
-        tables.open_newest("t").dataset.create_branch(branch)
+        tables.open_newest("t").handle.create_branch(branch)
     table, gone = tables.open_newest("t", branch), set[int]()
     for step in (np.array([3, 77, 9_999]), np.arange(100, 6_000), np.array([0])):
         fragments = _fragments(table)
@@ -73,13 +73,13 @@ def test_lists_are_written_as_lance_reads_them(tables: TableStore, branch: str |
         operation = LanceOperation.Delete([each for each in changed if each is not None], [], "true")
         table = commit_staged(Staged(table, "delete", Transaction(table.version, operation))).table
         gone |= {10_000 + int(each) for each in step}
-        table.dataset.validate()
+        table.handle.validate()
         assert set(table.read(["n"]).column("n").to_pylist()) == set(range(ROWS)) - gone
     assert _removed(TableStore(tables.location), table) == sorted(gone)
 
 
 def test_what_was_asked_for_long_ago_is_forgotten(tables: TableStore) -> None:
-    tables.open_newest("t").dataset.delete("n % 1000 = 3")
+    tables.open_newest("t").handle.delete("n % 1000 = 3")
     table, few = tables.open_newest("t"), DeletionVectors(tables.objects, kept_bytes=40)
     first, second = _fragments(table)
     with counting() as counts:
@@ -97,15 +97,15 @@ def test_a_fragment_of_which_nothing_is_left_has_no_list(tables: TableStore) -> 
 
 
 def test_a_row_that_is_not_there_is_not_removed_again(tables: TableStore) -> None:
-    tables.open_newest("t").dataset.delete("n = 5")
+    tables.open_newest("t").handle.delete("n = 5")
     table = tables.open_newest("t")
     with pytest.raises(AssertionError, match="rows are removed that the fragment has"):
         tables.removals.add(table, [(_fragments(table)[0], np.array([5], np.uint32))])
 
 
 def test_a_list_that_lies_elsewhere_is_told_by_the_rows_that_are_left(tables: TableStore) -> None:
-    tables.open_newest("t").dataset.delete("n = 5")
-    elsewhere = Table(tables.open_newest("t").dataset, path="not/here", branch=None)
+    tables.open_newest("t").handle.delete("n = 5")
+    elsewhere = Table(tables.open_newest("t").handle, path="not/here", branch=None)
     with counting() as counts:
         assert _removed(tables, elsewhere) == [5]
     assert counts.table_scans == 1

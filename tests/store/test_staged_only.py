@@ -23,17 +23,17 @@ COMMITTING = frozenset(
 ON_LANCE = {
     "commit": ("LanceDataset", "Compaction"),
     "drop": ("LanceDataset",),
-    "delete": ("dataset", "branches", "tags", "fragment"),
-    "update": ("dataset", "tags"),
-    "insert": ("dataset",),
+    "delete": ("dataset", "handle", "branches", "tags", "fragment"),
+    "update": ("dataset", "handle", "tags"),
+    "insert": ("dataset", "handle"),
     "create": ("tags",),
-    "optimize": ("dataset",),
+    "optimize": ("dataset", "handle"),
     "execute": ("merge_insert", "builder"),
 }
 # Where Lance itself may be asked to commit, and why.
 MAY_COMMIT = {
-    "storage/tables/staging.py": "commit_staged and create_table",
-    "storage/tables/new_tables.py": "commit_new_table, which the commit protocol calls",
+    "storage/tables/staging.py": "commit_staged",
+    "storage/tables/new_tables.py": "create_table, and commit_new_table, which the commit protocol calls",
     "storage/tables/immediate.py": "what has no staged form",
     "storage/tables/column_writes.py": "fragment.merge_columns, which writes new columns that nobody has committed",
 }
@@ -72,11 +72,11 @@ def commits(call: ast.Call) -> bool:
 
 
 def uses_lance(tree: ast.Module) -> bool:
-    """Whether a module can hold one of Lance's objects: it imports lance, or a `Table` whose dataset it reaches for."""
+    """Whether a module can hold one of Lance's objects: it imports lance, or a `Table` whose handle it reaches for."""
     return any(
         (isinstance(node, ast.Import) and any(each.name.split(".")[0] == "lance" for each in node.names))
         or (isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "lance")
-        or (isinstance(node, ast.Attribute) and node.attr == "dataset")
+        or (isinstance(node, ast.Attribute) and node.attr in ("dataset", "handle"))
         for node in ast.walk(tree)
     )
 
@@ -118,16 +118,18 @@ def test_staging_itself_never_executes_a_merge() -> None:
     assert executed == []
 
 
-def test_lance_commits_in_two_functions_of_staging_and_nowhere_else_in_it() -> None:
-    tree = modules()["storage/tables/staging.py"]
+@pytest.mark.parametrize(
+    ("file", "functions"), [("staging", ["commit_staged"]), ("new_tables", ["_commit", "create_table"])]
+)
+def test_lance_commits_in_few_functions_and_nowhere_else_in_their_modules(file: str, functions: list[str]) -> None:
     where = [
         function.name
-        for function in tree.body
+        for function in modules()[f"storage/tables/{file}.py"].body
         if isinstance(function, ast.FunctionDef)
         for call in calls(ast.Module(function.body, []))
         if ast.unparse(call.func) == "LanceDataset.commit"
     ]
-    assert sorted(where) == ["commit_staged", "create_table"]
+    assert sorted(where) == functions
 
 
 @pytest.mark.parametrize(
@@ -137,11 +139,11 @@ def test_lance_commits_in_two_functions_of_staging_and_nowhere_else_in_it() -> N
         "lance.LanceDataset.commit(uri, operation)",
         "lance.write_dataset(rows, uri)",
         "write_dataset(rows, uri)",
-        "table.dataset.merge_insert('id').when_matched_update_all().execute(rows)",
+        "table.handle.merge_insert('id').when_matched_update_all().execute(rows)",
         "builder.execute(rows)",
-        "table.dataset.delete('true')",
+        "table.handle.delete('true')",
         "dataset.update({'a': '1'})",
-        "table.dataset.insert(rows)",
+        "table.handle.insert(rows)",
         "self._dataset.restore()",
         "dataset.optimize.compact_files()",
         "dataset.optimize.optimize_indices()",
@@ -171,7 +173,7 @@ def test_the_rule_sees_what_it_forbids(line: str) -> None:
         "connection.execute('select 1')",
         "names.insert(0, 'x')",
         "stage_append(table, rows)",
-        "table.dataset.scanner(columns=['id']).to_table()",
+        "table.handle.scanner(columns=['id']).to_table()",
         "stores.objects.create('a', b'')",
     ],
 )

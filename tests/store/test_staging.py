@@ -49,7 +49,7 @@ def in_the_new_schema(*names: str) -> pa.Table:
 
 
 def _fragments(table: Table) -> Staged:
-    return stage_fragments(table, write_fragments(rows("d", "e", salt=1), table.dataset))
+    return stage_fragments(table, write_fragments(rows("d", "e", salt=1), table.handle))
 
 
 Expected = dict[str, list[object]]
@@ -146,7 +146,7 @@ def test_an_updated_row_keeps_its_row_id_and_says_when_it_changed(graph_uri: str
     after = row_ids(table)
     assert {key: after[key] for key in "ab"} == {key: before[key] for key in "ab"}
     assert len(set(after.values())) == len(after) == 4
-    ages = table.dataset.scanner(columns=["id", "_row_created_at_version", "_row_last_updated_at_version"]).to_table()
+    ages = table.handle.scanner(columns=["id", "_row_created_at_version", "_row_last_updated_at_version"]).to_table()
     assert sorted(zip(*(each.to_pylist() for each in ages.columns), strict=True)) == [
         ("a", 1, 3),
         ("b", 1, 2),
@@ -206,7 +206,7 @@ def test_a_blob_may_stand_elsewhere(tmp_path: Path) -> None:
     table = made(store, external)
     for stage in (stage_append, stage_overwrite):
         table = commit_staged(stage(table, external)).table
-        (blob,) = table.dataset.take_blobs("blob", indices=[table.count_rows() - 1])
+        (blob,) = table.handle.take_blobs("blob", indices=[table.count_rows() - 1])
         assert blob.read() == b"far away"
     with pytest.raises(InvalidInput, match="External blob"):
         stage_upsert(table, external)
@@ -216,7 +216,7 @@ def test_rows_are_written_in_fragments_that_upserts_stay_quick_on(tmp_path: Path
     store = open_store(str(tmp_path))
     many = pa.table({"id": [f"{n}" for n in range(250_000)], "n": range(250_000)}, schema=SMALL)
     table = made(store, many)
-    assert [each.count_rows() for each in table.dataset.get_fragments()] == [100_000, 100_000, 50_000]
+    assert [each.count_rows() for each in table.handle.get_fragments()] == [100_000, 100_000, 50_000]
     for stage in (stage_append, stage_overwrite):
         sizes = [each.physical_rows for each in stage(table, many).transaction.operation.fragments]
         assert sizes == [100_000, 100_000, 50_000]

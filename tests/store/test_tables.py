@@ -44,7 +44,7 @@ def test_a_branch_is_opened_by_its_own_tree_and_can_be_shipped_to_another_proces
     assert (landed.branch, landed.version) == ("team/review", 2)
     assert ids(store.open(Pin(PATH, 2, "team/review"))) == ["a", "on the branch"]
     assert ids(store.open_newest(PATH)) == ["a"]
-    shipped = Table(pickle.loads(pickle.dumps(landed.dataset)), path=PATH, branch="team/review")
+    shipped = Table(pickle.loads(pickle.dumps(landed.handle)), path=PATH, branch="team/review")
     assert ids(shipped) == ["a", "on the branch"]
 
 
@@ -236,4 +236,4 @@ def test_the_settings_of_the_location_reach_lance(s3_server: object, s3_environm
     on_branch = commit_staged(stage_append(store.open_newest(PATH, "x"), small("c"))).table
     create_branch(on_branch, "y")
     assert ids(store.open_newest(PATH, "y")) == ["a", "b", "c"]
-    assert isinstance(store.open_newest(PATH).dataset, lance.LanceDataset)
+    assert isinstance(store.open_newest(PATH).handle, lance.LanceDataset)

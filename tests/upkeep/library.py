@@ -57,7 +57,7 @@ def slugs(graph: og.Graph, snapshot: str | None = None, branch: str = "main") ->
 
 def answers(asked: Table, words: list[str]) -> dict[str, object]:
     """What the indexes are asked, once per word: text, list, ordered and vector."""
-    dataset = asked.dataset
+    dataset = asked.handle
     by_text = {
         word: sorted(
             dataset.scanner(columns=["slug", "_score"], full_text_query={"query": word, "columns": ["title"]})

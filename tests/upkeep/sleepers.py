@@ -125,6 +125,6 @@ def left_over(uri: str) -> list[str]:
     note, _ = read_note(graph._manifest.stores.objects)
     wrong += [f"{run} is still running" for run in note.running]
     for line, gone in note.gone.items():
-        files = og.open(uri)._manifest.stores.tables.open_newest(line.path, line.branch).dataset.version_refs()
+        files = og.open(uri)._manifest.stores.tables.open_newest(line.path, line.branch).handle.version_refs()
         wrong += [f"{line} {each['version']} is gone and there" for each in files if each["version"] in gone]
     return wrong

@@ -23,7 +23,7 @@ def do(graph: og.Graph, statement: str, branch: str = "main", if_commit: str | N
 
 def settings(graph: og.Graph, branch: str = "main") -> dict[str, str]:
     table = graph._manifest.stores.tables.open(graph.snapshot(branch=branch)["node:Person"].pin)
-    return {name: value for name, value in table.dataset.config().items() if "auto_cleanup" in name}
+    return {name: value for name, value in table.handle.config().items() if "auto_cleanup" in name}
 
 
 def readable(graph: og.Graph) -> list[int]:

@@ -92,7 +92,7 @@ def test_compaction_and_cleanup_leave_the_files_of_the_newest_state(tmp_path: Pa
     graph = library(tmp_path, 8)
     graph.optimize()
     clean(graph)
-    assert len(list(Path(table(graph).dataset.uri, "data").iterdir())) == 1
+    assert len(list(Path(table(graph).handle.uri, "data").iterdir())) == 1
     assert len(slugs(og.open(graph.uri))) == 8
 
 
@@ -181,9 +181,9 @@ def test_a_reader_within_the_grace_goes_on_reading(tmp_path: Path) -> None:
 
 def test_files_that_no_version_needs_go_after_seven_days(tmp_path: Path) -> None:
     graph = library(tmp_path, 2)
-    folder = Path(table(graph).dataset.uri, "data")
+    folder = Path(table(graph).handle.uri, "data")
     before = set(folder.iterdir())
-    write_fragments(table(graph).read(), table(graph).dataset)
+    write_fragments(table(graph).read(), table(graph).handle)
     (left,) = set(folder.iterdir()) - before
     clean(graph)
     assert left.exists()
@@ -201,7 +201,7 @@ def test_forks_of_branches_that_are_gone_go(tmp_path: Path) -> None:
     (told,) = [each for each in clean(graph, dry_run=True).tables if each.forks_removed]
     assert (told.table_key, told.forks_removed) == ("node:Doc", ("ghost",))
     clean(graph)
-    assert set(table(graph).dataset.branches.list()) == {"side"}
+    assert set(table(graph).handle.branches.list()) == {"side"}
     assert slugs(graph, branch="side") == ["d0", "d1", "d5"]
 
 
@@ -218,7 +218,7 @@ def test_the_manifest_is_cleaned_too_and_still_tells_all_of_history(tmp_path: Pa
 def test_a_table_that_cannot_be_cleaned_is_told_and_the_others_are(tmp_path: Path) -> None:
     graph = library(tmp_path, 4)
     graph.load({"Cites": [{"from": "d1", "to": "d2"}]})
-    versions = Path(table(graph, "edge:Cites").dataset.uri, "_versions")
+    versions = Path(table(graph, "edge:Cites").handle.uri, "_versions")
     versions.rename(versions.with_name("elsewhere"))
     report = clean(og.open(graph.uri))
     by_key = {each.table_key: each for each in report.tables}

@@ -162,7 +162,7 @@ def test_no_fold_rewrites_more_than_the_policy_allows(tmp_path: Path) -> None:
         table = commit_staged(stage_append(table, small(*(f"r{first + each}" for each in range(10))))).table
         staged = stage_fold(table, policy)
         table = table if staged is None else commit_staged(staged).table
-    assert max(each.metadata.num_rows for each in table.dataset.get_fragments()) <= 50
+    assert max(each.metadata.num_rows for each in table.handle.get_fragments()) <= 50
     assert stage_fold(table, CompactionPolicy(fragments=2, bytes=10)) is None
 
 
@@ -178,8 +178,8 @@ def test_what_an_index_covers_is_left_to_optimize(tmp_path: Path) -> None:
     assert staged is not None
     folded = commit_staged(staged).table
     assert len(folded.fragment_ids()) == 5
-    assert "ScalarIndexQuery" in folded.dataset.scanner(filter="id = 'b'").explain_plan()
-    assert [folded.dataset.count_rows(f"id = '{name}'") for name in "abcdefgh"] == [1] * 7 + [0]
+    assert "ScalarIndexQuery" in folded.handle.scanner(filter="id = 'b'").explain_plan()
+    assert [folded.handle.count_rows(f"id = '{name}'") for name in "abcdefgh"] == [1] * 7 + [0]
 
 
 def test_rows_that_were_changed_and_folded_are_found_by_their_new_values(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_rows_that_were_changed_and_folded_are_found_by_their_new_values(tmp_pat
         table = commit_staged(stage_upsert(table, small(name, n=10 + number))).table
     staged = stage_fold(table, CompactionPolicy(fragments=2))
     table = table if staged is None else commit_staged(staged).table
-    assert [table.dataset.count_rows(f"n = {value}") for value in (1, 10, 11, 12, 13)] == [0, 0, 0, 1, 1]
+    assert [table.handle.count_rows(f"n = {value}") for value in (1, 10, 11, 12, 13)] == [0, 0, 0, 1, 1]
 
 
 def test_a_fork_folds_without_touching_its_parent(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def uncovered(asked: Table) -> dict[str, int]:
     there = set(asked.fragment_ids())
     return {
         each.name: len(there - {number for one in each.segments for number in one.fragment_ids})
-        for each in asked.dataset.describe_indices()
+        for each in asked.handle.describe_indices()
     }
 
 
@@ -89,13 +89,13 @@ def test_rows_that_come_and_change_afterwards_are_found_before_and_after_the_nex
 def test_new_rows_extend_an_index_and_many_extensions_become_one(tmp_path: Path) -> None:
     graph = library(tmp_path, 2)
     graph.optimize()
-    first = next(each for each in table(graph).dataset.describe_indices() if each.name == "title_idx").segments[0].uuid
+    first = next(each for each in table(graph).handle.describe_indices() if each.name == "title_idx").segments[0].uuid
     most = 0
     kept = []
     for number in range(2, 10):
         put(graph, doc(number))
         graph.optimize()
-        segments = next(each for each in table(graph).dataset.describe_indices() if each.name == "title_idx").segments
+        segments = next(each for each in table(graph).handle.describe_indices() if each.name == "title_idx").segments
         most = max(most, len(segments))
         kept.append(first in {each.uuid for each in segments})
         assert set(uncovered(table(graph)).values()) == {0}
@@ -111,7 +111,7 @@ def test_removed_rows_leave_the_files(tmp_path: Path) -> None:
     for number in range(6):
         graph.mutate("query q($s: String) { delete Doc where slug = $s }", {"s": f"d{number}"})
     graph.optimize()
-    assert sum(each.metadata.physical_rows for each in table(graph).dataset.get_fragments()) == 4
+    assert sum(each.metadata.physical_rows for each in table(graph).handle.get_fragments()) == 4
     assert slugs(graph) == ["d6", "d7", "d8", "d9"]
 
 
@@ -120,7 +120,7 @@ def test_row_ids_and_row_versions_stay(tmp_path: Path) -> None:
     columns = ["slug", "_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
 
     def told() -> list[tuple[object, ...]]:
-        rows = table(graph).dataset.scanner(columns=columns).to_table()
+        rows = table(graph).handle.scanner(columns=columns).to_table()
         return sorted(zip(*(each.to_pylist() for each in rows.columns), strict=True))
 
     before = told()
@@ -131,7 +131,7 @@ def test_row_ids_and_row_versions_stay(tmp_path: Path) -> None:
 def test_a_table_that_another_program_has_written_to_is_skipped_and_the_others_are_done(tmp_path: Path) -> None:
     graph = library(tmp_path)
     graph.load({"Cites": [{"from": "d1", "to": "d2"}]})
-    lance.dataset(table(graph).dataset.uri).delete("slug = 'd1'")
+    lance.dataset(table(graph).handle.uri).delete("slug = 'd1'")
     report = graph.optimize()
     by_key = {each.table_key: each for each in report.tables}
     assert by_key["node:Doc"].skipped == "drift_needs_repair"
@@ -145,7 +145,7 @@ def test_a_table_that_cannot_be_read_is_told_and_the_others_are_done(tmp_path: P
     graph.load({"Cites": [{"from": "d1", "to": "d2"}]})
     from pathlib import Path as RealPath
 
-    next(RealPath(table(graph).dataset.uri, "data").iterdir()).unlink()
+    next(RealPath(table(graph).handle.uri, "data").iterdir()).unlink()
     report = og.open(graph.uri).optimize()
     by_key = {each.table_key: each for each in report.tables}
     assert by_key["node:Doc"].error

@@ -215,7 +215,7 @@ def _versions(uri: str) -> dict[str, list[int]]:
     for name in ("main", "side"):
         for entry in graph.snapshot(branch=name):
             table = graph._manifest.stores.tables.open_newest(entry.path, entry.branch)
-            found[f"{entry.path} {entry.branch}"] = [each["version"] for each in table.dataset.version_refs()]
+            found[f"{entry.path} {entry.branch}"] = [each["version"] for each in table.handle.version_refs()]
     return found
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def foreign(graph: og.Graph, branch: str = "main") -> lance.LanceDataset:
     """The documents as a program sees them that knows nothing of the graph."""
-    return lance.dataset(table(graph, branch=branch).dataset.uri)
+    return lance.dataset(table(graph, branch=branch).handle.uri)
 
 
 def documents(report: RepairReport, branch: str = "main") -> RepairedTable:

@@ -172,7 +172,7 @@ def test_a_gap_says_what_to_do(forked: Social) -> None:
     forked.do('update Person set { age: 32 } where name = "Alice"')
     newest = forked.graph.commits()[0]
     table = forked.graph.snapshot()["node:Person"]
-    forked.graph._manifest.stores.tables.open_newest(table.path).dataset.cleanup_old_versions(
+    forked.graph._manifest.stores.tables.open_newest(table.path).handle.cleanup_old_versions(
         retain_versions=1, delete_unverified=True
     )
     reopened = og.open(forked.graph.uri)

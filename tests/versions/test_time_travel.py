@@ -70,7 +70,7 @@ def test_a_state_that_was_cleaned_up_says_so(aging: Social) -> None:
     old = aging.graph.commits()[1].id
     table = aging.graph.snapshot()["node:Person"]
     newest = aging.graph._manifest.stores.tables.open_newest(table.path)
-    newest.dataset.cleanup_old_versions(retain_versions=1, delete_unverified=True)
+    newest.handle.cleanup_old_versions(retain_versions=1, delete_unverified=True)
     reopened = og.open(aging.graph.uri)
     with pytest.raises(errors.VersionReclaimed, match="a tag keeps a commit"):
         reopened.query(AGE, snapshot=old)

@@ -245,7 +245,7 @@ def test_memory_has_a_bound_and_the_oldest_goes_first(graph: og.Graph) -> None:
     for each in range(4):
         graph.mutate(ADD, {"n": f"p{each}", "a": each})
     _, table = _opened(graph, "node:Person")
-    fragments = [each.metadata for each in table.dataset.get_fragments()]
+    fragments = [each.metadata for each in table.handle.get_fragments()]
     memory = FragmentCache(most_bytes=3_000)
     for fragment in fragments:
         memory.add(table, fragment, _known(1_000))

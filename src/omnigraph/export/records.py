@@ -20,11 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
-from omnigraph.counters import count
 from omnigraph.errors import InvalidInput
 from omnigraph.language.core.diagnostics import suggestion
 from omnigraph.storage.lance.errors import lance_errors
-from omnigraph.storage.tables.take_rows import descriptions, external, is_inline
+from omnigraph.storage.tables.take_rows import descriptions, external, is_inline, open_blobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,7 +67,7 @@ class BlobColumn:
         found: list[str | None] = [each["uri"] if each else None for each in map(external, described)]
         inline = [at for at, each in enumerate(described) if is_inline(each)]
         if inline:
-            files = self.table.dataset.take_blobs(self.name, indices=[self.positions[at] for at in inline])
+            files = open_blobs(self.table, self.name, positions=[self.positions[at] for at in inline])
             for at, file in zip(inline, files, strict=True):
                 found[at] = None if file is None else _INLINE + base64.b64encode(file.read()).decode()
         return found
@@ -153,12 +152,11 @@ def ordered_rows(table: Table, kind: NodeType | EdgeType) -> Iterator[pa.RecordB
     if not rows:
         return
     width = sum(4 * (each.type.dimensions or _NARROW_VALUE // 4) for each in kind.properties.values()) + _NARROW_VALUE
-    count("table_scans", table.path)
     with lance_errors(f"exporting {table.path} at version {table.version}"):
         if blobs or rows * width > SORTED_IN_MEMORY:
             yield from _fetched(table, blobs, max(ROWS, _FETCHED_AT_ONCE // width) if not blobs else ROWS // 8)
         else:
-            yield from table.dataset.scanner(order_by=["id"], batch_size=ROWS).to_batches()
+            yield from table.scan(order_by="id", batch_size=ROWS)
 
 
 def fragment_rows(table: Table, kind: NodeType | EdgeType, fragments: Sequence[int]) -> Iterator[pa.RecordBatch]:
@@ -176,7 +174,7 @@ def fragment_rows(table: Table, kind: NodeType | EdgeType, fragments: Sequence[i
 
 def _positions(table: Table, fragments: Sequence[int]) -> tuple[int, int]:
     """The position in the table of the first row of some fragments, and the number of their rows."""
-    counts = {each.fragment_id: each.count_rows() for each in table.dataset.get_fragments()}
+    counts = table.rows_by_fragment()
     before = takewhile(lambda fragment: fragment not in fragments, counts)
     return sum(counts[fragment] for fragment in before), sum(counts[fragment] for fragment in fragments)
 
@@ -186,7 +184,7 @@ def _is_named(kind: NodeType | EdgeType, name: str) -> bool:
 
 
 def _fetched(table: Table, blobs: Sequence[str], step: int) -> Iterator[pa.RecordBatch]:
-    ids: Any = table.dataset.to_table(columns=["id"]).column("id")
+    ids: Any = table.read(["id"]).column("id")
     order = pc.sort_indices(ids)
     for start in range(0, len(order), step):
         yield from _taken(table, blobs, order.slice(start, step))
@@ -194,7 +192,7 @@ def _fetched(table: Table, blobs: Sequence[str], step: int) -> Iterator[pa.Recor
 
 def _taken(table: Table, blobs: Sequence[str], positions: Any) -> Iterator[pa.RecordBatch]:
     """The rows at some positions, in the order given."""
-    rows = table.dataset.take(positions).combine_chunks()
+    rows = table.take(positions).combine_chunks()
     for name in blobs:
         texts = BlobColumn(table, name, positions.to_pylist()).texts(rows.column(name).combine_chunks())
         rows = rows.set_column(rows.schema.get_field_index(name), name, pa.array(texts, pa.string()))

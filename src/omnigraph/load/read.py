@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-import lance
 import pyarrow as pa
 
 from omnigraph.errors import InvalidInput
@@ -19,8 +18,8 @@ from omnigraph.load.files import InputFile, is_remote, open_file
 from omnigraph.load.graph_records import BATCH_ROWS, BadRecord, RecordSorter, strict_object
 from omnigraph.load.ndjson import bad_record, numbered_lines, read_permissive, read_strict
 from omnigraph.load.tabular import ENDS, read_arrow, read_rows
-from omnigraph.storage.lance.errors import lance_errors
 from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.tables.table import Table, open_dataset
 from omnigraph.values.arrow_casts import cast_column, text_column
 from omnigraph.values.positions import SourcePosition, refuse
 from omnigraph.values.scalars import shown
@@ -70,16 +69,8 @@ def is_table_suffix(suffix: str) -> bool:
 
 def read_lance(where: str, kind: GraphType, catalog: Catalog, world: World) -> Iterator[Batch]:
     """Read the rows of another Lance dataset. Blob contents are copied."""
-    options = dict(parse_location(where, world).storage_options or {}) if is_remote(where) else None
-    with lance_errors(f"reading {where}"):
-        dataset = lance.dataset(where, storage_options=options)
-    yield from read_arrow(lance_reader(dataset), kind, catalog, source=where)
-
-
-def lance_reader(dataset: Any) -> pa.RecordBatchReader:
-    """Scan a Lance dataset, with blobs as binary values."""
-    reader: pa.RecordBatchReader = dataset.scanner(blob_handling="all_binary").to_reader()
-    return reader
+    options = parse_location(where, world).storage_options if is_remote(where) else None
+    yield from read_arrow(open_dataset(where, storage_options=options).reader(), kind, catalog, source=where)
 
 
 def _objects(stream: Readable, source: str, first_line: int) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -230,7 +221,7 @@ def _stream(table: Any) -> pa.RecordBatchReader:
         # The pandas index numbers rows of the frame and is not graph data.
         return pa.Table.from_pandas(table, preserve_index=False).to_reader()
     if hasattr(table, "take_blobs"):
-        return lance_reader(table)
+        return Table(table, path="a Lance dataset", branch=None).reader()
     if hasattr(table, "collect"):
         return _stream(table.collect())
     if hasattr(table, "__arrow_c_stream__"):

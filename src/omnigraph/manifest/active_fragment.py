@@ -21,21 +21,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from lance import LanceOperation, Transaction
-from lance.fragment import RowIdSequence, write_fragments
 
 from omnigraph.manifest.row_versions import ends_its_publishes, tuples
 from omnigraph.manifest.rows import CREATED_AT, KEY, SCHEMA
 from omnigraph.storage.lance.errors import lance_errors
 from omnigraph.storage.lance.metadata import has_row_versions, row_ids, without_row_versions
-from omnigraph.storage.tables.staging import Staged
+from omnigraph.storage.tables.row_rewrite import new_fragment, stage_swapped_fragment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lance import FragmentMetadata, LanceFragment
+    from lance import FragmentMetadata
 
     from omnigraph.manifest.version_refs import Names
+    from omnigraph.storage.tables.staging import Staged
     from omnigraph.storage.tables.table import Table
 
 # Lance assigns fragment ids from 0 upwards, in 32 bits, so it never reaches this one.
@@ -109,7 +108,7 @@ def tail_of(table: Table, number: int, rows: pa.Table, head: str) -> ActiveFragm
     versions: the order of rows would not imply their versions later (`row_versions.py`). `rows` is from
     `read_fragments`.
     """
-    fragment = table.dataset.get_fragment(number).metadata
+    fragment = table.fragment(number)
     if len(fragment.files) != 1 or fragment.deletion_file is not None or fragment.physical_rows > MOST_ROWS:
         return None
     place = rows.column(KEY).to_pylist().index(head)
@@ -129,23 +128,14 @@ def stage_longer_tail(
 ) -> tuple[Staged, WrittenFragment]:
     """Stage a publish: the rows of the old active fragment, the new rows and the new head row in one fragment."""
     written = _write(table, old, rows, head)
-    operation = LanceOperation.Update(
-        removed_fragment_ids=[old.fragment.id, LOCK],
-        updated_fragments=[],
-        new_fragments=[written.fragment],
-        fields_modified=[],
-        fields_for_preserving_frag_bitmap=[],
-        update_mode="rewrite_rows",
-    )
-    return Staged(table, "change", Transaction(table.version, operation)), written
+    return stage_swapped_fragment(table, [old.fragment.id, LOCK], written.fragment), written
 
 
 def stage_lone_head(table: Table, old: ActiveFragment) -> WrittenFragment:
     """Write the head row alone, uncommitted: what remains when compaction moves the other rows elsewhere."""
     content = old.head.combine_chunks()
     with lance_errors("writing the head row of __manifest"):
-        (fragment,) = write_fragments(content, table.dataset)
-        fragment.row_id_meta = RowIdSequence(old.head_row_id).to_inline_metadata()
+        fragment = new_fragment(table, content, old.head_row_id)
     return WrittenFragment(fragment, content, 0)
 
 
@@ -161,8 +151,7 @@ def _write(table: Table, old: ActiveFragment, rows: pa.Table, head: pa.Table) ->
         parts, kept = [head, old.rows, rows], pa.concat_arrays([old.head_row_id, kept])
     content = pa.concat_tables(parts).combine_chunks()
     with lance_errors("writing manifest rows"):
-        (fragment,) = write_fragments(content, table.dataset)
-        fragment.row_id_meta = RowIdSequence(kept).to_inline_metadata()
+        fragment = new_fragment(table, content, kept)
     return WrittenFragment(fragment, content, place)
 
 
@@ -199,12 +188,12 @@ class OwnFragments:
         """Evict fragments whose files the newest version does not reference any more."""
         self._rows = {file: rows for file, rows in self._rows.items() if f"data/{file}" in names}
 
-    def among(self, fragments: Sequence[LanceFragment]) -> list[LanceFragment]:
+    def among(self, fragments: Sequence[FragmentMetadata]) -> list[FragmentMetadata]:
         """The fragments whose rows are cached and have not been deleted since."""
-        return [each for each in fragments if self._of(each.metadata) is not None]
+        return [each for each in fragments if self._of(each) is not None]
 
     def join(
-        self, table: Table, fragments: Sequence[LanceFragment], tail: ActiveFragment, *, large: int
+        self, table: Table, fragments: Sequence[FragmentMetadata], tail: ActiveFragment, *, large: int
     ) -> FragmentMetadata | None:
         """Write one fragment of the rows of several fragments and the active one; None if there is nothing to join.
 
@@ -213,13 +202,10 @@ class OwnFragments:
         """
         if len(fragments) < 2 and not tail.rows.num_rows:
             return None
-        old = [each.metadata for each in fragments]
-        rows = pa.concat_tables([*(self._known(each) for each in old), tail.rows]).combine_chunks()
+        rows = pa.concat_tables([*(self._known(each) for each in fragments), tail.rows]).combine_chunks()
         with lance_errors("joining fragments of __manifest"):
-            (fragment,) = write_fragments(rows, table.dataset, max_rows_per_file=rows.num_rows)
-            ids = pa.concat_arrays([*(kept_row_ids(each) for each in old), tail.row_ids])
-            fragment.row_id_meta = RowIdSequence(ids).to_inline_metadata()
-            joined = without_row_versions(fragment)
+            ids = pa.concat_arrays([*(kept_row_ids(each) for each in fragments), tail.row_ids])
+            joined = without_row_versions(new_fragment(table, rows, ids))
         if rows.num_rows < large:
             self.add(joined, rows)
         return joined

@@ -137,7 +137,7 @@ class BranchManifest:
             number = known if known in self._seen else self._find_head()
             if number is None:
                 return None
-            file = _first_file(self.table.dataset.get_fragment(number).metadata)
+            file = _first_file(self.table.fragment(number))
             if self._tail is None or self._tail[0] != file:
                 for _, rows in read_fragments(self.table, [number]):
                     self._hold(self.table, number, rows)
@@ -158,26 +158,25 @@ class BranchManifest:
         self.state.manifest_version = table.version
 
     def _hold(self, table: Table, number: int, rows: pa.Table) -> None:
-        file = _first_file(table.dataset.get_fragment(number).metadata)
+        file = _first_file(table.fragment(number))
         self._tail = file, tail_of(table, number, rows, head_id(self.branch))
 
     def _settle(self, written: WrittenFragment) -> None:
         """Record the fragment id that an active fragment written by this process got at its commit."""
         file = _first_file(written.fragment)
-        fragments = (each.metadata for each in reversed(self.table.dataset.get_fragments()))
+        fragments = map(self.table.fragment, reversed(self.table.fragment_ids()))
         fragment = next(each for each in fragments if _first_file(each) == file)
         self._tail = file, written.under(fragment)
         self.state.head_fragments[self.branch] = fragment.id
 
     def _move(self, table: Table, *, is_own: bool = False) -> None:
-        fragments = table.dataset.get_fragments()
         if is_own:
-            self.names.note(table.version, fragments)
+            self.names.note(table)
         else:
-            self.names.see(table.version, fragments)
+            self.names.see(table)
         if self.own:
             self.own.keep_only(self.names.of(table.version) or frozenset())
-        self.table, self._seen = table, frozenset(each.fragment_id for each in fragments)
+        self.table, self._seen = table, frozenset(table.fragment_ids())
 
     def _find_head(self) -> int | None:
         mine = equal(KEY, head_id(self.branch))

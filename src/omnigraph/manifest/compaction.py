@@ -11,24 +11,24 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lance import LanceOperation, Transaction
-from lance.optimize import Compaction
-
 from omnigraph.errors import CommitConflict, CommitRejected, NotFound, OmniGraphError
 from omnigraph.manifest.active_fragment import stage_lone_head
 from omnigraph.manifest.row_versions import whole_publishes
 from omnigraph.manifest.version_gc import VersionRetention, collect_versions, list_versions
-from omnigraph.storage.lance.errors import lance_errors
+from omnigraph.storage.tables.compaction import compacted, stage_rewrite
 from omnigraph.storage.tables.immediate import collect_old_versions
-from omnigraph.storage.tables.staging import Staged, commit_staged
+from omnigraph.storage.tables.staging import commit_staged
 from omnigraph.world import REAL
 
 if TYPE_CHECKING:
-    from lance import LanceFragment
+    from lance import FragmentMetadata
 
     from omnigraph.manifest.active_fragment import ActiveFragment, WrittenFragment
     from omnigraph.manifest.branch_manifest import BranchManifest
     from omnigraph.manifest.version_gc import VersionListing
+    from omnigraph.storage.tables.compaction import Rewrite
+    from omnigraph.storage.tables.staging import Staged
+    from omnigraph.storage.tables.table import Table
     from omnigraph.world import World
 
 log = logging.getLogger(__name__)
@@ -75,12 +75,12 @@ def tidy(line: BranchManifest, policy: ManifestPolicy, world: World = REAL) -> N
 def compact(line: BranchManifest, policy: ManifestPolicy) -> bool:
     """Rewrite publishes and small fragments into larger ones if there are enough of them; return whether it did."""
     with line.lock:
-        fragments = line.table.dataset.get_fragments()
-        small = [each for each in fragments if each.metadata.num_rows < policy.rows_per_fragment]
+        fragments = line.table.fragments()
+        small = [each for each in fragments if each.num_rows < policy.rows_per_fragment]
         tail = line.tail() if small else None
         if tail is None or not _is_due(tail, small, policy):
             return False
-        others = [each for each in small if each.fragment_id != tail.fragment.id]
+        others = [each for each in small if each.id != tail.fragment.id]
         staged = _stage(line, tail, others, policy)
         if staged is None:
             return False
@@ -92,7 +92,7 @@ def compact(line: BranchManifest, policy: ManifestPolicy) -> bool:
         return True
 
 
-def _is_due(tail: ActiveFragment, small: list[LanceFragment], policy: ManifestPolicy) -> bool:
+def _is_due(tail: ActiveFragment, small: list[FragmentMetadata], policy: ManifestPolicy) -> bool:
     return tail.publishes + len(small) > policy.small_fragments or tail.rows.num_rows >= policy.tail_rows
 
 
@@ -120,7 +120,7 @@ def _collect(line: BranchManifest, listed: VersionListing, policy: ManifestPolic
 
 
 def _stage(
-    line: BranchManifest, tail: ActiveFragment, others: list[LanceFragment], policy: ManifestPolicy
+    line: BranchManifest, tail: ActiveFragment, others: list[FragmentMetadata], policy: ManifestPolicy
 ) -> tuple[Staged, WrittenFragment] | None:
     """Stage a compaction: whole publishes lose their row versions; other rows keep theirs and are merged apart.
 
@@ -133,31 +133,27 @@ def _stage(
     if len(others) - len(own) > some:
         own = _learned(line, others, own)
     joined = line.own.join(line.table, own, tail, large=policy.rows_per_fragment)
-    rest = {each.fragment_id for each in others} - {each.fragment_id for each in own}
-    groups = _rewrite(line, rest, policy) if len(rest) > some else []
+    rest = {each.id for each in others} - {each.id for each in own}
+    groups = _rewrite(line.table, rest, policy) if len(rest) > some else []
     if joined is None and not groups:
         return None
     head = stage_lone_head(line.table, tail)
-    taken = [tail.fragment] if joined is None else [*(each.metadata for each in own), tail.fragment]
+    taken = [tail.fragment] if joined is None else [*own, tail.fragment]
     laid = [head.fragment] if joined is None else [joined, head.fragment]
-    operation = LanceOperation.Rewrite([*groups, LanceOperation.RewriteGroup(taken, laid)], [])
-    return Staged(line.table, "compact", Transaction(line.table.version, operation)), head
+    return stage_rewrite(line.table, [*groups, (taken, laid)]), head
 
 
-def _learned(line: BranchManifest, others: list[LanceFragment], own: list[LanceFragment]) -> list[LanceFragment]:
+def _learned(
+    line: BranchManifest, others: list[FragmentMetadata], own: list[FragmentMetadata]
+) -> list[FragmentMetadata]:
     """The fragments whose rows are cached, after reading the whole publishes of other processes."""
-    known = {each.fragment_id for each in own}
-    foreign = {each.fragment_id: each.metadata for each in others if each.fragment_id not in known}
+    known = {each.id for each in own}
+    foreign = {each.id: each for each in others if each.id not in known}
     for number, rows in whole_publishes(line.table, foreign.values()).items():
         line.own.add(foreign[number], rows)
     return line.own.among(others)
 
 
-def _rewrite(line: BranchManifest, chosen: set[int], policy: ManifestPolicy) -> list[LanceOperation.RewriteGroup]:
+def _rewrite(table: Table, chosen: set[int], policy: ManifestPolicy) -> list[Rewrite]:
     """Compact rows of other origin, such as a migration or another program, with Lance's own compaction."""
-    dataset = line.table.dataset
-    excluded = [each for each in line.table.fragment_ids() if each not in chosen]
-    options = {"target_rows_per_fragment": policy.rows_per_fragment, "excluded_fragment_ids": excluded}
-    with lance_errors("compacting __manifest"):
-        results = [task.execute(dataset) for task in Compaction.plan(dataset, options).tasks]
-    return [LanceOperation.RewriteGroup(each.original_fragments, each.new_fragments) for each in results]
+    return compacted(table, rows_per_file=policy.rows_per_fragment, fragments=sorted(chosen))

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from omnigraph.counters import count, guarded
+from omnigraph.counters import guarded
 from omnigraph.errors import (
     AlreadyInitialized,
     IncompleteGraph,
@@ -36,12 +36,11 @@ from omnigraph.manifest.layout import (
 from omnigraph.manifest.rows import SCHEMA, GraphCommit, GraphHead, Registration, Row, TableVersion, encode
 from omnigraph.storage.objects.lease import Lease, try_acquire
 from omnigraph.storage.tables.immediate import set_config
+from omnigraph.storage.tables.new_tables import create_table
 from omnigraph.storage.tables.probe import ensure_safe
-from omnigraph.storage.tables.staging import create_table
-from omnigraph.storage.tables.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     import pyarrow as pa
 
@@ -131,7 +130,7 @@ def _build(stores: Storage, blueprint: NewGraph, lease: Lease, world: World) -> 
     for name, data in blueprint.files.items():
         stores.objects.create(name, data)
     for table_key, schema in blueprint.tables.items():
-        _create(stores, table_path(table_key), schema)
+        create_table(stores.tables, table_path(table_key), schema)
     reach("init.before_manifest")
     lease.renew()
     _create_manifest(stores, blueprint, world)
@@ -202,13 +201,6 @@ def _clear_own(stores: Storage, blueprint: NewGraph) -> None:
         stores.objects.delete_prefix(table_path(table_key))
 
 
-def _create(stores: Storage, path: str, schema: pa.Schema, rows: Sequence[pa.Table] | None = None) -> Table:
-    count("table_commits", path)
-    options = stores.tables.location.storage_options
-    dataset = create_table(stores.tables.uri(path), schema, rows, None if options is None else dict(options))
-    return Table(dataset, path=path, branch=None)
-
-
 def _create_manifest(stores: Storage, blueprint: NewGraph, world: World) -> None:
     commit = GraphCommit(world.ulid(), MAIN, manifest_version=1, created_at=world.now_us())
     rows: list[Row] = []
@@ -222,7 +214,7 @@ def _create_manifest(stores: Storage, blueprint: NewGraph, world: World) -> None
     try:
         # The head row has its own fragment from the beginning: see `active_fragment.py`.
         batches = [encode(each).cast(stamped) for each in (rows, [GraphHead(MAIN, commit.id)])]
-        table = _create(stores, MANIFEST, stamped, batches)
+        table = create_table(stores.tables, MANIFEST, stamped, batches)
     except ObjectExists as error:
         raise AlreadyInitialized(stores.uri) from error
     set_config(table, CONFIGURATION)

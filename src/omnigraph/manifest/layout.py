@@ -86,11 +86,11 @@ NEWER_COLUMN = "stable_table_id"
 
 def read_stamp(table: Table) -> int:
     """The stamp of a manifest; 1 if it has none. No request: the schema metadata came with the open."""
-    value = table.dataset.schema_metadata.get(STAMP_KEY) if table.dataset.schema_metadata else None
+    value = table.schema_metadata.get(STAMP_KEY)
     if value is None:
         return 1
     if not (value.isascii() and value.isdigit()):
-        raise CorruptStamp(table.dataset.uri, value)
+        raise CorruptStamp(table.uri, value)
     return int(value)
 
 
@@ -99,12 +99,12 @@ def check_stamp(table: Table) -> int:
     stamp = read_stamp(table)
     if stamp < CURRENT and NEWER_COLUMN in table.schema.names:
         raise ManifestCorrupt(
-            table.dataset.uri,
-            f"{table.dataset.uri} is stamped v{stamp} or not at all, and has the column {NEWER_COLUMN!r} of a later "
+            table.uri,
+            f"{table.uri} is stamped v{stamp} or not at all, and has the column {NEWER_COLUMN!r} of a later "
             "version: its initialisation was torn, or it was damaged. Restore it from a copy.",
         )
     if stamp > CURRENT:
-        raise FormatTooNew(table.dataset.uri, stamp=stamp, supported=CURRENT)
+        raise FormatTooNew(table.uri, stamp=stamp, supported=CURRENT)
     if stamp < MINIMUM:
-        raise FormatTooOld(table.dataset.uri, stamp=stamp, minimum=MINIMUM)
+        raise FormatTooOld(table.uri, stamp=stamp, minimum=MINIMUM)
     return stamp

@@ -76,7 +76,7 @@ def aged_rows(table: Table, number: int, fragment: pa.Table) -> list[AgedRow]:
 
 
 def _is_dated(table: Table, number: int) -> bool:
-    return has_row_versions(table.dataset.get_fragment(number).metadata)
+    return has_row_versions(table.fragment(number))
 
 
 def whole_publishes(table: Table, fragments: Iterable[FragmentMetadata]) -> dict[int, pa.Table]:

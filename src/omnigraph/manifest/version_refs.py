@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import NotFound, ObjectNotFound, StoreError
 from omnigraph.manifest.layout import MANIFEST, physical_branch
-from omnigraph.storage.lance.errors import lance_errors
+from omnigraph.storage.tables import immediate
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from lance import LanceFragment
+    from lance import FragmentMetadata
 
     from omnigraph.storage.objects.store import ObjectInfo, ObjectStore
     from omnigraph.storage.tables.table import Table
@@ -32,7 +32,7 @@ Names = frozenset[str]
 
 def names_in(table: Table) -> Names:
     """The files that a version references, below the directory of its branch."""
-    return frozenset(name for each in table.dataset.get_fragments() for name in _files(each))
+    return frozenset(name for each in table.fragments() for name in _files(each))
 
 
 class NamedFiles:
@@ -42,29 +42,29 @@ class NamedFiles:
         self._by_version: OrderedDict[int, Names] = OrderedDict()
         self._fragments: dict[int, tuple[str, ...]] = {}
         self._newest: int | None = None
-        self._seen: tuple[int, list[LanceFragment]] | None = None
+        self._seen: Table | None = None
 
-    def see(self, version: int, fragments: list[LanceFragment]) -> None:
+    def see(self, table: Table) -> None:
         """Record a version lazily: readers see many versions, and collect none."""
-        self._seen = version, fragments
+        self._seen = table
 
-    def note(self, version: int, fragments: list[LanceFragment]) -> None:
+    def note(self, table: Table) -> None:
         """Record a version published by this process: existing fragments are unchanged, so only new ones are read."""
         self._look()
-        self._note(version, fragments, self._fragments if self._newest == version - 1 else {})
+        self._note(table, self._fragments if self._newest == table.version - 1 else {})
 
     def _look(self) -> None:
         if self._seen is not None:
-            (version, fragments), self._seen = self._seen, None
-            self._note(version, fragments, {})
+            table, self._seen = self._seen, None
+            self._note(table, {})
 
-    def _note(self, version: int, fragments: list[LanceFragment], known: dict[int, tuple[str, ...]]) -> None:
-        numbered = {each.fragment_id: each for each in fragments}
+    def _note(self, table: Table, known: dict[int, tuple[str, ...]]) -> None:
         self._fragments = {
-            number: known[number] if number in known else _files(each) for number, each in numbered.items()
+            number: known[number] if number in known else _files(table.fragment(number))
+            for number in table.fragment_ids()
         }
-        self._newest = version
-        self.add(version, frozenset(name for files in self._fragments.values() for name in files))
+        self._newest = table.version
+        self.add(table.version, frozenset(name for files in self._fragments.values() for name in files))
 
     def add(self, version: int, names: Names) -> None:
         """Record the files of a version that was read."""
@@ -84,12 +84,11 @@ class NamedFiles:
         return {name for each in gone for name in self._by_version.pop(each)}
 
 
-def _files(fragment: LanceFragment) -> tuple[str, ...]:
-    facts = fragment.metadata
-    names = [f"data/{each.path}" for each in facts.files if each.base_id is None]
-    removed = facts.deletion_file
+def _files(fragment: FragmentMetadata) -> tuple[str, ...]:
+    names = [f"data/{each.path}" for each in fragment.files if each.base_id is None]
+    removed = fragment.deletion_file
     if removed is not None and removed.base_id is None:
-        names.append(str(fragment.deletion_file()))
+        names.append(str(removed.path(fragment.id)))
     return tuple(names)
 
 
@@ -101,15 +100,10 @@ def branch_references(main: Table) -> References:
     """Every branch by name. Lance lists the files, then reads each, and fails if one is deleted in between: retry."""
     for _ in range(ATTEMPTS - 1):
         try:
-            return _list(main)
+            return immediate.branch_references(main)
         except NotFound:
             continue
-    return _list(main)
-
-
-def _list(main: Table) -> References:
-    with lance_errors(f"listing branches of {main.path}"):
-        return dict(main.dataset.branches.list())
+    return immediate.branch_references(main)
 
 
 class ReferredVersions:

@@ -10,7 +10,7 @@ from omnigraph.errors import InvalidInput, NotFound
 from omnigraph.kernels.arrays import ID
 from omnigraph.storage.filters.model import one_of
 from omnigraph.storage.lance.errors import lance_errors
-from omnigraph.storage.tables.take_rows import descriptions, external, is_inline
+from omnigraph.storage.tables.take_rows import descriptions, external, is_inline, open_blobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,7 +85,7 @@ def open_blob(
 
 def _managed(table: Table, name: str, row: int) -> Blob:
     with lance_errors(f"reading blobs of {table.path}.{name}"):
-        (file,) = table.dataset.take_blobs(name, ids=[row])
+        (file,) = open_blobs(table, name, row_ids=[row])
         size = int(file.size())
     return Blob("managed", size, _etag(table, name, row), None, file)
 

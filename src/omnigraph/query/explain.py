@@ -40,6 +40,7 @@ from omnigraph.query.plan.operators import (
 )
 from omnigraph.storage.filters import model as filters
 from omnigraph.storage.filters.arrow_eval import columns_of
+from omnigraph.storage.tables.indexes import indexes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -288,5 +289,5 @@ def _scan_way(table: TableRows, conditions: Conditions) -> str:
     names = sorted(columns_of(conditions.pushed))
     if table.reads_whole(names, table.guess(conditions.pushed)):
         return f"{table.name}: columns in memory"
-    found = [each.name for each in table.table.dataset.describe_indices() if set(each.field_names) <= set(names)]
+    found = [each.name for each in indexes_of(table.table) if set(each.columns) <= set(names)]
     return f"{table.name}: {'index ' + ', '.join(sorted(found)) if found else 'filtered scan'}"

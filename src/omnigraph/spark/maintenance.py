@@ -15,7 +15,9 @@ import pyarrow as pa
 
 from omnigraph.spark.runner import errors_of_tasks, one_task_each
 from omnigraph.spark.runtime.session import spark_session
+from omnigraph.storage.tables.compaction import execute_text, result_of_text
 from omnigraph.storage.tables.indexes import joined, part_of_index, training_of
+from omnigraph.storage.tables.table import open_dataset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,14 +39,12 @@ def execute_on_spark(session: SparkSession | None = None) -> Execute:
     """An executor of compaction tasks on Spark; without a session, on the one that `spark_session` returns."""
 
     def execute(table: Table, tasks: Sequence[CompactionTask]) -> list[RewriteResult]:
-        from lance.optimize import RewriteResult
-
-        work = _CompactionWork(table.dataset.uri, table.version, table.dataset.initial_storage_options)
+        work = _CompactionWork(table)
         items = [(number, task.json()) for number, task in enumerate(tasks)]
         with errors_of_tasks():
             written: Any = one_task_each(session or spark_session(), items, work, WRITTEN).toArrow()
         rows = sorted(written.to_pylist(), key=lambda each: each["task"])
-        return [RewriteResult.from_json(each["result"]) for each in rows]
+        return [result_of_text(each["result"]) for each in rows]
 
     return execute
 
@@ -52,19 +52,14 @@ def execute_on_spark(session: SparkSession | None = None) -> Execute:
 class _CompactionWork:
     """Runs one compaction task, given its number and JSON form. Pickled to the executors."""
 
-    def __init__(self, uri: str, version: int, storage_options: dict[str, str] | None) -> None:
-        self._place = uri, version, storage_options
+    def __init__(self, table: Table) -> None:
+        self._place = table.uri, table.version, table.storage_options
 
     def __call__(self, item: tuple[int, str]) -> Iterator[pa.RecordBatch]:
-        # Imported in the task: the process from which Spark forks workers must not have loaded Lance.
-        import lance
-        from lance.optimize import CompactionTask
-
         number, text = item
         uri, version, options = self._place
-        dataset = lance.dataset(uri, version=version, storage_options=options)
-        result = CompactionTask.from_json(text).execute(dataset)
-        yield pa.record_batch([[number], [result.json()]], schema=WRITTEN)
+        result = execute_text(open_dataset(uri, version=version, storage_options=options), text)
+        yield pa.record_batch([[number], [result]], schema=WRITTEN)
 
 
 BUILT = pa.schema([("part", _TEXT)])
@@ -78,7 +73,7 @@ def build_on_spark(session: SparkSession | None = None) -> Build:
     def build(table: Table, spec: IndexSpec, fragments: Sequence[int]) -> lance.Index:
         training = training_of(table, spec, shared=True)
         if len(fragments) < 2 or (training is not None and training.partitions == 1):
-            return joined(table, spec, [part_of_index(table.dataset, spec, fragments, training)])
+            return joined(table, spec, [part_of_index(table, spec, fragments, training)])
         work = _IndexWork(table, spec, training)
         with errors_of_tasks():
             built: Any = one_task_each(session or spark_session(), _groups(fragments), work, BUILT).toArrow()
@@ -96,16 +91,14 @@ class _IndexWork:
     """Builds a partial index over some fragments. Pickled to the executors."""
 
     def __init__(self, table: Table, spec: IndexSpec, training: VectorTraining | None) -> None:
-        self._place = table.dataset.uri, table.version, table.dataset.initial_storage_options
+        self._place = table.uri, table.version, table.storage_options
         self._what = spec, training
 
     def __call__(self, fragments: list[int]) -> Iterator[pa.RecordBatch]:
-        # Imported in the task: the process from which Spark forks workers must not have loaded Lance.
-        import lance
-
         uri, version, options = self._place
         spec, training = self._what
-        part = part_of_index(lance.dataset(uri, version=version, storage_options=options), spec, fragments, training)
+        table = open_dataset(uri, version=version, storage_options=options)
+        part = part_of_index(table, spec, fragments, training)
         yield pa.record_batch([[base64.b64encode(pickle.dumps(part)).decode()]], schema=BUILT)
 
 

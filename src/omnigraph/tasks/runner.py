@@ -144,3 +144,11 @@ def sizes_of(runner: TaskRunner) -> Sizes:
 
 def _setting(runner: TaskRunner, name: str, otherwise: int) -> int:
     return int(runner.setting(name) or otherwise)
+
+
+def task_number() -> int:
+    """The partition number of the running Spark task; 0 outside of one."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else int(context.partitionId())

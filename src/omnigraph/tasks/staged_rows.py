@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from omnigraph.storage.tables.staging import take_over
+from omnigraph.storage.lance.data_files import fragment_from_json, read_data_file, take_over
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -55,9 +55,7 @@ class StagedFragment:
 
     def metadata(self) -> FragmentMetadata:
         """The fragment's metadata as a Lance object."""
-        from lance import FragmentMetadata
-
-        return FragmentMetadata.from_json(self.fragment)
+        return fragment_from_json(self.fragment)
 
 
 @dataclass(frozen=True)
@@ -112,13 +110,7 @@ class FragmentFile:
 
     def read(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """Its rows in order, restricted to these columns."""
-        from lance.file import LanceFileReader
-
-        options = None if self.options is None else dict(self.options)
-        reader: Any = LanceFileReader(
-            self.uri, storage_options=options, columns=None if columns is None else list(columns)
-        )
-        yield from reader.read_all(batch_size=_AT_ONCE).to_batches()
+        yield from read_data_file(self.uri, columns, self.options, batch_size=_AT_ONCE)
 
 
 def fragment_files(table: StagedRows) -> list[FragmentFile]:

@@ -18,6 +18,7 @@ from omnigraph.manifest.graph_manifest import GraphManifest
 from omnigraph.manifest.layout import MAIN
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.tables.table import Table, TableStore
+from omnigraph.storage.tables.take_rows import blobs_at
 from omnigraph.world import REAL, World
 
 if TYPE_CHECKING:
@@ -88,12 +89,12 @@ def tasks_of(scan: TableScan, *, rows_per_task: int = ROWS_PER_TASK) -> list[Tab
     """Split the scan into groups of neighbouring fragments; none when the table is empty."""
     groups: list[list[int]] = []
     rows = rows_per_task
-    for fragment in scan.table().dataset.get_fragments():
+    for fragment in scan.table().fragments():
         if rows >= rows_per_task:
             groups.append([])
             rows = 0
-        groups[-1].append(fragment.fragment_id)
-        rows += fragment.metadata.num_rows
+        groups[-1].append(fragment.id)
+        rows += fragment.num_rows
     return [replace(scan, fragments=tuple(group)) for group in groups]
 
 
@@ -152,9 +153,9 @@ def _table_key(state: Snapshot, type_name: str) -> str:
 def _blobs(table: Table, name: str, batch: pa.RecordBatch) -> pa.Array[Any]:
     """Replace the descriptors that a scan returns: by the bytes of managed blobs, and the URIs of external ones."""
     descriptors: list[Any] = batch.column(name).to_pylist()
-    addresses = batch.column(_ADDRESS).to_pylist()
+    addresses: list[int] = batch.column(_ADDRESS).to_numpy().tolist()
     kept = [at for at, each in zip(addresses, descriptors, strict=True) if _is_kept(each)]
-    found = dict(table.dataset.read_blobs(name, addresses=kept)) if kept else {}
+    found = blobs_at(table, name, kept)
     values = [
         None if _is_null(each) else {"data": found.get(at), "uri": each["blob_uri"] or None}
         for at, each in zip(addresses, descriptors, strict=True)

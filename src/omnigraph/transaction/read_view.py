@@ -51,7 +51,7 @@ WHOLE_FILE_BYTES = 64 * 1024
 def read_matching(tables: TableStore, table: Table, columns: Sequence[str], where: Filter) -> pa.Table:
     """The rows that match, from cached fragments where possible; in no particular order."""
     tested = sorted(columns_of(where))
-    fragments = [each.metadata for each in table.dataset.get_fragments()]
+    fragments = table.fragments()
     covered = covered_fragments(table)
     cacheable = [each for each in fragments if each.id not in covered and is_cacheable(each)]
     wanted = [name for name in columns if name not in PLACE_COLUMNS]

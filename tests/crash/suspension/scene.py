@@ -75,7 +75,7 @@ def drift_away(uri: str) -> None:
     tables = graph._manifest.stores.tables
     entry = graph.snapshot()[DRIFTED]
     dataset = lance.dataset(
-        tables.uri(entry.path), storage_options=tables.open(entry.pin).dataset.initial_storage_options
+        tables.uri(entry.path), storage_options=tables.open(entry.pin).handle.initial_storage_options
     )
     dataset.optimize.compact_files()
     assert dataset.latest_version > entry.version

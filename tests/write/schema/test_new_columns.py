@@ -36,7 +36,7 @@ def stored(graph: og.Graph) -> Table:
 
 
 def files(graph: og.Graph) -> list[str]:
-    return [str(file.path) for each in stored(graph).dataset.get_fragments() for file in each.metadata.files]
+    return [str(file.path) for each in stored(graph).handle.get_fragments() for file in each.metadata.files]
 
 
 def facts(graph: og.Graph) -> list[dict[str, Any]]:
@@ -53,10 +53,10 @@ def values(graph: og.Graph, *columns: str, where: str = "", **at: Any) -> list[t
 
 def test_a_nullable_property_writes_no_data_and_moves_no_row(graph: og.Graph) -> None:
     before, rows, commit = files(graph), facts(graph), graph.commits()[0].id
-    indexes = {each.name for each in stored(graph).dataset.describe_indices()}
+    indexes = {each.name for each in stored(graph).handle.describe_indices()}
     graph.apply_schema(person(f"boss: String?  {OLD}  born: Date?  marks: [I64]?"))
     assert (files(graph), facts(graph)) == (before, rows)
-    assert {each.name for each in stored(graph).dataset.describe_indices()} == indexes
+    assert {each.name for each in stored(graph).handle.describe_indices()} == indexes
     assert values(graph, "name", "boss", "age", "born", "marks")[:2] == [
         ("p0", None, 0, None, None),
         ("p1", None, 1, None, None),
@@ -86,7 +86,7 @@ def test_everything_goes_on_with_the_new_columns(graph: og.Graph) -> None:
     again.mutate('query q() { update Person set { flag: false } where name = "p9" }', branch="side")
     again.merge("side")
     assert values(again, "flag", where='{ name: "p9" }') == [(False,)]
-    stored(again).dataset.validate()
+    stored(again).handle.validate()
 
 
 def test_a_diff_over_the_change_tells_only_what_changed(graph: og.Graph) -> None:

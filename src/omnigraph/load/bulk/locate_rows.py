@@ -69,12 +69,9 @@ def put_numbers(runner: TaskRunner, table: StagedRows, fragments: Sequence[Fragm
 
 def id_chunks(scan: TableScan) -> Iterator[pa.Table]:
     """Scan the ids of committed rows with their row ids and row addresses."""
-    dataset = scan.table().dataset
-    fragments = [dataset.get_fragment(each) for each in scan.fragments or ()]
-    scanner = dataset.scanner(
-        columns=[ID], fragments=fragments, with_row_id=True, with_row_address=True, batch_size=_BATCH
-    )
-    yield from rebatch(scanner.to_batches(), rows=ROWS_AT_ONCE)
+    columns = [ID, "_rowid", "_rowaddr"]
+    batches = scan.table().scan(columns, fragments=scan.fragments or (), batch_size=_BATCH)
+    yield from rebatch(batches, rows=ROWS_AT_ONCE)
 
 
 def located(rows: pa.Table) -> Numbers:

@@ -21,7 +21,7 @@ from omnigraph.kernels.arrays import ID
 from omnigraph.load.bulk.rejects import FrameUnit, InputError, place_of
 from omnigraph.load.bulk.write import READING, VALUES
 from omnigraph.load.rows import LegacyId, LegacyIds, also_old, whole_rows
-from omnigraph.tasks.fragments import write_rows
+from omnigraph.storage.lance.data_files import write_rows
 from omnigraph.tasks.runner import BYTES, LONG, TEXT
 from omnigraph.tasks.staged_rows import fragment_files
 from omnigraph.transaction.constraints.values import value_violations

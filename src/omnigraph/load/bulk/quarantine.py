@@ -20,7 +20,7 @@ from omnigraph.kernels.equality import row_numbers
 from omnigraph.load.bulk.bisect import chunks_of, sifted
 from omnigraph.load.bulk.rejects import FrameUnit, Reject, reject_of, require_within
 from omnigraph.load.rows import repeated_id, rows_schema
-from omnigraph.tasks.fragments import write_rows
+from omnigraph.storage.lance.data_files import write_rows
 from omnigraph.tasks.runner import INT, TEXT
 from omnigraph.tasks.staged_rows import FragmentFile, StagedRows, fragment_files
 from omnigraph.transaction.constraints.exchange.candidates import find_suspects
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from omnigraph.errors import OmniGraphError
     from omnigraph.load.bulk.read import InputRead, Written
     from omnigraph.load.bulk.units import Unit
-    from omnigraph.tasks.fragments import Mode
+    from omnigraph.storage.lance.data_files import Mode
     from omnigraph.tasks.runner import TaskRunner
     from omnigraph.transaction.read_view import ReadView
     from omnigraph.values.positions import Unit as Counted

@@ -19,9 +19,9 @@ from omnigraph.errors import CommitRejected
 from omnigraph.kernels.arrays import ID
 from omnigraph.load.bulk.locate_rows import id_chunks, known_rows, located, put_numbers, two_numbers
 from omnigraph.load.rows import rows_schema
+from omnigraph.storage.lance.data_files import fragment_from_json, write_rows
 from omnigraph.storage.tables.row_rewrite import stage_replacement, with_row_ids, without_rows
 from omnigraph.storage.tables.table import Pin, TableStore
-from omnigraph.tasks.fragments import write_rows
 from omnigraph.tasks.runner import BYTES, INT, LONG, TEXT, grouped_rows, sizes_of
 from omnigraph.tasks.staged_rows import FragmentFile, StagedRows, bring_files, fragment_files
 from omnigraph.tasks.table_scan import ROWS_PER_TASK, TableScan, tasks_of
@@ -83,13 +83,11 @@ def stage_merge(table: Table, runner: TaskRunner, replacements: Replacements) ->
 
     groups = grouped_rows(runner, items, lambda each: len(each[1]) // 4)
     told = runner.map(groups, work, _SHRUNK).collect()
-    from lance import FragmentMetadata
-
     rows = told.to_pylist()
     return stage_replacement(
         table,
         [each.metadata() for each in replacements.staged.fragments],
-        shrunk=[FragmentMetadata.from_json(each["fragment"]) for each in rows if each["fragment"]],
+        shrunk=[fragment_from_json(each["fragment"]) for each in rows if each["fragment"]],
         emptied=[each["number"] for each in rows if not each["fragment"]],
         replaced=replacements.rows,
     )
@@ -227,12 +225,10 @@ def _with_old_rows_first(
     file: FragmentFile, fragment: str, rows: Numbers, location: Location, line: str, schema: pa.Schema
 ) -> dict[str, object]:
     """The staged fragment with the row ids of the rows that it replaces, rewritten if those are not its first rows."""
-    from lance import FragmentMetadata
-
     rows = rows[np.argsort(rows[:, 0])]
     places, row_ids = rows[:, 0].astype(np.int64), rows[:, 1]
     if np.array_equal(places, np.arange(len(places))):
-        kept = with_row_ids(FragmentMetadata.from_json(fragment), row_ids)
+        kept = with_row_ids(fragment_from_json(fragment), row_ids)
         return {"fragment": json.dumps(kept.to_json()), "replaced": len(row_ids)}
     whole = pa.Table.from_batches(list(file.read(None)))
     is_new = np.ones(whole.num_rows, dtype=bool)

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import lance
 import pyarrow as pa
 from pyarrow import parquet
 
@@ -23,8 +22,8 @@ from omnigraph.load.files import is_remote, open_file
 from omnigraph.load.ndjson import has_one_value_a_line, read_permissive, read_strict
 from omnigraph.load.read import JSON_SUFFIXES, open_table, read_input, read_json_lines, readable, table_reader
 from omnigraph.load.tabular import read_arrow
-from omnigraph.storage.lance.errors import lance_errors
 from omnigraph.storage.objects.location import parse_location
+from omnigraph.storage.tables.table import open_dataset
 from omnigraph.tasks.runner import LONG
 from omnigraph.values.arrow_casts import cast_column
 
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from omnigraph.load.ndjson import Readable
     from omnigraph.load.plan import Input
     from omnigraph.load.tabular import Convert
+    from omnigraph.storage.tables.table import Table
     from omnigraph.tasks.runner import TaskRunner
     from omnigraph.values.batches import Batch
     from omnigraph.world import World
@@ -152,8 +152,7 @@ def _units_of(given: Input, world: World, split_bytes: int) -> list[Unit]:
     if each.form == "file" and each.data.where.endswith(_PARQUET):
         return _cut(each, _row_groups(each, world))
     if each.form == "lance":
-        fragments = _lance(each, world).get_fragments()
-        return _cut(each, [(fragment.fragment_id, fragment.count_rows()) for fragment in fragments])
+        return _cut(each, list(_lance(each, world).rows_by_fragment().items()))
     return [Unit(_sendable(each))]
 
 
@@ -219,10 +218,7 @@ def _read_split(unit: Unit, split: Split, catalog: Catalog, world: World) -> Ite
 
 
 def _fragment_reader(unit: Unit, world: World) -> pa.RecordBatchReader:
-    dataset = _lance(unit.input, world)
-    chosen = [dataset.get_fragment(each) for each in unit.fragments or ()]
-    reader: pa.RecordBatchReader = dataset.scanner(fragments=chosen, blob_handling="all_binary").to_reader()
-    return reader
+    return _lance(unit.input, world).reader(unit.fragments or ())
 
 
 def _parquet(each: Input, world: World) -> parquet.ParquetFile:
@@ -236,9 +232,6 @@ def _row_group_reader(unit: Unit, file: parquet.ParquetFile) -> pa.RecordBatchRe
     return pa.RecordBatchReader.from_batches(file.schema_arrow, batches)
 
 
-def _lance(each: Input, world: World) -> Any:
-    options: Mapping[str, str] | None = (
-        parse_location(each.data, world).storage_options if is_remote(each.data) else None
-    )
-    with lance_errors(f"reading {each.data}"):
-        return lance.dataset(each.data, storage_options=None if options is None else dict(options))
+def _lance(each: Input, world: World) -> Table:
+    options = parse_location(each.data, world).storage_options if is_remote(each.data) else None
+    return open_dataset(each.data, storage_options=options)

@@ -23,9 +23,9 @@ from omnigraph.kernels.equality import row_numbers
 from omnigraph.kernels.rebatch import RowBuffer
 from omnigraph.load.operation import rows_with_vectors
 from omnigraph.load.rows import LegacyIds, permissive_edge_ids, whole_rows
-from omnigraph.tasks.fragments import task_number, write_rows
+from omnigraph.storage.lance.data_files import write_rows
 from omnigraph.tasks.hash_runs import IDS, HashRunWriter, draw, draws_of
-from omnigraph.tasks.runner import BYTES, INT, LONG, TEXT
+from omnigraph.tasks.runner import BYTES, INT, LONG, TEXT, task_number
 from omnigraph.transaction.constraints.values import value_violations
 from omnigraph.values.row_ids import strict_ids
 from omnigraph.world import World

@@ -14,12 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.counters import count
 from omnigraph.kernels.arrays import distinct, is_ascending, one_array
 from omnigraph.kernels.id_lookup import id_places
 from omnigraph.storage.filters.arrow_eval import columns_of, truth
-from omnigraph.storage.filters.model import And, Compare, OneOf, one_of, render
-from omnigraph.storage.lance.errors import lance_errors
+from omnigraph.storage.filters.model import And, Compare, OneOf, one_of
 from omnigraph.storage.tables.version_diff import row_moves, same_column
 
 if TYPE_CHECKING:
@@ -91,7 +89,7 @@ class TableRows:
     @cached_property
     def size(self) -> int:
         """The number of rows, cached."""
-        return self.cache.get("size", self.identity, lambda: int(self.table.dataset.count_rows()), lambda _: 64)
+        return self.cache.get("size", self.identity, lambda: self.table.num_rows, lambda _: 64)
 
     @property
     def name(self) -> str:
@@ -204,9 +202,7 @@ class TableRows:
         return found
 
     def _take_rows(self, names: Sequence[str], rows: Numbers) -> dict[str, Column]:
-        count("table_scans", self.entry.path)
-        with lance_errors(f"reading rows of {self.entry.path}"):
-            taken: pa.Table = self.table.dataset.take(rows.tolist(), columns=list(names))
+        taken = self.table.take(rows.tolist(), names)
         return {name: one_array(taken.column(name)) for name in names}
 
     # -- rows ----------------------------------------------------------------------------------------------------------
@@ -234,26 +230,15 @@ class TableRows:
 
     def search_store(self, names: Sequence[str], where: Filter | None, **search: object) -> pa.Table:
         """Scan the table itself; returns columns and row numbers. `search` may hold a text query or a vector query."""
-        count("table_scans", self.entry.path)
-        condition = None if where is None else render(where, self.table.schema)
-        with lance_errors(f"searching {self.entry.path} at version {self.entry.version}"):
-            scanner = self.table.dataset.scanner(
-                columns=[*names, ROW_NUMBER], filter=condition, prefilter=True, **search
-            )
-            rows: pa.Table = scanner.to_table()
-        return rows
+        return self.table.search([*names, ROW_NUMBER], where, **search)
 
     def windows(self, names: Sequence[str], where: Filter | None, rows: int) -> Iterator[Numbers]:
         """The row numbers that a filter selects, a window at a time. `values` reads the window while it is current."""
-        count("table_scans", self.entry.path)
-        condition = None if where is None else render(where, self.table.schema)
         try:
-            with lance_errors(f"reading {self.entry.path} at version {self.entry.version}"):
-                scanner = self.table.dataset.scanner(columns=[*names, ROW_NUMBER], filter=condition, batch_size=rows)
-                for batch in scanner.to_batches():
-                    numbers = batch.column(ROW_NUMBER).to_numpy().astype(np.int64)
-                    self._window[:] = [Window(numbers, {name: batch.column(name) for name in names})]
-                    yield numbers
+            for batch in self.table.scan([*names, ROW_NUMBER], where, batch_size=rows):
+                numbers = batch.column(ROW_NUMBER).to_numpy().astype(np.int64)
+                self._window[:] = [Window(numbers, {name: batch.column(name) for name in names})]
+                yield numbers
         finally:
             self._window.clear()
 

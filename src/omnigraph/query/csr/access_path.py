@@ -15,6 +15,7 @@ from omnigraph.kernels.arrays import one_array
 from omnigraph.query.columns.table_columns import ROW_NUMBER
 from omnigraph.query.csr.adjacency import Neighbourhood, ragged
 from omnigraph.storage.filters.model import one_of
+from omnigraph.storage.tables.indexes import indexes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,10 +89,9 @@ def choose_mode(
 def index_covers(table: Table, column: str) -> bool:
     """Whether a B-tree index of a column covers every fragment."""
     fragments = set(table.fragment_ids())
-    for index in table.dataset.describe_indices():
-        if index.field_names == [column] and index.index_type.upper() == "BTREE":
-            known = {each for segment in index.segments for each in segment.fragment_ids}
-            return fragments <= known
+    for index in indexes_of(table):
+        if index.columns == (column,) and index.kind == "BTREE":
+            return fragments <= index.fragments
     return not fragments
 
 

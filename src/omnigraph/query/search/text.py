@@ -15,6 +15,7 @@ from lance.query import FullTextOperator, MatchQuery
 
 from omnigraph.query.columns.table_columns import ROW_NUMBER
 from omnigraph.query.search.word_index import WordIndex, index_words, plain_words, terms_of
+from omnigraph.storage.tables.indexes import indexes_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -131,10 +132,9 @@ def index_for_text(context: SearchContext, table: TableRows, column: str) -> boo
 
 def _index_covers(table: TableRows, column: str) -> Literal["all", "some", "none"]:
     """How many fragments of the table the full-text index of a column covers."""
-    for index in table.table.dataset.describe_indices():
-        if index.field_names == [column] and index.index_type.upper() in ("INVERTED", "FTS"):
-            known = {each for segment in index.segments for each in segment.fragment_ids}
-            return "all" if set(table.table.fragment_ids()) <= known else "some"
+    for index in indexes_of(table.table):
+        if index.columns == (column,) and index.kind in ("INVERTED", "FTS"):
+            return "all" if index.fragments.issuperset(table.table.fragment_ids()) else "some"
     return "none"
 
 

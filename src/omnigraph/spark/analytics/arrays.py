@@ -153,5 +153,5 @@ def _ranks(ids: pa.Array[Any]) -> NDArray[np.int32]:
 
 
 def _rows(task: TableScan) -> int:
-    dataset = task.table().dataset
-    return sum(int(dataset.get_fragment(each).metadata.num_rows) for each in task.fragments or ())
+    table = task.table()
+    return sum(int(table.fragment(each).num_rows) for each in task.fragments or ())

@@ -66,7 +66,7 @@ class TableHandle(Protocol):
     branch: str | None
 
     @property
-    def dataset(self) -> lance.LanceDataset:
+    def handle(self) -> lance.LanceDataset:
         """The Lance dataset."""
 
     @property
@@ -150,7 +150,7 @@ def _home(table: TableHandle, fragment: FragmentMetadata) -> str:
     base: Any = fragment.deletion_file.base_id
     if base is None:
         return _line(table)
-    path = str(table.dataset.base_paths()[base].path)
+    path = str(table.handle.base_paths()[base].path)
     return path[path.rindex(table.path) :].rstrip("/")
 
 

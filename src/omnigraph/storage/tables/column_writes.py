@@ -37,7 +37,7 @@ def stage_new_columns(table: Table, schema: pa.Schema, fills: Mapping[str, Fill]
     `fills` makes a given number of values for a column; a column that it does not name is null in every row.
     """
     described = _extended(table, schema)
-    fragments = [each.metadata for each in table.dataset.get_fragments()]
+    fragments = table.fragments()
     if fills:
         fragments, described = _filled(table, schema, fills)
     operation = LanceOperation.Merge(fragments, described, preserves_nullability=not fills)
@@ -52,9 +52,9 @@ def _filled(table: Table, schema: pa.Schema, fills: Mapping[str, Fill]) -> tuple
         return pa.RecordBatch.from_arrays(made, schema=kinds)
 
     fragments: list[FragmentMetadata] = []
-    described = table.dataset.lance_schema
+    described = table.handle.lance_schema
     with lance_errors(f"writing new columns of {table.path}"):
-        for fragment in table.dataset.get_fragments():
+        for fragment in table.handle.get_fragments():
             written, described = fragment.merge_columns(values, columns=["id"])
             fragments.append(written)
     return fragments, _ordered(described, schema.names)
@@ -67,8 +67,8 @@ def _values(field: pa.Field[Any], fill: Fill | None, length: int) -> pa.Array[An
 
 def _extended(table: Table, schema: pa.Schema) -> LanceSchema:
     """The table's own fields under their field ids, and the new ones under ids that no data file has used."""
-    own = table.dataset.lance_schema
-    used = [number for each in table.dataset.get_fragments() for file in each.metadata.files for number in file.fields]
+    own = table.handle.lance_schema
+    used = [number for each in table.fragments() for file in each.files for number in file.fields]
     first = max([*used, *_numbers(own.fields())]) + 1
     new = [field for field in schema if field.name not in table.schema.names]
     # Lance assigns field ids sequentially: with this many placeholders in front, the new fields get the intended ids.
@@ -123,7 +123,7 @@ def rewrite_columns(table: Table, fragment_id: int, values: pa.Table) -> Rewritt
     """Write new values for rows of one fragment. `values` has each row's address, once, and the columns to write."""
     if values.num_rows != len(values.column(ADDRESS).unique()):
         raise InvalidInput(f"new values for {table.path} have a row twice: give each id once.")
-    fragment = table.dataset.get_fragment(fragment_id)
+    fragment = table.handle.get_fragment(fragment_id)
     if fragment is None:
         raise NotFound(f"{table.path} has no fragment {fragment_id} at version {table.version}")
     with lance_errors(f"writing new columns of {table.path}"):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lance import FragmentMetadata, LanceOperation, Transaction
-from lance.optimize import Compaction
+from lance.optimize import Compaction, CompactionTask, RewriteResult
 
 from omnigraph.storage.lance.errors import lance_errors
 from omnigraph.storage.lance.metadata import greatest_fragment
@@ -22,11 +22,10 @@ from omnigraph.storage.tables.table import ROWS_PER_FILE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from lance import LanceFragment
-    from lance.optimize import CompactionTask, RewriteResult
-
     from omnigraph.storage.tables.table import Table
 
+    # Fragments, and those that hold the same rows.
+    Rewrite = tuple[Sequence[FragmentMetadata], Sequence[FragmentMetadata]]
     # Executes the tasks of a plan, here or elsewhere, and returns what each has written.
     Execute = Callable[[Table, Sequence[CompactionTask]], Sequence[RewriteResult]]
 
@@ -67,68 +66,94 @@ def stage_compaction(
     Rows, row ids and row versions stay. Scalar indexes lose their coverage of the rewritten fragments until they are
     extended. `fragments` limits the work to some fragments; `execute` runs it elsewhere.
     """
-    excluded = [] if fragments is None else sorted(set(table.fragment_ids()) - set(fragments))
-    with lance_errors(f"compacting {table.path}"):
-        options = {"target_rows_per_fragment": rows_per_file, "excluded_fragment_ids": excluded}
-        tasks = Compaction.plan(table.dataset, options).tasks
-        results = (execute or execute_here)(table, tasks) if tasks else ()
+    results = _results(table, rows_per_file, fragments, execute or execute_here)
     if not results:
         return None
-    groups = _numbered(table, results) if covered_fragments(table) else _groups(results)
+    return stage_rewrite(table, _numbered(table, results) if covered_fragments(table) else _rewrites(results))
+
+
+def compacted(table: Table, *, rows_per_file: int, fragments: Sequence[int]) -> list[Rewrite]:
+    """Rewrite some fragments of a table without indexes, uncommitted; `stage_rewrite` stages the result."""
+    return _rewrites(_results(table, rows_per_file, fragments, execute_here))
+
+
+def stage_rewrite(table: Table, rewrites: Sequence[Rewrite]) -> Staged:
+    """Stage the replacement of fragments by others that hold the same rows in the same order."""
+    groups = [LanceOperation.RewriteGroup(list(old), list(new)) for old, new in rewrites]
     return Staged(table, "compact", Transaction(table.version, LanceOperation.Rewrite(groups, [])))
+
+
+def _results(
+    table: Table, rows_per_file: int, fragments: Sequence[int] | None, execute: Execute
+) -> Sequence[RewriteResult]:
+    excluded = [] if fragments is None else sorted(set(table.fragment_ids()) - set(fragments))
+    options = {"target_rows_per_fragment": rows_per_file, "excluded_fragment_ids": excluded}
+    with lance_errors(f"compacting {table.path}"):
+        tasks = Compaction.plan(table.handle, options).tasks
+        return execute(table, tasks) if tasks else ()
+
+
+def execute_text(table: Table, task: str) -> str:
+    """Execute a compaction task that another process has planned; task and result are Lance's JSON texts."""
+    return str(CompactionTask.from_json(task).execute(table.handle).json())
+
+
+def result_of_text(text: str) -> RewriteResult:
+    """The result that `execute_text` returned."""
+    return RewriteResult.from_json(text)
 
 
 def execute_here(table: Table, tasks: Sequence[CompactionTask]) -> list[RewriteResult]:
     """Execute the tasks in this process, one after the other."""
-    return [task.execute(table.dataset) for task in tasks]
+    return [task.execute(table.handle) for task in tasks]
 
 
 def covered_fragments(table: Table) -> set[int]:
     """The fragments that some index of the table covers."""
     with lance_errors(f"listing the indexes of {table.path}"):
-        indexes = table.dataset.describe_indices()
+        indexes = table.handle.describe_indices()
     return {number for index in indexes for segment in index.segments for number in segment.fragment_ids}
 
 
 def _tail(table: Table, policy: CompactionPolicy) -> list[int]:
     """The fragments at the end that are worth joining, within the policy's limits on rows and bytes."""
-    fragments = table.dataset.get_fragments()
+    fragments = table.fragments()
     if len(fragments) < policy.fragments:
         return []
     covered = covered_fragments(table)
     tail: list[int] = []
     rows = size = 0
     for fragment in reversed(fragments):
-        its_rows, its_size = fragment.metadata.num_rows, _bytes_of(fragment)
-        if fragment.fragment_id in covered or rows + its_rows > policy.rows or size + its_size > policy.bytes:
+        its_rows, its_size = fragment.num_rows, _bytes_of(fragment)
+        if fragment.id in covered or rows + its_rows > policy.rows or size + its_size > policy.bytes:
             break
         if len(tail) >= policy.fragments and its_rows > policy.growth * rows:
             break
-        tail.append(fragment.fragment_id)
+        tail.append(fragment.id)
         rows, size = rows + its_rows, size + its_size
     return tail
 
 
-def _bytes_of(fragment: LanceFragment) -> int:
-    return sum(file.file_size_bytes or 0 for file in fragment.metadata.files)
+def _bytes_of(fragment: FragmentMetadata) -> int:
+    return sum(file.file_size_bytes or 0 for file in fragment.files)
 
 
-def _groups(results: Iterable[RewriteResult]) -> list[LanceOperation.RewriteGroup]:
-    return [LanceOperation.RewriteGroup(each.original_fragments, each.new_fragments) for each in results]
+def _rewrites(results: Iterable[RewriteResult]) -> list[Rewrite]:
+    return [(each.original_fragments, each.new_fragments) for each in results]
 
 
-def _numbered(table: Table, results: Iterable[RewriteResult]) -> list[LanceOperation.RewriteGroup]:
-    """The rewrite groups with ids for the new fragments, so that indexes that store row ids continue to cover them.
+def _numbered(table: Table, results: Iterable[RewriteResult]) -> list[Rewrite]:
+    """The rewrites with ids for the new fragments, so that indexes that store row ids continue to cover them.
 
     Without ids Lance records the coverage before it assigns them, and the index covers fragment 0 instead. Lance caches
     by fragment id: no id that a fragment ever had may be used again.
     """
-    number = max([greatest_fragment(table.dataset), *table.fragment_ids()])
-    groups = []
+    number = max([greatest_fragment(table.handle), *table.fragment_ids()])
+    rewrites: list[Rewrite] = []
     for each in results:
         fragments = []
         for new in each.new_fragments:
             number += 1
             fragments.append(FragmentMetadata.from_json(json.dumps({**new.to_json(), "id": number})))
-        groups.append(LanceOperation.RewriteGroup(each.original_fragments, fragments))
-    return groups
+        rewrites.append((each.original_fragments, fragments))
+    return rewrites

@@ -107,5 +107,5 @@ def deletion_vector_of(fragment: FragmentMetadata) -> str | None:
 
 
 def _key(table: Table, fragment: FragmentMetadata) -> Key:
-    fields = tuple((each.name(), each.id()) for each in table.dataset.lance_schema.fields())
+    fields = tuple((each.name(), each.id()) for each in table.handle.lance_schema.fields())
     return tuple(str(each.path) for each in fragment.files), fields

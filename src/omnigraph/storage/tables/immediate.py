@@ -10,7 +10,7 @@ commits. Only `cleanup` may collect versions, so the setting is removed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import lance
 from lance import LanceDataset, LanceOperation, Transaction
@@ -40,7 +40,7 @@ def stage_disarm(table: Table) -> Staged:
 
 
 def _settings(table: Table) -> list[str]:
-    return [name for name in table.dataset.config() if name.startswith(_SETTING)]
+    return [name for name in table.handle.config() if name.startswith(_SETTING)]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def upsert_rows_by_key(table: Table, rows: pa.Table, *, key: str) -> Table:
     """
     count("table_commits", table.path)
     with lance_errors(f"writing rows of {table.path}"):
-        dataset = LanceDataset(table.dataset.uri, version=table.version, storage_options=_options(table))
+        dataset = LanceDataset(table.uri, version=table.version, storage_options=table.storage_options)
         builder = dataset.merge_insert(key).when_matched_update_all().when_not_matched_insert_all()
         builder.conflict_retries(0).use_index(False).execute(rows)
     return Table(dataset, path=table.path, branch=table.branch)
@@ -99,6 +99,12 @@ def create_branch(table: Table, name: str) -> None:
         _own_handle(table).create_branch(name)
 
 
+def branch_references(main: Table) -> dict[str, Any]:
+    """The reference of each branch of a table, by name; `main` is a handle on its main branch."""
+    with lance_errors(f"listing branches of {main.path}"):
+        return dict(main.handle.branches.list())
+
+
 def delete_branch(main: Table, name: str) -> None:
     """Delete a branch and its files; `main` is a handle on the table's main branch."""
     count("table_commits", main.path)
@@ -117,7 +123,7 @@ def preview(staged: Staged) -> Table:
     with lance_errors(f"previewing a change to {table.path}"):
         transaction = Transaction(table.version, staged.transaction.operation)
         dataset = LanceDataset.commit(
-            table.dataset, transaction, detached=True, max_retries=1, storage_options=_options(table)
+            table.handle, transaction, detached=True, max_retries=1, storage_options=table.storage_options
         )
     return Table(dataset, path=table.path, branch=table.branch)
 
@@ -159,9 +165,4 @@ def collect_old_versions(table: Table, *, keep: int) -> int:
 
 def _own_handle(table: Table) -> LanceDataset:
     """A second handle on the same version: Lance advances the one it is given, and ours are shared."""
-    return lance.dataset(table.dataset.uri, version=table.version, storage_options=_options(table))
-
-
-def _options(table: Table) -> dict[str, str] | None:
-    options: dict[str, str] | None = table.dataset.initial_storage_options
-    return options
+    return lance.dataset(table.uri, version=table.version, storage_options=table.storage_options)

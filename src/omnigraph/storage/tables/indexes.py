@@ -68,10 +68,34 @@ class VectorTraining:
     centroids: Any = None
 
 
+@dataclass(frozen=True)
+class TableIndex:
+    """An index of a table: its name, columns and kind in Lance's words, and the fragments that it covers."""
+
+    name: str
+    columns: tuple[str, ...]
+    kind: str
+    fragments: frozenset[int]
+
+
+def indexes_of(table: Table) -> list[TableIndex]:
+    """The indexes of the table."""
+    with lance_errors(f"listing the indexes of {table.path}"):
+        return [
+            TableIndex(
+                each.name,
+                tuple(each.field_names),
+                each.index_type.upper(),
+                frozenset(number for segment in each.segments for number in segment.fragment_ids),
+            )
+            for each in table.handle.describe_indices()
+        ]
+
+
 def index_names(table: Table) -> frozenset[str]:
     """The names of the table's indexes."""
     with lance_errors(f"listing the indexes of {table.path}"):
-        return frozenset(each.name for each in table.dataset.describe_indices())
+        return frozenset(each.name for each in table.handle.describe_indices())
 
 
 def stage_indexes(table: Table, specs: Sequence[IndexSpec], build: Build | None = None) -> Staged:
@@ -94,7 +118,7 @@ def build_segment(table: Table, spec: IndexSpec, fragments: Sequence[int], build
 
 
 def part_of_index(
-    dataset: lance.LanceDataset, spec: IndexSpec, fragments: Sequence[int], training: VectorTraining | None
+    table: Table, spec: IndexSpec, fragments: Sequence[int], training: VectorTraining | None
 ) -> lance.Index:
     """The part of an index segment that one worker builds. Parts, even a single one, are combined with `joined`."""
     options: dict[str, object] = {}
@@ -103,7 +127,7 @@ def part_of_index(
         if training.centroids is not None:
             options["ivf_centroids"] = training.centroids
     # No other thread may use a handle while Lance builds with it, and ours are shared.
-    return copy(dataset).create_index_uncommitted(
+    return copy(table.handle).create_index_uncommitted(
         spec.column, _LANCE_KIND[spec.kind], name=spec.name, fragment_ids=list(fragments), replace=True, **options
     )
 
@@ -113,7 +137,7 @@ def joined(table: Table, spec: IndexSpec, parts: Sequence[lance.Index]) -> lance
     if len(parts) == 1 and spec.kind != "inverted":
         return parts[0]
     # An unmerged text segment has only staging files; committed as it is, every search fails on the missing token file.
-    return table.dataset.merge_existing_index_segments(list(parts))
+    return table.handle.merge_existing_index_segments(list(parts))
 
 
 def training_of(table: Table, spec: IndexSpec, *, shared: bool = False) -> VectorTraining | None:
@@ -127,7 +151,7 @@ def training_of(table: Table, spec: IndexSpec, *, shared: bool = False) -> Vecto
     from lance.indices import IndicesBuilder
 
     with lance_errors(f"training an index of {table.path}"):
-        model = IndicesBuilder(table.dataset, spec.column).train_ivf(
+        model = IndicesBuilder(table.handle, spec.column).train_ivf(
             partitions, distance_type=spec.metric, sample_rate=max(1, min(_SAMPLES, vectors // partitions))
         )
     return VectorTraining(partitions, model.centroids)
@@ -147,7 +171,7 @@ def vector_partitions(rows: int) -> int:
 
 
 def _build(table: Table, spec: IndexSpec, fragments: Sequence[int]) -> lance.Index:
-    return joined(table, spec, [part_of_index(table.dataset, spec, fragments, training_of(table, spec))])
+    return joined(table, spec, [part_of_index(table, spec, fragments, training_of(table, spec))])
 
 
 # Each search queries every segment.
@@ -217,10 +241,8 @@ def _can_extend(table: Table, spec: IndexSpec, missing: list[int], segments: Ite
     if spec.kind == "btree":
         return True
     newest = max((each.dataset_version for each in segments), default=0)
-    ages = table.dataset.scanner(
-        columns=[_CREATED_AT], fragments=[table.dataset.get_fragment(each) for each in missing]
-    ).to_batches()
-    return all(age > newest for batch in ages for age in batch.column(0).unique().to_pylist())
+    ages = table.scan([_CREATED_AT], fragments=missing)
+    return all(age > newest for batch in ages for age in batch.column(0).unique().to_numpy())
 
 
 def _any_vector(table: Table, column: str, fragments: list[int]) -> bool:
@@ -241,5 +263,5 @@ def _segments(table: Table) -> dict[str, list[lance.Index]]:
             )
             for each in index.segments
         ]
-        for index in table.dataset.describe_indices()
+        for index in table.handle.describe_indices()
     }

@@ -1,4 +1,4 @@
-"""Stages and commits tables that enter the graph together with their content, as one version.
+"""Creates tables, and stages tables that enter the graph together with their content, as one version.
 
 The path of a table follows from its name. A table that the graph does not know may exist there already: it was dropped,
 or its creator died. Its versions stay, for time travel and for branches; the new content is committed after them.
@@ -9,21 +9,67 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lance import LanceDataset, LanceOperation, Transaction
+from lance import FragmentMetadata, LanceDataset, LanceOperation, Transaction
 from lance.fragment import write_fragments
 
 from omnigraph.counters import count
-from omnigraph.errors import CommitOutcomeUnknown, CommitRejected, NotFound, StoreError
+from omnigraph.errors import CommitOutcomeUnknown, CommitRejected, NotFound, ObjectExists, OmniGraphError, StoreError
 from omnigraph.failpoints import reach
-from omnigraph.storage.lance.errors import lance_errors
+from omnigraph.storage.lance.data_files import FILE_FORMAT
+from omnigraph.storage.lance.errors import Trouble, classify, lance_errors, translate
 from omnigraph.storage.tables.immediate import cleans_itself, stage_disarm
 from omnigraph.storage.tables.staging import OPERATION_PROPERTY, find_transaction
-from omnigraph.storage.tables.table import FILE_FORMAT, ROWS_PER_FILE, Table
+from omnigraph.storage.tables.table import ROWS_PER_FILE, Table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
     from omnigraph.storage.tables.table import TableStore
+
+
+def create_table(tables: TableStore, path: str, schema: pa.Schema, rows: Sequence[pa.Table] = ()) -> Table:
+    """Create a table as version 1, atomically: of several processes creating one table, exactly one succeeds.
+
+    The others get `ObjectExists`. Lance's own create mode acknowledges more than one concurrent creator. Each of `rows`
+    becomes a fragment of its own.
+    """
+    count("table_commits", path)
+    uri, options = tables.uri(path), _options(tables)
+    fragments: list[FragmentMetadata] = []
+    try:
+        for fragment in rows:
+            fragments += write_fragments(
+                fragment,
+                uri,
+                schema=schema,
+                mode="create",
+                storage_options=options,
+                data_storage_version=FILE_FORMAT,
+                enable_stable_row_ids=True,
+                max_rows_per_file=ROWS_PER_FILE,
+                allow_external_blob_outside_bases=True,
+            )
+        dataset = LanceDataset.commit(
+            uri,
+            LanceOperation.Overwrite(schema, fragments),
+            read_version=0,
+            max_retries=0,
+            storage_options=options,
+            enable_stable_row_ids=True,
+            enable_v2_manifest_paths=True,
+        )
+    except (OSError, ValueError) as error:
+        raise _creation_error(uri, error) from error
+    return Table(dataset, path=path, branch=None)
+
+
+def _creation_error(uri: str, error: BaseException) -> OmniGraphError:
+    lost = "0.manifest was not found" in str(error) or "18446744073709551615.manifest was not found" in str(error)
+    if lost or classify(error) in (Trouble.EXISTS, Trouble.RETRYABLE):
+        return ObjectExists(f"there is a table at {uri} already", location=uri)
+    return translate(error, f"creating a table at {uri}")
 
 
 @dataclass(frozen=True)
@@ -54,7 +100,7 @@ def stage_new_table(
             fragments = list(
                 write_fragments(
                     rows,
-                    tables.uri(path) if there is None else there.dataset,
+                    tables.uri(path) if there is None else there.handle,
                     schema=schema,
                     mode="create" if there is None else "overwrite",
                     storage_options=_options(tables),
@@ -116,7 +162,7 @@ def _commit(tables: TableStore, there: Table | None, path: str, transaction: Tra
     with lance_errors(f"making the table at {path}"):
         # Without retries an overwrite lands as the version right after the one it was made for, or not at all.
         dataset = LanceDataset.commit(
-            tables.uri(path) if there is None else there.dataset,
+            tables.uri(path) if there is None else there.handle,
             transaction,
             max_retries=0,
             storage_options=_options(tables),

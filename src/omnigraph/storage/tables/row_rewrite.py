@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from lance import LanceOperation, Transaction
+from lance import LanceOperation
 from lance.fragment import RowIdSequence, write_fragments
 
 from omnigraph.kernels.arrays import ID, one_array
@@ -26,7 +26,7 @@ from omnigraph.kernels.hashing import are_among
 from omnigraph.kernels.rebatch import rebatch
 from omnigraph.storage.filters.model import one_of, render
 from omnigraph.storage.lance.errors import lance_errors
-from omnigraph.storage.tables.staging import Staged, refuse_removed_ids, refuse_repeated_ids
+from omnigraph.storage.tables.staging import refuse_removed_ids, refuse_repeated_ids, stage_operation
 from omnigraph.storage.tables.table import ROWS_PER_FILE
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lance import FragmentMetadata
     from numpy.typing import NDArray
 
+    from omnigraph.storage.tables.staging import Staged
     from omnigraph.storage.tables.table import Table, TableStore
 
     Numbers = NDArray[np.uint64]
@@ -107,11 +108,11 @@ def keeps_row_ids(rows: int, *, span: int) -> bool:
     return rows <= _KEPT_IDS_ROWS and span <= max(KEPT_IDS_SPAN, _SPAN_PER_ROW * rows)
 
 
-def new_fragment(table: Table, rows: pa.Table, row_ids: Numbers | None = None) -> FragmentMetadata:
+def new_fragment(table: Table, rows: pa.Table, row_ids: Numbers | pa.Array[Any] | None = None) -> FragmentMetadata:
     """Write rows as an uncommitted fragment of the table; `row_ids` are the existing row ids of the first of them."""
     (fragment,) = write_fragments(
         rows,
-        table.dataset,
+        table.handle,
         schema=rows.schema,
         max_rows_per_file=max(rows.num_rows, 1),
         allow_external_blob_outside_bases=True,
@@ -119,7 +120,7 @@ def new_fragment(table: Table, rows: pa.Table, row_ids: Numbers | None = None) -
     return fragment if row_ids is None or not len(row_ids) else with_row_ids(fragment, row_ids)
 
 
-def with_row_ids(fragment: FragmentMetadata, row_ids: Numbers) -> FragmentMetadata:
+def with_row_ids(fragment: FragmentMetadata, row_ids: Numbers | pa.Array[Any]) -> FragmentMetadata:
     """Give the first rows of a new fragment existing row ids; the others get new ones at the commit."""
     fragment.row_id_meta = RowIdSequence(pa.array(row_ids, pa.uint64())).to_inline_metadata()
     return fragment
@@ -130,7 +131,7 @@ def without_rows(tables: TableStore, table: Table, addresses: Numbers) -> tuple[
     addresses = np.sort(addresses)
     numbers, starts = np.unique(addresses >> _HALF, return_index=True)
     offsets = np.split((addresses & _LOW).astype(np.uint32), starts[1:])
-    touched = [table.dataset.get_fragment(int(each)).metadata for each in numbers]
+    touched = [table.fragment(int(each)) for each in numbers]
     left = tables.removals.add(table, list(zip(touched, offsets, strict=False)))
     emptied = [int(number) for number, fragment in zip(numbers, left, strict=True) if fragment is None]
     return [each for each in left if each is not None], emptied
@@ -154,9 +155,22 @@ def change_of_rows(
         updated_fragments=list(shrunk),
         new_fragments=list(written),
         # Every value may have changed, so no index covers the new fragments before it is extended.
-        fields_for_preserving_frag_bitmap=[each.id() for each in table.dataset.lance_schema.fields()],
+        fields_for_preserving_frag_bitmap=[each.id() for each in table.handle.lance_schema.fields()],
         update_mode="rewrite_rows",
     )
+
+
+def stage_swapped_fragment(table: Table, removed: Sequence[int], written: FragmentMetadata) -> Staged:
+    """Stage a fragment in place of others; any two such changes that remove a common fragment conflict."""
+    operation = LanceOperation.Update(
+        removed_fragment_ids=list(removed),
+        updated_fragments=[],
+        new_fragments=[written],
+        fields_modified=[],
+        fields_for_preserving_frag_bitmap=[],
+        update_mode="rewrite_rows",
+    )
+    return stage_operation(table, "change", operation)
 
 
 def _told(table: Table, ids: Sequence[str]) -> str:
@@ -176,9 +190,9 @@ def stage_replacement(
 
     Rows keep their stable row ids if the new fragments carry them (`with_row_ids`), as in Lance's own merge.
     """
-    transaction = Transaction(table.version, change_of_rows(table, fragments, shrunk=shrunk, emptied=emptied))
+    operation = change_of_rows(table, fragments, shrunk=shrunk, emptied=emptied)
     added = sum(each.physical_rows for each in fragments)
-    return Staged(table, "upsert", transaction, inserted=added - replaced, updated=replaced)
+    return stage_operation(table, "upsert", operation, inserted=added - replaced, updated=replaced)
 
 
 # More rows than this are found faster by reading all ids.
@@ -213,10 +227,10 @@ def stage_placed(
         written = [] if puts is None else _fragments(table, puts, replaced, there)
         operation = change_of_rows(table, written, shrunk=shrunk, emptied=emptied, removed=deletes)
     updated = len(replaced) - replaced.null_count
-    return Staged(
+    return stage_operation(
         table,
         "delete" if puts is None else "append" if not len(there) else "change" if deletes else "upsert",
-        Transaction(table.version, operation),
+        operation,
         inserted=replaced.null_count,
         updated=updated,
         deleted=len(there) - updated,

@@ -1,38 +1,29 @@
 """Stages changes to Lance tables, each as files and an uncommitted transaction, and commits staged changes.
 
-A change can also be staged from fragments that other processes have written, such as the tasks of a Spark job. Files
-that were written below another branch of the same table, before a branch had its own fork, are copied by `take_over`.
+A change can also be staged from fragments that other processes have written, such as the tasks of a Spark job.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import obstore
 import pyarrow as pa
 import pyarrow.compute as pc
 from lance import FragmentMetadata, LanceDataset, LanceOperation, Transaction
 from lance.fragment import write_fragments
 
 from omnigraph.counters import count
-from omnigraph.errors import CommitOutcomeUnknown, InvalidInput, ObjectExists, OmniGraphError
+from omnigraph.errors import CommitOutcomeUnknown, InvalidInput, OmniGraphError
 from omnigraph.failpoints import reach
 from omnigraph.kernels.arrays import ID
 from omnigraph.storage.filters.model import Filter, render
+from omnigraph.storage.lance.data_files import FILE_FORMAT
 from omnigraph.storage.lance.errors import Trouble, classify, lance_errors, translate
-from omnigraph.storage.objects.remote import open_remote_objects
-from omnigraph.storage.tables.table import FILE_FORMAT, ROWS_PER_FILE, Table, as_reader
-from omnigraph.world import REAL
+from omnigraph.storage.tables.table import ROWS_PER_FILE, Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from omnigraph.storage.objects.location import Location
 
 Change = Literal[
     "append", "overwrite", "upsert", "insert", "delete", "change", "index", "compact", "restore", "configure"
@@ -73,24 +64,32 @@ class Committed:
     contiguous: bool
 
 
+def stage_operation(
+    table: Table, change: Change, operation: object, *, inserted: int = 0, updated: int = 0, deleted: int = 0
+) -> Staged:
+    """Stage one of Lance's operations upon the version of the handle."""
+    transaction = Transaction(table.version, operation)
+    return Staged(table, change, transaction, inserted=inserted, updated=updated, deleted=deleted)
+
+
 def stage_append(table: Table, rows: pa.Table | pa.RecordBatchReader) -> Staged:
     """Insert rows. Lance rebases an append over any other writer's rows: see `Committed.contiguous`."""
     fragments = _write(table, rows)
-    return _staged(table, "append", LanceOperation.Append(fragments), inserted=_rows_of(fragments))
+    return stage_operation(table, "append", LanceOperation.Append(fragments), inserted=_rows_of(fragments))
 
 
 def stage_fragments(table: Table, fragments: Sequence[FragmentMetadata]) -> Staged:
     """Insert rows that other processes, such as Spark executors, have already written as fragments of this table."""
-    return _staged(table, "append", LanceOperation.Append(list(fragments)), inserted=_rows_of(fragments))
+    return stage_operation(table, "append", LanceOperation.Append(list(fragments)), inserted=_rows_of(fragments))
 
 
 def stage_overwrite(table: Table, rows: pa.Table | pa.RecordBatchReader) -> Staged:
     """Replace all rows and the schema. An empty table is a legal content."""
-    reader = as_reader(rows)
+    reader = _as_reader(rows)
     with lance_errors(f"staging new content for {table.path}"):
         transaction = write_fragments(
             reader,
-            table.dataset,
+            table.handle,
             schema=reader.schema,
             mode="overwrite",
             return_transaction=True,
@@ -99,7 +98,13 @@ def stage_overwrite(table: Table, rows: pa.Table | pa.RecordBatchReader) -> Stag
             allow_external_blob_outside_bases=True,
         )
     operation = LanceOperation.Overwrite(reader.schema, transaction.operation.fragments)
-    return _staged(table, "overwrite", operation, inserted=_rows_of(operation.fragments))
+    return stage_operation(table, "overwrite", operation, inserted=_rows_of(operation.fragments))
+
+
+def stage_content(table: Table, schema: pa.Schema, fragments: Sequence[FragmentMetadata]) -> Staged:
+    """Make the fragments, which were written in overwrite mode, the whole content, and set the schema."""
+    operation = LanceOperation.Overwrite(schema, list(fragments))
+    return stage_operation(table, "overwrite", operation, inserted=_rows_of(fragments))
 
 
 def stage_delete(table: Table, where: Filter) -> Staged | None:
@@ -109,12 +114,12 @@ def stage_delete(table: Table, where: Filter) -> Staged | None:
     if not gone:
         return None
     operation = LanceOperation.Delete(touched, emptied, predicate)
-    return _staged(table, "delete", operation, deleted=gone)
+    return stage_operation(table, "delete", operation, deleted=gone)
 
 
 def stage_restore(table: Table, version: int) -> Staged:
     """Make an earlier version's content the newest. It wins over any data commit that lands meanwhile."""
-    return _staged(table, "restore", LanceOperation.Restore(version))
+    return stage_operation(table, "restore", LanceOperation.Restore(version))
 
 
 def commit_staged(staged: Staged, *, operation_id: str | None = None) -> Committed:
@@ -132,11 +137,11 @@ def commit_staged(staged: Staged, *, operation_id: str | None = None) -> Committ
     count("table_commits", staged.table.path)
     try:
         dataset = LanceDataset.commit(
-            staged.table.dataset,
+            staged.table.handle,
             transaction,
             max_retries=0,
             # Without them the new handle could neither be reopened nor be sent to another process.
-            storage_options=staged.table.dataset.initial_storage_options,
+            storage_options=staged.table.storage_options,
         )
         reach("table.committed")
     except (OSError, ValueError, RuntimeError) as error:
@@ -169,7 +174,7 @@ class Made:
 def how_made(table: Table, version: int) -> Made:
     """The kind of change that made a version, as far as its transaction still exists."""
     try:
-        transaction = table.dataset.read_transaction(version)
+        transaction = table.handle.read_transaction(version)
     except TypeError:
         return Made(version, "Rewrite")  # pylance cannot convert the compaction of an indexed table, and only that
     except (OSError, ValueError) as error:
@@ -190,48 +195,6 @@ def are_ours(table: Table, *, after: int) -> bool:
     return all(how_made(table, each).operation_id for each in range(after + 1, table.version + 1))
 
 
-def create_table(
-    uri: str, schema: pa.Schema, rows: Sequence[pa.Table] | None, storage_options: dict[str, str] | None
-) -> LanceDataset:
-    """Create a table as version 1, atomically: of several processes creating one table, exactly one succeeds.
-
-    The others get `ObjectExists`. Lance's own create mode acknowledges more than one concurrent creator. Each of `rows`
-    becomes a fragment of its own.
-    """
-    fragments: list[FragmentMetadata] = []
-    try:
-        for fragment in rows or ():
-            fragments += write_fragments(
-                fragment,
-                uri,
-                schema=schema,
-                mode="create",
-                storage_options=storage_options,
-                data_storage_version=FILE_FORMAT,
-                enable_stable_row_ids=True,
-                max_rows_per_file=ROWS_PER_FILE,
-                allow_external_blob_outside_bases=True,
-            )
-        return LanceDataset.commit(
-            uri,
-            LanceOperation.Overwrite(schema, fragments),
-            read_version=0,
-            max_retries=0,
-            storage_options=storage_options,
-            enable_stable_row_ids=True,
-            enable_v2_manifest_paths=True,
-        )
-    except (OSError, ValueError) as error:
-        raise _creation_error(uri, error) from error
-
-
-def _creation_error(uri: str, error: BaseException) -> OmniGraphError:
-    lost = "0.manifest was not found" in str(error) or "18446744073709551615.manifest was not found" in str(error)
-    if lost or classify(error) in (Trouble.EXISTS, Trouble.RETRYABLE):
-        return ObjectExists(f"there is a table at {uri} already", location=uri)
-    return translate(error, f"creating a table at {uri}")
-
-
 def _settle(staged: Staged, error: BaseException) -> Committed:
     trouble = classify(error)
     if trouble not in (Trouble.UNKNOWN_OUTCOME, Trouble.UNREACHABLE, Trouble.OTHER):
@@ -243,7 +206,7 @@ def _settle(staged: Staged, error: BaseException) -> Committed:
         raise CommitOutcomeUnknown(message, transaction=staged.uuid) from error
     if version is None:
         raise translate(error, f"committing to {staged.table.path}") from error
-    return _committed(staged, staged.table.dataset.checkout_version(version))
+    return _committed(staged, staged.table.handle.checkout_version(version))
 
 
 def _committed(staged: Staged, dataset: LanceDataset) -> Committed:
@@ -253,7 +216,7 @@ def _committed(staged: Staged, dataset: LanceDataset) -> Committed:
 
 def _transaction_uuid(table: Table, version: int) -> str | None:
     try:
-        transaction = table.dataset.read_transaction(version)
+        transaction = table.handle.read_transaction(version)
     except TypeError:
         return None  # pylance cannot convert a compaction of an indexed table; such a version is never ours to find
     except (OSError, ValueError) as error:
@@ -263,20 +226,18 @@ def _transaction_uuid(table: Table, version: int) -> str | None:
     return None if transaction is None else str(transaction.uuid)
 
 
-def _staged(
-    table: Table, change: Change, operation: object, *, inserted: int = 0, updated: int = 0, deleted: int = 0
-) -> Staged:
-    transaction = Transaction(table.version, operation)
-    return Staged(table, change, transaction, inserted=inserted, updated=updated, deleted=deleted)
+def _as_reader(rows: pa.Table | pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """Rows as a stream, so that callers may pass either a table or a reader."""
+    return rows.to_reader() if isinstance(rows, pa.Table) else rows
 
 
 def _write(table: Table, rows: pa.Table | pa.RecordBatchReader) -> list[FragmentMetadata]:
-    reader = as_reader(rows)
+    reader = _as_reader(rows)
     with lance_errors(f"staging rows for {table.path}"):
         return list(
             write_fragments(
                 reader,
-                table.dataset,
+                table.handle,
                 schema=reader.schema,
                 max_rows_per_file=ROWS_PER_FILE,
                 allow_external_blob_outside_bases=True,
@@ -289,7 +250,7 @@ def _delete_from_fragments(table: Table, predicate: str) -> tuple[list[FragmentM
     emptied: list[int] = []
     gone = 0
     with lance_errors(f"staging removals for {table.path}"):
-        for fragment in table.dataset.get_fragments():
+        for fragment in table.handle.get_fragments():
             matching = fragment.count_rows(predicate)
             if not matching:
                 continue
@@ -325,49 +286,4 @@ def refuse_removed_ids(table: Table, rows: pa.Table, removed: Sequence[str]) -> 
 
 
 def _rows_of(fragments: Sequence[FragmentMetadata]) -> int:
-    return sum(int(each.physical_rows) for each in fragments)
-
-
-_COPIES_AT_ONCE = 16
-
-
-def stage_content(table: Table, schema: pa.Schema, fragments: Sequence[FragmentMetadata]) -> Staged:
-    """Make the fragments, which were written in overwrite mode, the whole content, and set the schema."""
-    transaction = Transaction(table.version, LanceOperation.Overwrite(schema, list(fragments)))
-    return Staged(table, "overwrite", transaction, inserted=_rows(fragments))
-
-
-def take_over(location: Location, files: Sequence[str], *, source: str, target: str) -> None:
-    """Copy data files, and the blobs stored beside them, from one branch of a table to another, given by path."""
-    copy = _copy_local if location.is_local else _copy_remote
-    with ThreadPoolExecutor(_COPIES_AT_ONCE) as pool:
-        list(pool.map(lambda name: copy(location, f"{source}/data", f"{target}/data", name), files))
-
-
-def _copy_local(location: Location, source: str, target: str, name: str) -> None:
-    old, new = Path(location.child(source)), Path(location.child(target))
-    blobs = old / Path(name).stem
-    for file in [old / name, *(blobs.rglob("*") if blobs.is_dir() else ())]:
-        if file.is_file():
-            _link(file, new / file.relative_to(old))
-
-
-def _link(file: Path, made: Path) -> None:
-    made.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        os.link(file, made)
-    except FileExistsError:
-        return
-    except OSError:
-        shutil.copyfile(file, made)
-
-
-def _copy_remote(location: Location, source: str, target: str, name: str) -> None:
-    objects = open_remote_objects(location, REAL)
-    blobs = objects.list(f"{source}/{Path(name).stem}")
-    for path in [f"{source}/{name}", *(each.path for each in blobs)]:
-        obstore.copy(objects.store, path, f"{target}/{path.removeprefix(source).lstrip('/')}")
-
-
-def _rows(fragments: Sequence[FragmentMetadata]) -> int:
     return sum(int(each.physical_rows) for each in fragments)

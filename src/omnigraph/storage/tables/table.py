@@ -10,7 +10,7 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import lance
 import pyarrow as pa
@@ -25,13 +25,12 @@ from omnigraph.storage.objects.store import ObjectStore, open_control_store
 from omnigraph.storage.tables.fragment_cache import FragmentCache
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from lance import LanceFragment
+    from lance import FragmentMetadata, LanceFragment
 
     from omnigraph.storage.objects.location import Location
 
-FILE_FORMAT = "2.2"
 # With ten times as many, a first write to a branch takes 1.5 times as long, and a diff of scattered rows 1.4 times:
 # files are read by several threads, and their row id sequences as a whole (benchmarks/versions.py).
 ROWS_PER_FILE = 100_000
@@ -50,40 +49,64 @@ class Pin:
 
 
 class Table:
-    """A handle on one version of a table. Later reads give the same rows, whatever others commit."""
+    """One version of a table. Later reads give the same rows, whatever others commit.
 
-    def __init__(self, dataset: LanceDataset, *, path: str, branch: str | None) -> None:
-        self.dataset = dataset
+    `handle` is Lance's own object, for the modules of `storage` alone (tests/test_layers.py).
+    """
+
+    def __init__(self, handle: LanceDataset, *, path: str, branch: str | None) -> None:
+        self.handle = handle
         self.path = path
         self.branch = branch
 
     @property
     def pin(self) -> Pin:
         """The pin of this handle."""
-        return Pin(self.path, self.dataset.version, self.branch)
+        return Pin(self.path, self.handle.version, self.branch)
 
     @property
     def version(self) -> int:
         """The Lance version of this handle."""
-        return int(self.dataset.version)
+        return int(self.handle.version)
 
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema as stored."""
-        schema: pa.Schema = self.dataset.schema
+        schema: pa.Schema = self.handle.schema
         return schema
+
+    @property
+    def schema_metadata(self) -> Mapping[str, str]:
+        """The metadata of the schema; came with the open."""
+        return dict(self.handle.schema_metadata or {})
+
+    @property
+    def uri(self) -> str:
+        """The URI that another process opens the table by."""
+        return str(self.handle.uri)
+
+    @property
+    def storage_options(self) -> dict[str, str] | None:
+        """The storage options that the table was opened with."""
+        options: dict[str, str] | None = self.handle.initial_storage_options
+        return options
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows, from the metadata of the version: nothing is scanned."""
+        return int(self.handle.count_rows())
 
     def latest_version(self) -> int:
         """The newest version on this table's branch, which others may have advanced; one listing."""
         count("table_probes", self.path)
         with lance_errors(f"looking for the newest version of {self.path}"):
-            return int(self.dataset.latest_version)
+            return int(self.handle.latest_version)
 
     def count_rows(self, where: Filter | None = None) -> int:
         """The number of rows that match."""
         count("table_scans", self.path)
         with lance_errors(f"counting rows of {self.path}"):
-            return int(self.dataset.count_rows(self._rendered(where)))
+            return int(self.handle.count_rows(self._rendered(where)))
 
     def read(
         self,
@@ -103,24 +126,60 @@ class Table:
         *,
         fragments: Sequence[int] | None = None,
         batch_size: int | None = None,
+        order_by: str | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Stream matching rows in batches; `fragments` limits the scan to some of the table's fragments."""
         count("table_scans", self.path)
         handles = None if fragments is None else [self._fragment(each) for each in fragments]
         with lance_errors(f"reading {self.path} at version {self.version}"):
-            yield from self.dataset.scanner(
+            yield from self.handle.scanner(
                 columns=list(columns) if columns is not None else None,
                 filter=self._rendered(where),
                 fragments=handles,
                 batch_size=batch_size,
+                order_by=None if order_by is None else [order_by],
             ).to_batches()
+
+    def search(self, columns: Sequence[str], where: Filter | None, **search: object) -> pa.Table:
+        """The rows of a filtered scan, or of a text or vector query in `search`; indexes are used."""
+        count("table_scans", self.path)
+        with lance_errors(f"searching {self.path} at version {self.version}"):
+            found: pa.Table = self.handle.scanner(
+                columns=list(columns), filter=self._rendered(where), prefilter=True, **search
+            ).to_table()
+        return found
+
+    def take(self, positions: Sequence[int] | pa.Array[Any], columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows at some positions of a scan, in the order given."""
+        count("table_scans", self.path)
+        with lance_errors(f"reading rows of {self.path}"):
+            rows: pa.Table = self.handle.take(positions, columns=None if columns is None else list(columns))
+        return rows
+
+    def reader(self, fragments: Sequence[int] | None = None) -> pa.RecordBatchReader:
+        """Stream all columns, with blobs as their bytes."""
+        handles = None if fragments is None else [self._fragment(each) for each in fragments]
+        reader: pa.RecordBatchReader = self.handle.scanner(fragments=handles, blob_handling="all_binary").to_reader()
+        return reader
 
     def fragment_ids(self) -> tuple[int, ...]:
         """The ids of the table's fragments, in order."""
-        return tuple(each.fragment_id for each in self.dataset.get_fragments())
+        return tuple(each.fragment_id for each in self.handle.get_fragments())
+
+    def fragments(self) -> list[FragmentMetadata]:
+        """The metadata of the table's fragments, in order."""
+        return [each.metadata for each in self.handle.get_fragments()]
+
+    def fragment(self, number: int) -> FragmentMetadata:
+        """The metadata of one fragment."""
+        return self._fragment(number).metadata
+
+    def rows_by_fragment(self) -> dict[int, int]:
+        """The number of rows of each fragment, by fragment id, in order."""
+        return {each.fragment_id: int(each.count_rows()) for each in self.handle.get_fragments()}
 
     def _fragment(self, number: int) -> LanceFragment:
-        fragment = self.dataset.get_fragment(number)
+        fragment = self.handle.get_fragment(number)
         if fragment is None:
             raise NotFound(f"{self.path} has no fragment {number} at version {self.version}")
         return fragment
@@ -130,7 +189,7 @@ class Table:
 
     def schema_of(self, columns: Sequence[str] | None) -> pa.Schema:
         """The Arrow schema of a projection."""
-        scanner = self.dataset.scanner(columns=list(columns) if columns is not None else None)
+        scanner = self.handle.scanner(columns=list(columns) if columns is not None else None)
         schema: pa.Schema = scanner.projected_schema
         return schema
 
@@ -264,6 +323,8 @@ def _at(branch: str | None, version: int | None) -> str:
     return (f" on branch {branch!r}" if branch else "") + (f" at version {version}" if version is not None else "")
 
 
-def as_reader(rows: pa.Table | pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """Rows as a stream, so that callers may pass either a table or a reader."""
-    return rows.to_reader() if isinstance(rows, pa.Table) else rows
+def open_dataset(uri: str, *, version: int | None = None, storage_options: Mapping[str, str] | None = None) -> Table:
+    """Open a Lance table by its URI: an input of a load, or a table that another process has opened."""
+    options = None if storage_options is None else dict(storage_options)
+    with lance_errors(f"reading {uri}"):
+        return Table(lance.dataset(uri, version=version, storage_options=options), path=uri, branch=None)

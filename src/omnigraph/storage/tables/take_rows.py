@@ -26,7 +26,7 @@ from omnigraph.storage.tables.version_diff import ROW_ADDRESS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lance import LanceFragment
+    from lance import FragmentMetadata
 
     from omnigraph.storage.tables.table import Table
     from omnigraph.storage.tables.version_diff import Addresses
@@ -46,10 +46,28 @@ def read_blobs(table: Table, column: str, ids: Sequence[str]) -> dict[str, Blob 
     inline = [at for at, each in enumerate(descriptions(rows.column(column))) if is_inline(each)]
     if inline:
         with lance_errors(f"reading blobs of {table.path}.{column}"):
-            files = table.dataset.take_blobs(column, ids=[places[at] for at in inline])
+            files = open_blobs(table, column, row_ids=[places[at] for at in inline])
             for at, file in zip(inline, files, strict=True):
                 found[at] = None if file is None else {"data": file.read(), "uri": None}
     return dict(zip(names, found, strict=True))
+
+
+def open_blobs(
+    table: Table, column: str, *, row_ids: Sequence[int] | None = None, positions: Sequence[int] | None = None
+) -> list[Any]:
+    """Open the blobs of rows, given by row id or by position in a scan, as Lance's files; None where one is null."""
+    files: list[Any] = table.handle.take_blobs(
+        column,
+        ids=None if row_ids is None else list(row_ids),
+        indices=None if positions is None else list(positions),
+    )
+    return files
+
+
+def blobs_at(table: Table, column: str, addresses: Sequence[int]) -> dict[int, bytes | None]:
+    """The bytes of the blobs at some row addresses."""
+    with lance_errors(f"reading blobs of {table.path}.{column}"):
+        return dict(table.handle.read_blobs(column, addresses=list(addresses))) if addresses else {}
 
 
 def descriptions(column: pa.ChunkedArray[Any] | pa.Array[Any]) -> list[Any]:
@@ -108,29 +126,29 @@ class _RowRequest:
     addresses: Addresses
 
     def read(self) -> pa.Table:
-        rows: pa.Table = self.table.dataset.scanner(columns=self.columns, **self._limits()).to_table()
+        rows: pa.Table = self.table.handle.scanner(columns=self.columns, **self._limits()).to_table()
         assert rows.num_rows == len(self.addresses), "every row that is asked for is there, once"
         return rows
 
     def _limits(self) -> dict[str, Any]:
         numbers, starts = np.unique(self.addresses >> np.uint64(32), return_index=True)
-        fragments = [self.table.dataset.get_fragment(int(each)) for each in numbers]
+        fragments = [self.table.handle.get_fragment(int(each)) for each in numbers]
         numbered = None
         if len(self.addresses) > FEW_ROWS:
-            numbered = _row_ids(fragments, np.split(self.addresses & np.uint64(0xFFFFFFFF), starts[1:]))
+            about = [each.metadata for each in fragments]
+            numbered = _row_ids(about, np.split(self.addresses & np.uint64(0xFFFFFFFF), starts[1:]))
         if numbered is not None:
             return {"fragments": fragments, "row_addr_allowlist": serialize_row_addrs(numbered.tolist())}
         where = one_of(ROW_ADDRESS, self.addresses.tolist())
         return {"fragments": fragments, "filter": render(where, self.table.schema)}
 
 
-def _row_ids(fragments: list[LanceFragment], offsets: list[Addresses]) -> Addresses | None:
+def _row_ids(fragments: list[FragmentMetadata], offsets: list[Addresses]) -> Addresses | None:
     """The row ids of some rows of each fragment; None if that takes too long or the metadata does not have them."""
-    about = [each.metadata for each in fragments]
-    if sum(int(each.physical_rows) for each in about) > DENSE * sum(map(len, offsets)):
+    if sum(int(each.physical_rows) for each in fragments) > DENSE * sum(map(len, offsets)):
         return None
     found = []
-    for fragment, rows in zip(about, offsets, strict=True):
+    for fragment, rows in zip(fragments, offsets, strict=True):
         known = row_ids(fragment)
         if known is None:
             return None

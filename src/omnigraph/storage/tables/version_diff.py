@@ -88,7 +88,7 @@ def described_fragments(table: Table) -> dict[int, FragmentInfo]:
     """The fragments of a version by fragment id, in scan order."""
     found = _known.get(table)
     if found is None:
-        found = _known[table] = {each.fragment_id: _described(each) for each in table.dataset.get_fragments()}
+        found = _known[table] = {each.fragment_id: _described(each) for each in table.handle.get_fragments()}
     return found
 
 
@@ -199,7 +199,7 @@ def same_column(earlier: Table, later: Table, name: str) -> bool:
 
 
 def _field(table: Table, name: str) -> int | None:
-    field = table.dataset.lance_schema.field(name)
+    field = table.handle.lance_schema.field(name)
     return None if field is None else int(field.id())
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from omnigraph.counters import count
 from omnigraph.errors import CommitConflict, Contention, NotFound, ObjectExists
 from omnigraph.storage.filters.model import equal
-from omnigraph.storage.tables.staging import commit_staged, create_table, stage_append
+from omnigraph.storage.tables.new_tables import create_table
+from omnigraph.storage.tables.staging import commit_staged, stage_append
 
 if TYPE_CHECKING:
     from omnigraph.manifest.branch_manifest import Storage
@@ -97,10 +97,8 @@ def _open_or_create(stores: Storage) -> Table:
         return stores.tables.open_newest(PATH)
     except NotFound:
         pass
-    options = stores.tables.location.storage_options
-    count("table_commits", PATH)
     with suppress(ObjectExists):  # another process created it first
-        create_table(stores.tables.uri(PATH), SCHEMA, None, None if options is None else dict(options))
+        create_table(stores.tables, PATH, SCHEMA)
     return stores.tables.open_newest(PATH)
 
 

@@ -79,7 +79,7 @@ def batch_rows(table: Table) -> int:
 
 def row_bytes(table: Table) -> int:
     """About how much memory a row takes: by its types, or by its data files where texts and lists are long."""
-    fragments = [each.metadata for each in table.dataset.get_fragments()]
+    fragments = table.fragments()
     rows = sum(int(each.physical_rows or 0) for each in fragments)
     stored = sum(int(file.file_size_bytes or 0) for each in fragments for file in each.files)
     return max(_declared(table), stored // max(rows, 1))

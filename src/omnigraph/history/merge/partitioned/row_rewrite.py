@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from lance import Transaction
 
 from omnigraph.history.merge.partitioned.hash_partitions import MOST_PARTS, HashPartitions, groups_of
 from omnigraph.kernels.arrays import ID, one_array
@@ -28,7 +27,7 @@ from omnigraph.storage.tables.row_rewrite import (
     new_fragment,
     without_rows,
 )
-from omnigraph.storage.tables.staging import Staged
+from omnigraph.storage.tables.staging import stage_operation
 from omnigraph.storage.tables.table import ROWS_PER_FILE
 
 if TYPE_CHECKING:
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from omnigraph.history.merge.partitioned.changes import LargeOutcome
+    from omnigraph.storage.tables.staging import Staged
     from omnigraph.storage.tables.table import Table, TableStore
 
     Numbers = NDArray[np.uint64]
@@ -60,10 +60,10 @@ def stage_large(tables: TableStore, table: Table, outcome: LargeOutcome, folder:
         change.sort_rows(places)
         written = change.write()
         shrunk, emptied = change.without_old_rows()
-    return Staged(
+    return stage_operation(
         table,
         "append" if not change.gone else "delete" if not written else "change",
-        Transaction(table.version, change_of_rows(table, written, shrunk=shrunk, emptied=emptied)),
+        change_of_rows(table, written, shrunk=shrunk, emptied=emptied),
         inserted=outcome.put_rows - change.replaced,
         updated=change.replaced,
         deleted=change.gone - change.replaced,

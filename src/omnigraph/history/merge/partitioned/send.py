@@ -94,7 +94,7 @@ def _groups(table: Table, fragments: Iterable[int]) -> Iterator[tuple[tuple[int,
     held: list[int] = []
     rows = 0
     for number in fragments:
-        size = int(table.dataset.get_fragment(number).metadata.num_rows)
+        size = int(table.fragment(number).num_rows)
         if held and rows + size > ROWS_PER_SOURCE:
             yield tuple(held), rows
             held, rows = [], 0

@@ -21,9 +21,9 @@ from omnigraph.history.merge.partitioned.send import collected
 from omnigraph.history.merge.reconcile import MergeSettings, merge_pair
 from omnigraph.kernels.arrays import ID, one_array
 from omnigraph.load.rows import rows_schema
+from omnigraph.storage.lance.data_files import write_rows
 from omnigraph.storage.tables.row_rewrite import ROW_ADDRESS, ROW_ID, keeps_row_ids, with_row_ids
 from omnigraph.storage.tables.table import ROWS_PER_FILE, TableStore
-from omnigraph.tasks.fragments import write_rows
 from omnigraph.tasks.runner import BYTES, INT, LONG, TEXT, pack
 from omnigraph.transaction.constraints.values import value_violations
 

@@ -1,0 +1,105 @@
+"""Writes, reads and copies the data files of tables without opening the table: what the tasks of a job do.
+
+A task writes fragments, and the driver receives their metadata; nothing is visible until the driver stages and commits
+it. A task that fails, runs twice or is lost leaves files that no metadata names. Files that were written below another
+branch of the same table, before a branch had its own fork, are copied by `take_over`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import obstore
+import pyarrow as pa
+from lance import FragmentMetadata
+from lance.file import LanceFileReader
+from lance.fragment import write_fragments
+
+from omnigraph.storage.objects.remote import open_remote_objects
+from omnigraph.world import REAL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from omnigraph.storage.objects.location import Location
+
+FILE_FORMAT = "2.2"
+Mode = Literal["append", "overwrite"]
+_COPIES_AT_ONCE = 16
+
+
+def write_rows(
+    rows: Iterator[pa.RecordBatch],
+    table_uri: str,
+    storage_options: dict[str, str] | None,
+    schema: pa.Schema,
+    rows_per_file: int,
+    mode: Mode,
+) -> list[FragmentMetadata]:
+    """Write a stream of stored rows as uncommitted fragments of a table; an empty stream writes none."""
+    first = next(rows, None)
+    if first is None:
+        return []
+    written: list[FragmentMetadata] = write_fragments(
+        pa.RecordBatchReader.from_batches(schema, chain([first], rows)),
+        table_uri,
+        schema=schema,
+        mode=mode,
+        max_rows_per_file=rows_per_file,
+        storage_options=storage_options,
+        data_storage_version=FILE_FORMAT,
+        enable_stable_row_ids=True,
+        allow_external_blob_outside_bases=True,
+    )
+    return written
+
+
+def fragment_from_json(text: str) -> FragmentMetadata:
+    """The fragment that a task has written and described as JSON."""
+    return FragmentMetadata.from_json(text)
+
+
+def read_data_file(
+    uri: str, columns: Sequence[str] | None, storage_options: Mapping[str, str] | None, *, batch_size: int
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one data file, in order, without the table that it belongs to or will belong to."""
+    options = None if storage_options is None else dict(storage_options)
+    reader = LanceFileReader(uri, storage_options=options, columns=None if columns is None else list(columns))
+    yield from reader.read_all(batch_size=batch_size).to_batches()
+
+
+def take_over(location: Location, files: Sequence[str], *, source: str, target: str) -> None:
+    """Copy data files, and the blobs stored beside them, from one branch of a table to another, given by path."""
+    copy = _copy_local if location.is_local else _copy_remote
+    with ThreadPoolExecutor(_COPIES_AT_ONCE) as pool:
+        list(pool.map(lambda name: copy(location, f"{source}/data", f"{target}/data", name), files))
+
+
+def _copy_local(location: Location, source: str, target: str, name: str) -> None:
+    old, new = Path(location.child(source)), Path(location.child(target))
+    blobs = old / Path(name).stem
+    for file in [old / name, *(blobs.rglob("*") if blobs.is_dir() else ())]:
+        if file.is_file():
+            _link(file, new / file.relative_to(old))
+
+
+def _link(file: Path, made: Path) -> None:
+    made.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(file, made)
+    except FileExistsError:
+        return
+    except OSError:
+        shutil.copyfile(file, made)
+
+
+def _copy_remote(location: Location, source: str, target: str, name: str) -> None:
+    objects = open_remote_objects(location, REAL)
+    blobs = objects.list(f"{source}/{Path(name).stem}")
+    for path in [f"{source}/{name}", *(each.path for each in blobs)]:
+        obstore.copy(objects.store, path, f"{target}/{path.removeprefix(source).lstrip('/')}")
