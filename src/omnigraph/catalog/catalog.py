@@ -9,10 +9,12 @@ from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+from omnigraph.errors import InvalidInput
+from omnigraph.errors.inputs import suggestion
 from omnigraph.lazy import record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 ScalarName = Literal["String", "Bool", "I32", "I64", "U32", "U64", "F32", "F64", "Date", "DateTime", "Blob", "Vector"]
 INTEGERS: frozenset[str] = frozenset({"I32", "I64", "U32", "U64"})
@@ -151,6 +153,11 @@ class Catalog:
         """An edge type by its name, in any case: `worksAt` finds `WorksAt`."""
         return self.edges.get(name) or self._folded.get(name.lower())
 
+    def resolve_type(self, name: str) -> NodeType | EdgeType:
+        """A type by its name, as `resolve_table_key` resolves it."""
+        kind, _, own = resolve_table_key(name, self.table_keys()).partition(":")
+        return self.nodes[own] if kind == "node" else self.edges[own]
+
     def implementers(self, interface: str) -> tuple[NodeType, ...]:
         """The node types that implement an interface."""
         return tuple(node for node in self.nodes.values() if interface in node.implements)
@@ -163,3 +170,28 @@ class Catalog:
     @cached_property
     def _folded(self) -> dict[str, EdgeType]:
         return {name.lower(): edge for name, edge in self.edges.items()}
+
+
+def resolve_table_key(name: str, table_keys: Iterable[str]) -> str:
+    """The table key of a type: `Person`, `worksAt` (an edge type in any letter case), `node:Person` or `edge:WorksAt`.
+
+    Raises `InvalidInput` for an unknown name, and for one that a node type and an edge type share.
+    """
+    keys = sorted(table_keys)
+    prefix, colon, rest = name.partition(":")
+    own, kinds = (rest, [prefix]) if colon and prefix in ("node", "edge") else (name, ["node", "edge"])
+    found = [key for kind in kinds for key in _keys_of_kind(kind, own, keys)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InvalidInput(f"{name!r} names {len(found)} types: write {' or '.join(map(repr, found))}.")
+    names = [key.partition(":")[2] for key in keys]
+    near = suggestion(own, names, otherwise=f"; it has {', '.join(names)}.")
+    raise InvalidInput(f"the graph has no type {name!r}{near}")
+
+
+def _keys_of_kind(kind: str, name: str, keys: Sequence[str]) -> list[str]:
+    exact = f"{kind}:{name}"
+    if exact in keys or kind == "node":
+        return [exact] if exact in keys else []
+    return [key for key in keys if key.lower() == exact.lower()]

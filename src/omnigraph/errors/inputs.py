@@ -5,7 +5,20 @@ Branches, tags, commits and states that are not there, or are there already.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from omnigraph.errors.root import Diagnostic, OmniGraphError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def suggestion(name: object, known: Iterable[str], *, otherwise: str = "") -> str:
+    """`: did you mean 'x'?` when a known name is close, to be put after the name; else the other text."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(str(name), list(known), n=1)
+    return f": did you mean '{close[0]}'?" if close else otherwise
 
 
 class InvalidInput(OmniGraphError):

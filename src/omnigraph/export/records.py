@@ -21,7 +21,6 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
 from omnigraph.errors import InvalidInput
-from omnigraph.language.core.diagnostics import suggestion
 from omnigraph.storage.lance.errors import lance_errors
 from omnigraph.storage.tables.take_rows import descriptions, external, is_inline, open_blobs
 
@@ -137,12 +136,8 @@ def exported_types(catalog: Catalog, names: Sequence[str] | None) -> list[NodeTy
     )
     if names is None:
         return known
-    wanted = {name: [each for each in known if _is_named(each, name)] for name in names}
-    for name, found in wanted.items():
-        if not found:
-            near = suggestion(name, [*catalog.nodes, *catalog.edges], otherwise=".")
-            raise InvalidInput(f"the schema has no type {name!r} to export{near}")
-    return [each for each in known if any(each in found for found in wanted.values())]
+    wanted = {catalog.resolve_type(name).table_key for name in names}
+    return [each for each in known if each.table_key in wanted]
 
 
 def ordered_rows(table: Table, kind: NodeType | EdgeType) -> Iterator[pa.RecordBatch]:
@@ -177,10 +172,6 @@ def _positions(table: Table, fragments: Sequence[int]) -> tuple[int, int]:
     counts = table.rows_by_fragment()
     before = takewhile(lambda fragment: fragment not in fragments, counts)
     return sum(counts[fragment] for fragment in before), sum(counts[fragment] for fragment in fragments)
-
-
-def _is_named(kind: NodeType | EdgeType, name: str) -> bool:
-    return name in (kind.name, kind.table_key) or (isinstance(kind, EdgeType) and name.lower() == kind.name.lower())
 
 
 def _fetched(table: Table, blobs: Sequence[str], step: int) -> Iterator[pa.RecordBatch]:

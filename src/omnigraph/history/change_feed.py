@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from omnigraph.catalog.catalog import resolve_table_key
 from omnigraph.errors import ChangeCursorRejected, ChangeFeedGap, InvalidInput, VersionReclaimed
 from omnigraph.export.records import export_records
 from omnigraph.history.changes import (
@@ -273,23 +274,13 @@ def wanted(
 ) -> Only:
     """The filter for these types, kinds and operations; types are named as in a load, and unknown ones refused."""
     keys = list(known)
-    for name in types or ():
-        if not any(_is_named(key, name) for key in keys):
-            raise InvalidInput(f"the graph has no type {name!r}; it has {', '.join(sorted(keys))}.")
-    if types is None and kinds is None:
+    named = None if types is None else {resolve_table_key(name, keys) for name in types}
+    if named is None and kinds is None:
         return Only(None, None if ops is None else frozenset(ops))
     chosen = (
-        key
-        for key in keys
-        if (types is None or any(_is_named(key, name) for name in types))
-        and (kinds is None or key.partition(":")[0] in kinds)
+        key for key in keys if (named is None or key in named) and (kinds is None or key.partition(":")[0] in kinds)
     )
     return Only(frozenset(chosen), None if ops is None else frozenset(ops))
-
-
-def _is_named(table_key: str, name: str) -> bool:
-    kind, _, own = table_key.partition(":")
-    return name in (own, table_key) or (kind == "edge" and own.lower() == name.lower())
 
 
 def _chain(line: BranchManifest, after: str | None) -> list[GraphCommit]:

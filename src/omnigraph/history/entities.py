@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.errors import InvalidInput, VersionReclaimed
+from omnigraph.catalog.catalog import resolve_table_key
+from omnigraph.errors import VersionReclaimed
 from omnigraph.history.delta import same_value
 from omnigraph.kernels.arrays import ID
 from omnigraph.query.result.json import python_rows
 from omnigraph.storage.filters.model import equal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from omnigraph.manifest.branch_manifest import BranchManifest
     from omnigraph.manifest.rows import GraphCommit
@@ -48,7 +49,7 @@ class EntityHistory:
 
 def entity_at(tables: TableStore, snapshot: Snapshot, type_name: str, row_id: str) -> Entity | None:
     """An entity by its type and id, with `from` and `to` if it is an edge; None when it does not exist."""
-    entry = snapshot.tables[table_of(snapshot.tables, type_name)]
+    entry = snapshot.tables[resolve_table_key(type_name, snapshot.tables)]
     found = _look_up(tables, entry, row_id)
     return None if found is None else found[0]
 
@@ -56,7 +57,7 @@ def entity_at(tables: TableStore, snapshot: Snapshot, type_name: str, row_id: st
 def history_of(tables: TableStore, line: BranchManifest, type_name: str, row_id: str) -> EntityHistory:
     """Every state that an entity had on a branch. A state that lasted for many commits is looked up once."""
     with line.lock:
-        states = line.state.table_history(table_of(line.state.locations, type_name))
+        states = line.state.table_history(resolve_table_key(type_name, line.state.locations))
     found: list[EntityVersion] = []
     at = 0
     try:
@@ -69,15 +70,6 @@ def history_of(tables: TableStore, line: BranchManifest, type_name: str, row_id:
     except VersionReclaimed:
         return EntityHistory(tuple(_distinct(found)), complete=False)
     return EntityHistory(tuple(_distinct(found)), complete=True)
-
-
-def table_of(table_keys: Iterable[str], type_name: str) -> str:
-    """The table key of a type, named as in a load."""
-    for key in sorted(table_keys, reverse=True):
-        kind, _, own = key.partition(":")
-        if type_name in (own, key) or (kind == "edge" and own.lower() == type_name.lower()):
-            return key
-    raise InvalidInput(f"the graph has no type {type_name!r}; it has {', '.join(sorted(table_keys))}.")
 
 
 def _look_up(tables: TableStore, entry: TableEntry, row_id: str) -> tuple[Entity, int] | None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from omnigraph.catalog.catalog import EdgeType
-from omnigraph.language.core.diagnostics import suggestion
+from omnigraph.errors.inputs import suggestion
 from omnigraph.values.batches import RESERVED, Batch, GraphType, batch_of_rows
 from omnigraph.values.positions import SourcePositions, Unit
 from omnigraph.values.scalars import shown

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.errors import InvalidInput
 from omnigraph.load.files import InputFile, find_files, is_lance
-from omnigraph.load.graph_records import unknown_type
 from omnigraph.load.read import JSON_SUFFIXES, is_table_suffix
 from omnigraph.values.scalars import shown
 
@@ -104,22 +103,6 @@ def plan_load(source: object, catalog: Catalog, world: World) -> LoadPlan:
     return LoadPlan(tuple(_untyped(source, catalog, world)))
 
 
-def named_type(name: object, catalog: Catalog) -> GraphType:
-    """Resolve a type name: `Person`, `knows`, or `node:Person` if a node type and an edge type share the name."""
-    text = str(name)
-    kind, colon, rest = text.partition(":")
-    if colon and kind in ("node", "edge"):
-        found = [catalog.nodes.get(rest) if kind == "node" else catalog.edge(rest)]
-    else:
-        found = [catalog.nodes.get(text), catalog.edge(text)]
-    present = [each for each in found if each is not None]
-    if len(present) > 1:
-        raise InvalidInput(f"{text!r} names a node type and an edge type: write 'node:{text}' or 'edge:{text}'.")
-    if not present:
-        raise InvalidInput(unknown_type("node or edge", text, [*catalog.nodes, *catalog.edges]))
-    return present[0]
-
-
 def _untyped(source: object, catalog: Catalog, world: World) -> Iterator[Input]:
     if isinstance(source, bytes | bytearray | memoryview):
         data = bytes(source)
@@ -160,7 +143,7 @@ def _untyped_files(where: object, catalog: Catalog, world: World) -> Iterator[In
 
 
 def _typed(key: object, value: object, catalog: Catalog, world: World) -> Iterator[Input]:
-    kind = named_type(key, catalog)
+    kind = catalog.resolve_type(str(key))
     if isinstance(value, str | os.PathLike):
         where = _checked_path(os.fspath(value))
         if is_lance(where):
@@ -202,7 +185,7 @@ def _type_of_file(where: str, catalog: Catalog) -> GraphType:
     name = path.name.partition(".")[0]
     prefix = {"nodes": "node:", "edges": "edge:"}.get(path.parent.name, "")
     try:
-        return named_type(prefix + name, catalog)
+        return catalog.resolve_type(prefix + name)
     except InvalidInput as error:
         raise InvalidInput(f"{where}: {error} Say what it holds: {{'TypeName': {where!r}}}.") from None
 

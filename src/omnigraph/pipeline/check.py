@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from omnigraph.catalog.catalog import EdgeType, NodeType
-from omnigraph.language.core.diagnostics import suggestion
+from omnigraph.errors.inputs import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from omnigraph.errors import Diagnostic, PipelineError
-from omnigraph.language.core.diagnostics import Span, diagnostic, suggestion
+from omnigraph.errors.inputs import suggestion
+from omnigraph.language.core.diagnostics import Span, diagnostic
 from omnigraph.pipeline.file import YamlText
 
 if TYPE_CHECKING:

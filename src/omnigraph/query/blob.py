@@ -15,7 +15,7 @@ from omnigraph.storage.tables.take_rows import descriptions, external, is_inline
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
+    from omnigraph.catalog.catalog import Catalog
     from omnigraph.manifest.snapshot import Snapshot
     from omnigraph.storage.tables.table import Table, TableStore
 
@@ -64,7 +64,7 @@ def open_blob(
     snapshot: Snapshot, tables: TableStore, catalog: Catalog, type_name: str, entity_id: str, name: str
 ) -> Blob:
     """Open a blob of an entity. `NotFound` when there is no such entity, or it has no such blob."""
-    kind = _type(catalog, type_name)
+    kind = catalog.resolve_type(type_name)
     declared = kind.properties.get(name)
     if declared is None:
         raise InvalidInput(f"{type_name} has no property {name!r}.")
@@ -94,10 +94,3 @@ def _etag(table: Table, name: str, row: int) -> str:
     """Row, table version and column identify the content: a row of one version never changes."""
     said = "\0".join(["blob", table.path, table.branch or "", str(table.version), str(row), name])
     return f'"{hashlib.sha256(said.encode()).hexdigest()[:32]}"'
-
-
-def _type(catalog: Catalog, name: str) -> NodeType | EdgeType:
-    found = catalog.nodes.get(name) or catalog.edge(name)
-    if found is None:
-        raise NotFound(f"the graph has no type {name!r}.")
-    return found

@@ -18,7 +18,7 @@ from omnigraph.load.bulk.operation import BulkLoad
 from omnigraph.load.bulk.read import InputRead
 from omnigraph.load.bulk.rejects import counts_of
 from omnigraph.load.operation import LoadSummary
-from omnigraph.load.plan import FAIL, ErrorPolicy, Input, LoadPlan, named_type
+from omnigraph.load.plan import FAIL, ErrorPolicy, Input, LoadPlan
 from omnigraph.manifest.layout import MAIN
 from omnigraph.spark.runner import SparkRunner
 from omnigraph.spark.runtime.session import spark_session
@@ -49,7 +49,7 @@ def load_frames(
     spark: SparkSession | None = None,
 ) -> tuple[Receipt, LoadSummary]:
     """Load Spark frames, one per type, as one commit. Columns are properties; edges also have `from` and `to`."""
-    kinds = [(named_type(name, catalog), frame) for name, frame in frames.items()]
+    kinds = [(catalog.resolve_type(name), frame) for name, frame in frames.items()]
     plan = LoadPlan(tuple(Input("spark", frame, kind.name, kind) for kind, frame in kinds))
     session = spark or next((frame.sparkSession for frame in frames.values()), None)
     return load_plan(

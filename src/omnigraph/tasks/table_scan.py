@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from omnigraph.catalog.arrow import BLOB, is_blob, stored_schema
+from omnigraph.catalog.catalog import resolve_table_key
 from omnigraph.errors import InvalidInput, NotFound
 from omnigraph.manifest.graph_manifest import GraphManifest
 from omnigraph.manifest.layout import MAIN
@@ -81,7 +82,7 @@ def resolve_scan(
     """
     location = parse_location(graph, world, storage_options)
     state = _snapshot(GraphManifest(location, read_only=True, world=world), branch, snapshot, timestamp)
-    pin = state[_table_key(state, type_name)].pin
+    pin = state[resolve_table_key(type_name, state.tables)].pin
     return TableScan(location, pin, None if columns is None else tuple(columns), where)
 
 
@@ -135,19 +136,6 @@ def _microseconds(timestamp: str) -> int:
         raise InvalidInput(f"{timestamp!r} is not a moment: write 2026-06-28T12:30:00Z") from error
     aware = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
     return (aware - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
-
-
-def _table_key(state: Snapshot, type_name: str) -> str:
-    keys = list(state.tables)
-    found = [key for key in keys if type_name in (key, key.partition(":")[2])] or [
-        key for key in keys if key.startswith("edge:") and key.partition(":")[2].lower() == type_name.lower()
-    ]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise InvalidInput(f"{type_name!r} names a node type and an edge type: write {' or '.join(sorted(found))}")
-    names = ", ".join(sorted(key.partition(":")[2] for key in keys))
-    raise NotFound(f"the graph has no type {type_name!r}; it has {names}")
 
 
 def _blobs(table: Table, name: str, batch: pa.RecordBatch) -> pa.Array[Any]:

@@ -191,7 +191,7 @@ def test_a_folder_says_whether_nodes_or_edges_are_meant(tmp_path: Path) -> None:
         (5, "5 cannot be loaded"),
         (None, "None cannot be loaded"),
         (PEOPLE, r"pass \{'TypeName': table\}"),
-        ({"Persn": []}, "no node or edge type 'Persn': did you mean 'Person'?"),
+        ({"Persn": []}, "no type 'Persn': did you mean 'Person'?"),
         ({"Person": 5}, "5 cannot be loaded as Person"),
         ({"Person": b"x"}, "cannot be loaded as Person"),
     ],
@@ -206,7 +206,7 @@ def test_a_file_of_unknown_format_or_type_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"notes\.txt: the suffix tells the format, and '\.txt' is none of these"):
         plan(tmp_path)
     (tmp_path / "folk.parquet").write_text("")
-    with pytest.raises(InvalidInput, match=r"no node or edge type 'folk'.* Say what it holds"):
+    with pytest.raises(InvalidInput, match=r"no type 'folk'.* Say what it holds"):
         plan(tmp_path / "folk.parquet")
 
 

@@ -6,15 +6,10 @@ Offsets are in characters; lines end at a line feed. A syntax error is raised in
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-from typing import TYPE_CHECKING
 from unicodedata import east_asian_width
 
 from omnigraph.errors import Diagnostic
 from omnigraph.lazy import record
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _WIDEST_LINE = 120
 _ELLIPSIS = "…"
@@ -98,12 +93,6 @@ class Misread(Exception):
         super().__init__(message)
         self.span = span
         self.message = message
-
-
-def suggestion(name: object, known: Iterable[str], *, otherwise: str = "") -> str:
-    """`: did you mean 'x'?` when a known name is close, to be put after the name; else the other text."""
-    close = get_close_matches(str(name), list(known), n=1)
-    return f": did you mean '{close[0]}'?" if close else otherwise
 
 
 @record

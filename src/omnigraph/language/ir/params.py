@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from omnigraph.catalog.catalog import FLOATS, PropertyType
 from omnigraph.errors import Diagnostic, QueryError
-from omnigraph.language.core.diagnostics import suggestion
+from omnigraph.errors.inputs import suggestion
 from omnigraph.language.ir.expressions import ParameterValue
 from omnigraph.language.ir.query import CheckedQuery, Parameter
 from omnigraph.language.ir.types import INTEGER_RANGES, in_utc, parse_date, parse_datetime, python_value

@@ -25,7 +25,6 @@ from omnigraph.catalog.arrow import edge_arrow_schema, is_blob, node_arrow_schem
 from omnigraph.catalog.catalog import EdgeType
 from omnigraph.history.change_feed import BEGINNING, ChangeFeed
 from omnigraph.history.changes import delta_of
-from omnigraph.load.plan import named_type
 from omnigraph.spark.types import to_spark
 from omnigraph.storage.tables.table import TableStore
 
@@ -45,7 +44,7 @@ _CURSOR, _AFTER = "cursor", "commit"
 
 def change_schema(catalog: Catalog, type_name: str) -> pa.Schema:
     """The Arrow schema of a change stream, in stored types."""
-    kind = named_type(type_name, catalog)
+    kind = catalog.resolve_type(type_name)
     schema = edge_arrow_schema(kind) if isinstance(kind, EdgeType) else node_arrow_schema(kind)
     kept = [each.with_nullable(True) for each in stored_schema(schema) if not is_blob(each)]
     return pa.schema([*kept, _OPERATION, _COMMIT])
@@ -111,7 +110,7 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def table_key(self) -> str:
         """The table key of the type."""
         manifest, schemas = self.door.reader()
-        return named_type(self.type_name, schemas.of(manifest.line(self.branch).state.schema).catalog).table_key
+        return schemas.of(manifest.line(self.branch).state.schema).catalog.resolve_type(self.type_name).table_key
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the changed rows of one partition."""

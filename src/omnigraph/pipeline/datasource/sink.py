@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from pyspark.sql.utils import is_remote
 
 from omnigraph.errors import InvalidInput
-from omnigraph.load.plan import FAIL, ErrorPolicy, named_type
+from omnigraph.load.plan import FAIL, ErrorPolicy
 from omnigraph.manifest.layout import MAIN
 from omnigraph.pipeline.datasource.graph_reference import GraphReference
 from omnigraph.spark.load import load_frames
@@ -50,7 +50,7 @@ def stream_into(
     if mode not in ("append", "merge"):
         raise InvalidInput(f"a stream is added with mode append or merge, not {mode!r}.")
     door = GraphReference(str(graph), tuple(sorted((storage_options or {}).items())))
-    named_type(type_name, door.catalog())
+    door.catalog().resolve_type(type_name)
     return StreamSink(door, type_name, mode, branch, name, actor, errors)
 
 

@@ -24,7 +24,7 @@ from omnigraph.load.bulk.operation import BulkLoad
 from omnigraph.load.bulk.read import InputRead, frame_units, targets_of, write_frame
 from omnigraph.load.bulk.units import store_settings
 from omnigraph.load.bulk.write import WriteJob
-from omnigraph.load.plan import Input, LoadPlan, named_type
+from omnigraph.load.plan import Input, LoadPlan
 from omnigraph.load.tabular import read_arrow
 from omnigraph.tasks.local_runner import LocalRunner
 from omnigraph.tasks.runner import Sizes
@@ -57,7 +57,7 @@ class WriteTarget:
         manifest, schemas = self.door.reader()
         line = manifest.line(self.branch)
         catalog, snapshot = schemas.of(line.state.schema).catalog, manifest.snapshot(self.branch)
-        kind = named_type(self.type_name, catalog)
+        kind = catalog.resolve_type(self.type_name)
         _require_columns(kind, catalog, columns)
         entry, location = snapshot[kind.table_key], self.door.location
         targets = targets_of(catalog, [entry], location, self.mode)

@@ -16,7 +16,6 @@ from pyspark.sql import functions as f
 from pyspark.sql.utils import is_remote
 
 from omnigraph.errors import InvalidInput
-from omnigraph.load.plan import named_type
 from omnigraph.spark.runner import one_task_each
 from omnigraph.tasks.table_scan import TableScan, read_scan, tasks_of
 
@@ -111,10 +110,13 @@ class Ground:
         if isinstance(names, str):
             raise InvalidInput(f"edges is a list of edge types: write [{names!r}].")
         known = self.catalog.edges
-        wanted = list(known) if names is None else [named_type(f"edge:{each}", self.catalog).name for each in names]
+        wanted = list(known) if names is None else [self._edge_type(each) for each in names]
         if not wanted:
             raise InvalidInput("there are no edges to follow: name at least one edge type.")
         return [known[name] for name in dict.fromkeys(wanted)]
+
+    def _edge_type(self, name: str) -> str:
+        return self.catalog.resolve_type(f"edge:{name.removeprefix('edge:')}").name
 
     def _nodes(self, node_type: str) -> DataFrame:
         return self.columns_of(f"node:{node_type}", "id").select(f.lit(node_type).alias("type"), "id")

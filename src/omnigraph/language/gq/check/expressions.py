@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.language.core.diagnostics import suggestion
+from omnigraph.errors.inputs import suggestion
 from omnigraph.language.gq.check import comparisons, constants, functions, names
 from omnigraph.language.gq.syntax import expressions as written
 from omnigraph.language.ir import expressions as made

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from omnigraph.catalog.catalog import NUMERIC, EdgeType, NodeType, PropertyType
-from omnigraph.language.core.diagnostics import suggestion
+from omnigraph.errors.inputs import suggestion
 from omnigraph.language.gq.check.comparisons import condition, date_hint
 from omnigraph.language.gq.check.constants import convert
 from omnigraph.language.gq.check.environment import Env, Row

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from omnigraph.catalog.catalog import PropertyType
-from omnigraph.language.core.diagnostics import suggestion
+from omnigraph.errors.inputs import suggestion
 from omnigraph.language.gq.check.environment import ANONYMOUS
 from omnigraph.language.ir import expressions as made
 from omnigraph.language.ir.query import Parameter

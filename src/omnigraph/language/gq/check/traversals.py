@@ -10,7 +10,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from omnigraph.language.core.diagnostics import suggestion
+from omnigraph.errors.inputs import suggestion
 from omnigraph.language.gq.check.comparisons import field_condition
 from omnigraph.language.gq.check.environment import ANONYMOUS
 from omnigraph.language.gq.check.names import visible
