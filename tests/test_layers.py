@@ -18,12 +18,8 @@ MAY_USE_LANCE = {
 }
 # Lance's own object of a table: `Table.handle`; and how Lance opens one.
 RAW_HANDLES = {"dataset", "handle"}
-MAY_USE_DUCKDB = (
-    "kernels/",
-    "query/exec/duckdb.py",
-    "expressions/evaluate.py",
-    "history/merge/partitioned/relations.py",
-)
+# One starts its instances and converts columns, the other runs a read in one and knows its errors.
+MAY_USE_DUCKDB = ("kernels/duckdb_pool.py", "query/exec/duckdb.py")
 BANNED_NAMES = {"utils", "helpers", "common", "manager", "base", "util", "misc"}
 
 
@@ -116,8 +112,22 @@ def test_the_rules_see_a_raw_handle_and_lance_in_a_function() -> None:
     assert raw_handles({"storage/a.py": seen["query/a.py"]}) == []
 
 
-def test_duckdb_is_opened_where_expressions_run() -> None:
-    assert strays({"duckdb"}, MAY_USE_DUCKDB) == []
+def uses_of_duckdb(tree: ast.Module) -> list[int]:
+    """The lines that import DuckDB at run time, inside functions too, or that connect to it."""
+    imports = [node.lineno for node in anywhere(tree) if "duckdb" in packages(node)]
+    attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    return sorted({*imports, *(node.lineno for node in attributes if ast.unparse(node) == "duckdb.connect")})
+
+
+def test_one_module_starts_duckdb() -> None:
+    assert {file for file, tree in modules().items() if uses_of_duckdb(tree)} == set(MAY_USE_DUCKDB)
+    assert "duckdb.connect" not in ast.unparse(modules()["query/exec/duckdb.py"])
+
+
+def test_the_rule_sees_every_way_to_start_duckdb() -> None:
+    assert uses_of_duckdb(ast.parse("def f():\n import duckdb\n return duckdb.connect()\n")) == [2, 3]
+    assert uses_of_duckdb(ast.parse("def f():\n from duckdb import connect\n")) == [2]
+    assert uses_of_duckdb(ast.parse("if TYPE_CHECKING:\n import duckdb\n")) == []
 
 
 def test_the_rule_sees_imports_in_branches_and_ignores_those_of_functions_and_of_the_type_checker() -> None:

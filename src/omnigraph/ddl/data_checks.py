@@ -7,7 +7,6 @@ their values: two different tuples may share a hash.
 
 from __future__ import annotations
 
-from functools import reduce
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +17,9 @@ import pyarrow.compute as pc
 from omnigraph.catalog.catalog import EdgeType
 from omnigraph.catalog.rules import RegexRule, Unique, Within, count_rule, unique_rules, value_rules
 from omnigraph.errors import SchemaChangeRefused
-from omnigraph.kernels.arrays import ID, comparable, one_array
+from omnigraph.kernels.arrays import ID, one_array
 from omnigraph.kernels.equality import NO_VALUE, first_rows, tuple_codes, value_at
-from omnigraph.kernels.hashing import text_numbers
+from omnigraph.kernels.hashing import hash_rows
 from omnigraph.kernels.rebatch import rebatch
 from omnigraph.transaction.constraints.values import value_violations
 
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     Read = Callable[[], Iterator[pa.Table]]
 
 _ROWS = 100_000
-_FACTOR, _SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(29)
 
 
 def suspicious_rows(read: Read, columns: Sequence[str], *, at_once: int = 1_000) -> Iterator[pa.Table]:
@@ -64,17 +62,11 @@ def _numbered(read: Read, columns: Sequence[str]) -> tuple[Numbers, Places]:
     numbers, places = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
     seen = 0
     for rows in rebatch(read(), rows=_ROWS):
-        plain = [comparable(rows.column(name)) for name in columns]
-        valid = np.logical_and.reduce([each.is_valid().to_numpy(zero_copy_only=False) for each in plain])
-        numbers.append(reduce(_joined, map(text_numbers, plain))[valid])
+        found, valid = hash_rows([rows.column(name) for name in columns])
+        numbers.append(found)
         places.append(np.flatnonzero(valid) + seen)
         seen += rows.num_rows
     return np.concatenate(numbers), np.concatenate(places)
-
-
-def _joined(first: Numbers, second: Numbers) -> Numbers:
-    with np.errstate(over="ignore"):
-        return (first ^ (first >> _SHIFT)) * _FACTOR + second
 
 
 def _rows_at(read: Read, places: Places) -> pa.Table:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
 from omnigraph.catalog.arrow import arrow_type
 from omnigraph.errors import ConstraintViolation
 from omnigraph.expressions.sql import SqlBuilder
-from omnigraph.kernels.duckdb_pool import as_duckdb_takes_it, connection
+from omnigraph.kernels.duckdb_pool import NO_RESULT, connection, rows_to_duckdb
 from omnigraph.language.ir.expressions import AllOf, Expression, RowValue
 from omnigraph.values.scalars import WrongValue, stored_value
 
@@ -69,9 +68,9 @@ def _select(rows: pa.Table, columns: dict[str, exp.Expr]) -> pa.Table:
     projected = [exp.alias_(value, name, quoted=True) for name, value in columns.items()]
     query = exp.select(*projected).from_("given")
     with connection() as duck:
-        duck.register("given", as_duckdb_takes_it(rows))
+        duck.register("given", rows_to_duckdb(rows))
         try:
             answer: pa.Table = duck.sql(query.sql("duckdb")).to_arrow_table()
-        except (duckdb.OutOfRangeException, duckdb.ConversionException) as error:
+        except NO_RESULT as error:
             raise ConstraintViolation(f"a value cannot be computed: {error}", type_name="") from error
     return answer

@@ -19,7 +19,7 @@ import numpy as np
 from omnigraph.catalog.catalog import EdgeType
 from omnigraph.catalog.rules import count_rule, endpoint_rules, type_of, unique_rules
 from omnigraph.kernels.arrays import ID, comparable
-from omnigraph.kernels.hashing import column_numbers, is_there, joined
+from omnigraph.kernels.hashing import hash_columns, is_there, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -67,7 +67,7 @@ def draw(rows: pa.Table, wanted: Sequence[HashColumns]) -> Iterator[tuple[HashCo
     """Compute the hashes of rows, in row order; with `beside`, as an array of pairs."""
     names = list(dict.fromkeys(name for each in wanted for name in each.names))
     plain = [comparable(rows.column(name)) for name in names]
-    numbers = dict(zip(names, column_numbers(plain), strict=True)) if names else {}
+    numbers = dict(zip(names, hash_columns(plain), strict=True)) if names else {}
     nulls = {name: is_there(each) for name, each in zip(names, plain, strict=True) if each.null_count}
     for each in wanted:
         found = functools.reduce(joined, [numbers[name] for name in each.columns])

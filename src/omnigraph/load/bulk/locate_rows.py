@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from omnigraph.kernels.arrays import ID
 from omnigraph.kernels.equality import row_numbers
-from omnigraph.kernels.hashing import among, numbers_of, second_numbers_of, sieve_of
+from omnigraph.kernels.hashing import PrefixFilter, hash_column, hash_rows
 from omnigraph.kernels.rebatch import rebatch
 from omnigraph.tasks.hash_runs import IDS
 from omnigraph.tasks.runner import BYTES, grouped_rows
@@ -39,10 +39,10 @@ def known_rows(runner: TaskRunner, scan: TableScan, put: Numbers) -> Numbers:
     """For each committed row whose id hash is in `put`: both hashes of the id, the row id and the row address."""
 
     def work(group: list[TableScan]) -> Iterator[pa.RecordBatch]:
-        sieve = sieve_of(put)
+        wanted = PrefixFilter.of(put)
         for each in group:
             for rows in id_chunks(each):
-                places = np.flatnonzero(among(sieve, numbers_of(rows.column(ID))))
+                places = np.flatnonzero(wanted.accepts(hash_column(rows.column(ID))))
                 if len(places):
                     yield _packed(located(rows.take(row_numbers(places))))
 
@@ -60,7 +60,7 @@ def put_numbers(runner: TaskRunner, table: StagedRows, fragments: Sequence[Fragm
     def work(group: list[FragmentFile]) -> Iterator[pa.RecordBatch]:
         for each in group:
             for rows in rebatch(each.read([ID]), rows=ROWS_AT_ONCE):
-                yield _packed(numbers_of(rows.column(ID)))
+                yield _packed(hash_column(rows.column(ID)))
 
     groups = grouped_rows(runner, fragments, lambda each: each.rows)
     told = runner.map(groups, work, _NUMBERS).collect()
@@ -82,7 +82,8 @@ def located(rows: pa.Table) -> Numbers:
 
 def two_numbers(ids: Values) -> tuple[Numbers, Numbers]:
     """Two independent 64-bit hashes of each id; different ids practically never share both."""
-    return numbers_of(ids), second_numbers_of(ids)
+    pairs, _ = hash_rows([ids], width=2)
+    return pairs[:, 0], pairs[:, 1]
 
 
 def _packed(numbers: Numbers) -> pa.RecordBatch:

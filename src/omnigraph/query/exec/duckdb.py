@@ -5,7 +5,6 @@ Reads with equal settings share one DuckDB instance; each read has its own conne
 
 from __future__ import annotations
 
-import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,25 +12,22 @@ import duckdb
 import pyarrow as pa
 
 from omnigraph.errors import InvalidInput, QueryTooLarge
+from omnigraph.kernels.duckdb_pool import NO_RESULT, DuckLimits, connect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from omnigraph.query.exec.limits import Deadline, ReadOptions
 
-    Settings = tuple[tuple[str, str], ...]
-
-_lock = threading.Lock()
 # An answer of at most this many rows is faster as Python values than as Arrow.
 FEW = 1_000
-_instances: dict[Settings, duckdb.DuckDBPyConnection] = {}
 
 
 class Engine:
     """Runs SQL over Arrow tables. Reads with equal limits share the instance; the connection belongs to one read."""
 
     def __init__(self, options: ReadOptions, deadline: Deadline) -> None:
-        self._settings = _settings(options)
+        self._limits = _limits(options)
         self._deadline = deadline
         self._connection: duckdb.DuckDBPyConnection | None = None
 
@@ -104,10 +100,7 @@ class Engine:
 
     def _connected(self) -> duckdb.DuckDBPyConnection:
         if self._connection is None:
-            with _lock:
-                if self._settings not in _instances:
-                    _instances[self._settings] = duckdb.connect(":memory:", config=dict(self._settings))
-                self._connection = _instances[self._settings].cursor()
+            self._connection = connect(self._limits)
         return self._connection
 
 
@@ -128,7 +121,7 @@ def _duckdb_errors() -> Iterator[None]:
         yield
     except duckdb.OutOfMemoryException as error:
         raise QueryTooLarge(f"the query needs more memory than it may use: {error}") from error
-    except (duckdb.OutOfRangeException, duckdb.ConversionException) as error:
+    except NO_RESULT as error:
         raise InvalidInput(f"a value of the query cannot be computed: {error}") from error
 
 
@@ -153,10 +146,6 @@ def _few_rows(answer: duckdb.DuckDBPyConnection) -> pa.Table:
     return pa.table([pa.array(values) for values in columns], names=names)
 
 
-def _settings(options: ReadOptions) -> Settings:
-    given = {
-        "memory_limit": None if options.memory_limit is None else f"{options.memory_limit}B",
-        "temp_directory": options.temp_directory,
-        "threads": None if options.threads is None else str(options.threads),
-    }
-    return tuple((name, value) for name, value in given.items() if value is not None)
+def _limits(options: ReadOptions) -> DuckLimits:
+    memory = None if options.memory_limit is None else f"{options.memory_limit}B"
+    return DuckLimits(memory, options.threads, options.temp_directory)

@@ -17,7 +17,7 @@ from omnigraph.catalog.indexes import metric_of
 from omnigraph.expressions.result_query import MATCHES
 from omnigraph.expressions.sql import SqlBuilder
 from omnigraph.kernels.arrays import one_array
-from omnigraph.kernels.duckdb_pool import for_duckdb
+from omnigraph.kernels.duckdb_pool import to_duckdb
 from omnigraph.language.ir.expressions import (
     Bm25,
     Constant,
@@ -159,7 +159,7 @@ class Scope:
         for variable in dict.fromkeys(each.variable for each in wanted if isinstance(each, PropertyValue)):
             names = [each.property for each in wanted if isinstance(each, PropertyValue) and each.variable == variable]
             for name, values in self.values(variable, names, rows.keys[variable]).items():
-                columns[f"{variable}.{name}"] = for_duckdb(values)
+                columns[f"{variable}.{name}"] = to_duckdb(values)
         for leaf in wanted:
             if isinstance(leaf, EntityValue):
                 columns[leaf.variable] = _nullable(rows.keys[leaf.variable])

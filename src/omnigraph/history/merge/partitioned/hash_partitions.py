@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.kernels.arrays import ID, one_array
-from omnigraph.kernels.hashing import text_numbers
+from omnigraph.kernels.hashing import hash_column, prefixes
 from omnigraph.storage.tables.version_diff import differing_parts
 
 if TYPE_CHECKING:
@@ -163,8 +163,7 @@ def parts_of(ids: pa.ChunkedArray[Any] | pa.Array[Any], parts: int) -> Places:
     """The partition of each id, the same in every process. `parts` is a power of two."""
     if parts == 1:
         return np.zeros(len(ids), np.int64)
-    shift = np.uint64(64 - (parts.bit_length() - 1))
-    return (text_numbers(one_array(ids)) >> shift).astype(np.int64)
+    return prefixes(hash_column(ids), parts.bit_length() - 1)
 
 
 def parts_for(total: int, group_bytes: int) -> int:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.rules import type_of
 from omnigraph.kernels.arrays import ID, comparable
+from omnigraph.kernels.duckdb_pool import DuckLimits, open_file
 from omnigraph.kernels.equality import value_at
 from omnigraph.transaction.constraints.unique import has_own_id
 
@@ -54,15 +55,8 @@ class KeyColumnTables:
         self._view = view
         self._outcomes = outcomes
         self._made: dict[tuple[object, ...], str] = {}
-        settings: dict[str, Any] = {
-            "memory_limit": f"{memory >> 20}MiB",
-            "temp_directory": str(folder / "asking"),
-            "threads": 2,
-            "preserve_insertion_order": False,
-        }
-        import duckdb
-
-        self._engine = duckdb.connect(str(folder / "narrow.duckdb"), config=settings)
+        limits = DuckLimits(f"{memory >> 20}MiB", threads=2, temp_directory=str(folder / "asking"))
+        self._engine = open_file(folder / "narrow.duckdb", limits)
 
     def close(self) -> None:
         """Close the database file."""

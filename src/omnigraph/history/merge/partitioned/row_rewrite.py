@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from omnigraph.history.merge.partitioned.hash_partitions import MOST_PARTS, HashPartitions, groups_of
 from omnigraph.kernels.arrays import ID, one_array
-from omnigraph.kernels.hashing import text_numbers
+from omnigraph.kernels.hashing import hash_column, prefixes
 from omnigraph.kernels.rebatch import rebatch
 from omnigraph.storage.lance.errors import lance_errors
 from omnigraph.storage.tables.row_rewrite import (
@@ -90,11 +90,11 @@ class _RowChange:
         """Find the locations of changed rows, and of a few others that pass the prefix filter: one scan of all ids."""
         marks = np.zeros(1 << _MARK_BITS, dtype=bool)
         for ids in self.outcome.ids():
-            marks[_first_bits(ids)] = True
+            marks[prefixes(hash_column(ids), _MARK_BITS)] = True
         places = HashPartitions(self.folder / "places", _PLACES, self.outcome.parts)
         for batch in self.table.scan(_PLACES.names, batch_size=_BATCH):
             rows = pa.Table.from_batches([batch]).select(_PLACES.names)
-            some = rows.filter(pa.array(marks[_first_bits(batch.column(ID))]))
+            some = rows.filter(pa.array(marks[prefixes(hash_column(batch.column(ID)), _MARK_BITS)]))
             places.add(some.cast(_PLACES))
         return places
 
@@ -183,7 +183,3 @@ class _RowChange:
                 some.select(some.column_names[:-2]),
                 some.column(ROW_ID).to_numpy() if keeps else None,
             )
-
-
-def _first_bits(ids: pa.Array[Any]) -> NDArray[np.intp]:
-    return (text_numbers(ids) >> np.uint64(64 - _MARK_BITS)).astype(np.intp)
