@@ -26,7 +26,8 @@ import sys
 from omnigraph.pipeline.datasource.source import read_type
 from omnigraph.spark.runtime.progress import watch
 from omnigraph.spark.runtime.session import spark_session
-from omnigraph.load.bulk.splits import find_files, number_lines, plan_splits
+from omnigraph.load.bulk.splits import number_lines, plan_splits
+from omnigraph.load.files import list_files
 from omnigraph.spark.runner import SparkRunner
 
 folder = sys.argv[1]
@@ -35,7 +36,7 @@ told = []
 with watch(spark, "reading", told.append):
     print(read_type(spark, folder + "/graph.omni", "Knows").count())
 print(spark.read.format("omnigraph").option("type", "Knows").load(folder + "/graph.omni").where("id = 'e2'").count())
-splits = plan_splits(find_files(folder + "/lines"), split_bytes=4)
+splits = plan_splits(list_files(folder + "/lines"), split_bytes=4)
 print([split.first_line for split in number_lines(SparkRunner(spark), splits)])
 print(spark_session().session_id == spark.session_id, bool(told))
 """

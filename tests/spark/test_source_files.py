@@ -6,7 +6,7 @@ import obstore
 import pytest
 
 from omnigraph.errors import InvalidInput, ObjectNotFound, StoreError
-from omnigraph.load.bulk.splits import SourceFile, find_files, read_range, resolved_options
+from omnigraph.load.files import InputFile, list_files, read_range, resolved_options
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.objects.remote import open_remote_objects
 from omnigraph.world import REAL
@@ -51,32 +51,32 @@ def folder(graph_uri: str) -> str:
     ],
 )
 def test_a_directory_a_file_and_a_pattern_name_files(folder: str, source: str, expected: Sequence[str]) -> None:
-    found = find_files(folder + source)
-    assert [each.uri for each in found] == [f"{folder}/{name}" for name in expected]
+    found = list_files(folder + source)
+    assert [each.where for each in found] == [f"{folder}/{name}" for name in expected]
     assert [each.size for each in found] == [len(name) for name in expected]
 
 
 def test_several_sources_give_each_file_once(folder: str) -> None:
-    found = find_files([f"{folder}/a.jsonl", f"{folder}/*.jsonl"])
-    assert [each.uri for each in found] == [f"{folder}/a.jsonl", f"{folder}/b.jsonl"]
+    found = list_files([f"{folder}/a.jsonl", f"{folder}/*.jsonl"])
+    assert [each.where for each in found] == [f"{folder}/a.jsonl", f"{folder}/b.jsonl"]
 
 
 def test_a_source_without_files_is_an_error(folder: str) -> None:
     for source in ("/none.jsonl", "/*.parquet", "/sub/deep/deeper"):
         with pytest.raises(InvalidInput, match="there is no file at"):
-            find_files(folder + source)
+            list_files(folder + source)
 
 
 def test_a_range_of_a_file_is_read(folder: str) -> None:
-    (file,) = find_files(f"{folder}/sub/c.jsonl")
+    (file,) = list_files(f"{folder}/sub/c.jsonl")
     options = resolved_options([file])
     assert read_range(file, 4, 7, options) == b"c.j"
     assert read_range(file, 4, 4, options) == b""
 
 
 def test_a_file_that_became_shorter_or_vanished_is_an_error(folder: str) -> None:
-    (file,) = find_files(f"{folder}/a.jsonl")
-    longer, gone = SourceFile(file.uri, 100), SourceFile(f"{folder}/gone.jsonl", 100)
+    (file,) = list_files(f"{folder}/a.jsonl")
+    longer, gone = InputFile(file.where, 100), InputFile(f"{folder}/gone.jsonl", 100)
     options = resolved_options([file])
     with pytest.raises((InvalidInput, StoreError), match=r"shorter|cannot be read"):
         read_range(longer, 5, 100, options)
@@ -86,20 +86,20 @@ def test_a_file_that_became_shorter_or_vanished_is_an_error(folder: str) -> None
 
 def test_a_scheme_nobody_knows_is_refused() -> None:
     with pytest.raises(InvalidInput, match="s3://"):
-        find_files("hdfs://name/path")
+        list_files("hdfs://name/path")
 
 
 def test_the_names_that_hadoop_has_for_s3_are_understood(folder: str) -> None:
     if not folder.startswith("s3://"):
         pytest.skip("only for buckets")
-    found = find_files(folder.replace("s3://", "s3a://") + "/a.jsonl")
-    assert [each.uri for each in found] == [f"{folder}/a.jsonl"]
+    found = list_files(folder.replace("s3://", "s3a://") + "/a.jsonl")
+    assert [each.where for each in found] == [f"{folder}/a.jsonl"]
 
 
 def test_a_relative_path_and_a_file_url_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "x y.csv").write_text("1")
     monkeypatch.chdir(tmp_path)
-    expected = [SourceFile(str(tmp_path / "x y.csv"), 1)]
-    assert find_files("x y.csv") == expected
-    assert find_files("*.csv") == expected
-    assert find_files(f"file://{tmp_path}/x y.csv") == expected
+    expected = [InputFile(str(tmp_path / "x y.csv"), 1)]
+    assert list_files("x y.csv") == expected
+    assert list_files("*.csv") == expected
+    assert list_files(f"file://{tmp_path}/x y.csv") == expected

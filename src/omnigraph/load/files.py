@@ -1,11 +1,12 @@
 """Finds and opens the files of a load on local disks and in object stores.
 
-A source is a path, directory or glob pattern; both engines use this finder. Compressed files are decompressed according
-to their suffix.
+A source is a path, directory or glob pattern; both engines use this finder and `open_input`. Compressed files are
+decompressed according to their suffix. Tasks in other processes read with the storage options that the driver resolved.
 """
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import re
@@ -18,16 +19,15 @@ import obstore
 import pyarrow as pa
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 
-from omnigraph.errors import InvalidInput, ObjectNotFound, StorePermissionDenied, StoreUnavailable
-from omnigraph.storage.objects.location import OBJECT_STORES, Location, parse_location
+from omnigraph.errors import InvalidInput, ObjectNotFound, StoreError, StorePermissionDenied, StoreUnavailable
+from omnigraph.storage.objects.location import OBJECT_STORES, parse_location
 from omnigraph.storage.objects.remote import RemoteObjects, open_remote_objects
+from omnigraph.world import REAL, World
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from typing_extensions import Buffer
-
-    from omnigraph.world import World
 
 # Hadoop's URI schemes for S3.
 ALIASES = {"s3a": "s3", "s3n": "s3"}
@@ -137,7 +137,9 @@ def store_errors(uri: str) -> Iterator[None]:
         raise StoreUnavailable(f"{uri} cannot be read ({type(error).__name__}).", location=uri) from None
 
 
-PACKED: dict[str, Literal["gzip", "zstd", "bz2"]] = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
+Codec = Literal["gzip", "bz2", "zstd", "lz4"]
+CODECS: dict[str, Codec] = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+_BUFFER_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,12 @@ class InputFile:
     def suffix(self) -> str:
         """The suffix that determines the format, ignoring a compression suffix."""
         path = PurePosixPath(self.where)
-        return (PurePosixPath(path.stem) if path.suffix in PACKED else path).suffix.lower()
+        return (PurePosixPath(path.stem) if self.codec else path).suffix.lower()
+
+    @property
+    def codec(self) -> Codec | None:
+        """The compression, by the suffix."""
+        return CODECS.get(PurePosixPath(self.where).suffix.lower())
 
 
 def is_remote(where: str) -> bool:
@@ -178,12 +185,59 @@ def find_files(where: str, world: World) -> list[InputFile]:
     return [InputFile(os.path.relpath(uri) if is_relative else uri, size) for uri, size in found]
 
 
-def open_file(found: InputFile, world: World) -> BinaryIO:
-    """Open a file for reading, decompressed. Raises `InvalidInput` or a `StoreError` if it cannot be opened."""
-    stream: Any = _open_remote(found, world) if is_remote(found.where) else _open_local(found)
-    packer = PACKED.get(PurePosixPath(found.where).suffix)
-    opened: Any = stream if packer is None else pa.CompressedInputStream(stream, packer)
+def list_files(
+    sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    world: World = REAL,
+) -> list[InputFile]:
+    """The files of all sources by absolute path or URI, sorted. Raises `InvalidInput` for a source without files."""
+    given = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
+    found: set[InputFile] = set()
+    for source in [os.fspath(each) for each in given]:
+        files = {InputFile(where, size) for where, size in found_at(source, world, storage_options)}
+        if not files:
+            raise InvalidInput(f"there is no file at {source!r}")
+        found |= files
+    return sorted(found, key=lambda each: each.where)
+
+
+def resolved_options(
+    files: Iterable[InputFile], storage_options: Mapping[str, str] | None = None, world: World = REAL
+) -> dict[str, str]:
+    """The storage options with which another process reads the buckets of these files."""
+    resolved: dict[str, str] = {}
+    for bucket in sorted({bucket_of(file.where) for file in files if is_remote(file.where)}):
+        resolved |= parse_location(bucket, world, storage_options).storage_options or {}
+    return resolved
+
+
+def open_input(file: InputFile, storage_options: Mapping[str, str] | None = None) -> BinaryIO:
+    """Open a file for reading, decompressed. A file that is not compressed can be sought in."""
+    stream: Any = _open_stored(file, storage_options)
+    opened: Any = stream if file.codec is None else pa.CompressedInputStream(stream, file.codec)
     return cast("BinaryIO", opened)
+
+
+def _open_stored(file: InputFile, storage_options: Mapping[str, str] | None = None) -> BinaryIO:
+    """Open a file for reading as it is stored."""
+    if is_remote(file.where):
+        return io.BufferedReader(_RemoteFile(file, storage_options), _BUFFER_BYTES)
+    try:
+        return Path(file.where).open("rb")
+    except OSError as error:
+        raise InvalidInput(f"{file.name} cannot be read: {error.strerror or error}.") from error
+
+
+def read_range(file: InputFile, start: int, end: int, storage_options: Mapping[str, str] | None = None) -> bytes:
+    """Read the bytes from `start` up to `end`. Raises `InvalidInput` if the file was truncated since it was listed."""
+    if start >= end:
+        return b""
+    read = _read_remote if is_remote(file.where) else _read_local
+    data = read(file.where, start, end, storage_options)
+    if len(data) != end - start:
+        raise InvalidInput(f"{file.where} became shorter while it was being read; load it again when it is complete.")
+    return data
 
 
 def is_lance(where: str) -> bool:
@@ -191,35 +245,33 @@ def is_lance(where: str) -> bool:
     return where.rstrip("/").endswith(".lance") or (not is_remote(where) and (Path(where) / "_versions").is_dir())
 
 
-def _open_local(found: InputFile) -> BinaryIO:
+def _read_local(path: str, start: int, end: int, _: Mapping[str, str] | None) -> bytes:
     try:
-        return Path(found.where).open("rb")
+        with Path(path).open("rb") as file:
+            file.seek(start)
+            return file.read(end - start)
     except OSError as error:
-        raise InvalidInput(f"{found.name} cannot be read: {error.strerror or error}.") from error
+        raise StoreError(f"{path} cannot be read: {error.strerror}", location=path) from error
 
 
-def _parent(location: Location, world: World) -> tuple[RemoteObjects, str]:
-    directory, _, name = location.uri.rpartition("/")
-    return open_remote_objects(parse_location(directory, world), world), name
+def _read_remote(uri: str, start: int, end: int, options: Mapping[str, str] | None) -> bytes:
+    bucket = bucket_of(uri)
+    store = _client(bucket, tuple(sorted((options or {}).items()))).store
+    with store_errors(uri):
+        return bytes(obstore.get_range(store, uri.removeprefix(bucket).strip("/"), start=start, end=end))
 
 
-def _open_remote(found: InputFile, world: World) -> BinaryIO:
-    objects, name = _parent(parse_location(found.where, world), world)
-    try:
-        return io.BufferedReader(_RemoteFile(obstore.open_reader(objects.store, name)), 1 << 20)
-    except FileNotFoundError:
-        raise InvalidInput(f"there is no object at {found.where}.") from None
-    except BaseError:
-        raise StoreUnavailable(
-            f"{found.where} cannot be opened: check the credentials.", location=found.where
-        ) from None
+@functools.lru_cache(maxsize=16)
+def _client(bucket: str, options: tuple[tuple[str, str], ...]) -> RemoteObjects:
+    """The client of a bucket, cached because a process reads many ranges of one bucket."""
+    return open_remote_objects(parse_location(bucket, REAL, dict(options)), REAL)
 
 
 class _RemoteFile(io.RawIOBase):
-    """Adapts an object reader to the file interface that Python and Arrow expect."""
+    """An object as a file that can be sought in; every read is a range request."""
 
-    def __init__(self, reader: obstore.ReadableFile) -> None:
-        self._reader = reader
+    def __init__(self, file: InputFile, options: Mapping[str, str] | None) -> None:
+        self._file, self._options, self._at = file, options, 0
 
     def readable(self) -> bool:
         return True
@@ -227,14 +279,16 @@ class _RemoteFile(io.RawIOBase):
     def seekable(self) -> bool:
         return True
 
-    def seek(self, offset: int, whence: int = 0, /) -> int:
-        return self._reader.seek(offset, whence)
-
     def tell(self) -> int:
-        return self._reader.tell()
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        self._at = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._file.size}[whence] + offset
+        return self._at
 
     def readinto(self, buffer: Buffer, /) -> int:
         view = memoryview(buffer)
-        data = bytes(self._reader.read(len(view)))
+        data = read_range(self._file, self._at, min(self._at + len(view), self._file.size), self._options)
         view[: len(data)] = data
+        self._at += len(data)
         return len(data)

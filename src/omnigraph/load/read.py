@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pyarrow as pa
 
 from omnigraph.errors import InvalidInput
-from omnigraph.load.files import InputFile, is_remote, open_file
+from omnigraph.load.files import InputFile, is_remote, open_input, resolved_options
 from omnigraph.load.graph_records import BATCH_ROWS, BadRecord, RecordSorter, strict_object
 from omnigraph.load.ndjson import bad_record, numbered_lines, read_permissive, read_strict
 from omnigraph.load.tabular import ENDS, read_arrow, read_rows
@@ -41,7 +41,7 @@ _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 def read_file(found: InputFile, kind: GraphType, catalog: Catalog, world: World) -> Iterator[Batch]:
     """Read the rows of one file. The suffix determines the format."""
     suffix = found.suffix
-    with open_file(found, world) as stream:
+    with open_input(found, resolved_options([found], world=world)) as stream:
         if suffix in JSON_SUFFIXES:
             yield from read_json_lines(stream, kind, source=found.name)
             return
@@ -152,7 +152,7 @@ def read_input(each: Input, catalog: Catalog, world: World, *, strict: bool = Tr
     """Read the rows of one input. Raises at the first row that cannot be loaded."""
     match each.form:
         case "graph file":
-            with open_file(each.data, world) as stream:
+            with open_input(each.data, resolved_options([each.data], world=world)) as stream:
                 yield from _graph(stream, catalog, each.name, strict=strict)
         case "graph stream":
             yield from _graph(each.data, catalog, each.name, strict=strict)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from omnigraph.errors import InvalidInput
-from omnigraph.load.bulk.splits import SourceFile, find_files, read_range, resolved_options
+from omnigraph.load.files import InputFile, list_files, open_input, resolved_options
 from omnigraph.spark.runner import one_task_each
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ def read_bucket_files(session: SparkSession, paths: Sequence[str], source: Pipel
     CSV supports the options `sep` and `header`.
     """
     _refuse_options(source)
-    files = find_files(paths, world=world)
+    files = list_files(paths, world=world)
     reading = _BucketRead(source.format, dict(source.options), resolved_options(files, world=world))
     with reading.opened(files[0]) as (schema, _):
         shape = schema
@@ -48,11 +47,11 @@ def _refuse_options(source: PipelineSource) -> None:
         )
 
 
-def _rows(file: SourceFile, *, reading: _BucketRead, shape: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _rows(file: InputFile, *, reading: _BucketRead, shape: pa.Schema) -> Iterator[pa.RecordBatch]:
     with reading.opened(file) as (schema, batches):
         missing = [name for name in shape.names if name not in schema.names]
         if missing:
-            raise InvalidInput(f"{file.uri} has no column {missing[0]!r}, which the first file of the source has.")
+            raise InvalidInput(f"{file.where} has no column {missing[0]!r}, which the first file of the source has.")
         for batch in batches:
             columns = [batch.column(name).cast(shape.field(name).type) for name in shape.names]
             yield pa.RecordBatch.from_arrays(columns, schema=shape)
@@ -67,40 +66,12 @@ class _BucketRead:
     storage: dict[str, str]
 
     @contextmanager
-    def opened(self, file: SourceFile) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+    def opened(self, file: InputFile) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
         """Open a file: its Arrow schema and batches."""
         try:
-            yield _OPENERS[self.form](pa.PythonFile(_Seekable(file, self.storage), mode="r"), self.options)
+            yield _OPENERS[self.form](open_input(file, self.storage), self.options)
         except (pa.ArrowException, OSError) as error:
-            raise InvalidInput(f"{file.uri} cannot be read as {self.form}: {error}") from error
-
-
-class _Seekable(io.RawIOBase):
-    """An object as a seekable file in which every read is a range request."""
-
-    def __init__(self, file: SourceFile, options: dict[str, str]) -> None:
-        self._file, self._options, self._at = file, options, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._file.size}[whence]
-        self._at = start + offset
-        return self._at
-
-    def read(self, size: int | None = -1) -> bytes:
-        whole = size is None or size < 0
-        end = self._file.size if whole else min(self._at + (size or 0), self._file.size)
-        data = read_range(self._file, self._at, end, self._options)
-        self._at += len(data)
-        return data
+            raise InvalidInput(f"{file.where} cannot be read as {self.form}: {error}") from error
 
 
 def _open_parquet(stream: Any, options: dict[str, str]) -> Opened:

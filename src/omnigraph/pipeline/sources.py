@@ -15,7 +15,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from omnigraph.errors import InvalidInput, OmniGraphError
-from omnigraph.load.bulk.splits import find_files
+from omnigraph.load.files import list_files
 from omnigraph.pipeline.bucket_files import read_bucket_files
 from omnigraph.pipeline.datasource.options import NAME
 from omnigraph.pipeline.datasource.source import read_type, register_spark
@@ -156,7 +156,7 @@ class Workspace:
         if source.schema is not None:
             reader = reader.schema(source.schema.value)
         # Spark's glob syntax differs from that of a load, so patterns are expanded here.
-        return reader.load([each.uri for each in find_files(paths, world=self.world)] if _are_local(paths) else paths)
+        return reader.load([each.where for each in list_files(paths, world=self.world)] if _are_local(paths) else paths)
 
     def _lance(self, path: str) -> DataFrame:
         parent, _, name = self.located(path).rstrip("/").rpartition("/")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Literal
 
 import lance
 import pyarrow as pa
@@ -18,9 +19,6 @@ from omnigraph.language.schema.compile import compile_schema
 from omnigraph.load.plan import LOCAL_BYTES, Input, LoadPlan, plan_load
 from omnigraph.world import REAL
 from write.load.loading import SOCIAL, read, rows
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ADA = '{"type":"Person","data":{"name":"Ada"}}\n'
 BOB = '{"type":"Person","data":{"name":"Bob"}}\n'
@@ -74,15 +72,24 @@ def test_globs_and_directories_are_read_in_the_order_of_names(tmp_path: Path) ->
     assert ids(str(tmp_path / "**" / "*.ndjson")) == ["Ada"]
 
 
-def zstd(data: bytes) -> bytes:
+def compressed(data: bytes, codec: Literal["gzip", "bz2", "zstd", "lz4"]) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.CompressedOutputStream(sink, "zstd") as stream:
+    with pa.CompressedOutputStream(sink, codec) as stream:
         stream.write(data)
     return sink.getvalue().to_pybytes()
 
 
-@pytest.mark.parametrize(("suffix", "pack"), [("gz", gzip.compress), ("bz2", bz2.compress), ("zst", zstd)])
-def test_packed_files_are_unpacked(tmp_path: Path, suffix: str, pack: Callable[[bytes], bytes]) -> None:
+PACKERS = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "zst": partial(compressed, codec="zstd"),
+    "lz4": partial(compressed, codec="lz4"),
+}
+
+
+@pytest.mark.parametrize("suffix", PACKERS)
+def test_packed_files_are_unpacked(tmp_path: Path, suffix: str) -> None:
+    pack = PACKERS[suffix]
     path = tmp_path / f"people.jsonl.{suffix}"
     path.write_bytes(pack(ADA.encode()))
     assert ids(path) == ["Ada"]

@@ -17,9 +17,10 @@ from omnigraph.catalog.rules import type_of, value_rules
 from omnigraph.embeddings.embedder import expect_vectors
 from omnigraph.errors import ConstraintViolation, InvalidRecord, OmniGraphError
 from omnigraph.load.bulk.rejects import Reject, reject_of, renumbered, require_within
-from omnigraph.load.bulk.splits import read_blocks, resolved_options
+from omnigraph.load.bulk.splits import read_blocks
 from omnigraph.load.bulk.units import read_block, row_source
 from omnigraph.load.bulk.write import READING, Sink, is_minted, result
+from omnigraph.load.files import resolved_options
 from omnigraph.load.read import read_input
 from omnigraph.load.rows import whole_rows
 from omnigraph.load.tabular import read_arrow

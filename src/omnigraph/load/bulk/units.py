@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyarrow import parquet
 
-from omnigraph.load.bulk.splits import SourceFile, Split, number_lines, plan_splits, read_blocks, resolved_options
-from omnigraph.load.files import is_remote, open_file
+from omnigraph.load.bulk.splits import Split, number_lines, plan_splits, read_blocks
+from omnigraph.load.files import InputFile, is_remote, open_input, resolved_options
 from omnigraph.load.ndjson import has_one_value_a_line, read_permissive, read_strict
 from omnigraph.load.read import JSON_SUFFIXES, open_table, read_input, read_json_lines, readable, table_reader
 from omnigraph.load.tabular import read_arrow
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _DIVIDED = pa.schema([("split", LONG)])
 
 
-def undivided_files(runner: TaskRunner, splits: Sequence[Split], storage_options: Mapping[str, str]) -> set[SourceFile]:
+def undivided_files(runner: TaskRunner, splits: Sequence[Split], storage_options: Mapping[str, str]) -> set[InputFile]:
     """The files that must be read as one unit: small or compressed ones, and those with a line that is no JSON value.
 
     A value that spans lines begins with a line that is not a complete value, so each split can be checked alone.
@@ -132,7 +132,7 @@ def row_source(unit: Unit, world: World) -> Iterator[tuple[pa.RecordBatchReader,
             yield _row_group_reader(unit, file), cast_column
     else:
         assert each.type is not None
-        with readable(each.data), open_file(each.data, world) as stream:
+        with readable(each.data), open_input(each.data, resolved_options([each.data], world=world)) as stream:
             yield open_table(each.data, each.type, stream)
 
 
@@ -147,7 +147,7 @@ def read_block(unit: Unit, catalog: Catalog, stream: Readable, first_line: int) 
 def _units_of(given: Input, world: World, split_bytes: int) -> list[Unit]:
     each = _absolute(given)
     if each.form in ("graph file", "file") and each.data.suffix in JSON_SUFFIXES:
-        file = SourceFile(each.data.where, each.data.size)
+        file = InputFile(each.data.where, each.data.size)
         return [Unit(each, split=split) for split in plan_splits([file], split_bytes=split_bytes)]
     if each.form == "file" and each.data.where.endswith(_PARQUET):
         return _cut(each, _row_groups(each, world))
@@ -224,7 +224,9 @@ def _fragment_reader(unit: Unit, world: World) -> pa.RecordBatchReader:
 def _parquet(each: Input, world: World) -> parquet.ParquetFile:
     """Open a Parquet file. Arrow reads local files directly, which is faster than through a Python file object."""
     where = each.data.where
-    return parquet.ParquetFile(open_file(each.data, world) if is_remote(where) else where, memory_map=True)
+    if not is_remote(where):
+        return parquet.ParquetFile(where, memory_map=True)
+    return parquet.ParquetFile(open_input(each.data, resolved_options([each.data], world=world)))
 
 
 def _row_group_reader(unit: Unit, file: parquet.ParquetFile) -> pa.RecordBatchReader:

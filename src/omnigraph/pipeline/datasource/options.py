@@ -138,10 +138,10 @@ class SourceOptions:
         """Read the id of the streaming query from its checkpoint; Spark passes only the checkpoint's location."""
         import orjson
 
-        from omnigraph.load.bulk.splits import find_files, read_range, resolved_options
+        from omnigraph.load.files import list_files, read_range, resolved_options
 
         place = self.options.get("checkpointlocation")
         if not place:
             raise InvalidInput("a stream needs a checkpoint: .option('checkpointLocation', ...)")
-        (found,) = find_files(f"{place.rstrip('/')}/metadata")
+        (found,) = list_files(f"{place.rstrip('/')}/metadata")
         return str(orjson.loads(read_range(found, 0, found.size, resolved_options([found])))["id"])
