@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.arrow import put_schema
 from omnigraph.kernels.arrays import ID, one_array, python_values
+from omnigraph.kernels.row_address import ROW_ADDRESS, ROW_ID, UPDATED_AT
 from omnigraph.manifest.version_refs import branch_references
-from omnigraph.storage.tables.row_rewrite import NOWHERE, PLACE_COLUMNS, ROW_ADDRESS, ROW_ID, places_in
+from omnigraph.storage.tables.row_rewrite import NOWHERE, PLACE_COLUMNS, places_in
 from omnigraph.storage.tables.take_rows import read_blobs, rows_at
 from omnigraph.storage.tables.version_diff import differing_parts
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MOVED_ROWS",
-    "ROW_ID",
     "TableDelta",
     "descends",
     "differing_rows",
@@ -77,7 +77,6 @@ def same_value(one: object, other: object) -> bool:
     return one == other or (one != one and other != other)  # true of NaN alone
 
 
-_UPDATED = "_row_last_updated_at_version"
 _CHUNK = 5_000
 # Up to this many rewritten rows, reading them costs less than finding out which ones only moved.
 MOVED_ROWS = 5_000
@@ -194,8 +193,8 @@ def _not_only_moved(old: Table, new: Table, gone: VersionOnly, come: VersionOnly
 
 def _row_versions(table: Table, part: VersionOnly) -> tuple[Addresses, Addresses, Addresses]:
     """Row ids, versions of the last update, and row addresses of the rows in a part's fragments."""
-    rows = table.read([ROW_ID, _UPDATED, ROW_ADDRESS], fragments=part.fragments)
-    return rows.column(ROW_ID).to_numpy(), rows.column(_UPDATED).to_numpy(), rows.column(ROW_ADDRESS).to_numpy()
+    rows = table.read([ROW_ID, UPDATED_AT, ROW_ADDRESS], fragments=part.fragments)
+    return rows.column(ROW_ID).to_numpy(), rows.column(UPDATED_AT).to_numpy(), rows.column(ROW_ADDRESS).to_numpy()
 
 
 def _rows_of(table: Table, part: VersionOnly) -> pa.Table:

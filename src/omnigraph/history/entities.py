@@ -9,6 +9,7 @@ from omnigraph.catalog.catalog import resolve_table_key
 from omnigraph.errors import VersionReclaimed
 from omnigraph.history.delta import same_value
 from omnigraph.kernels.arrays import ID
+from omnigraph.kernels.row_address import UPDATED_AT
 from omnigraph.query.result.json import python_rows
 from omnigraph.storage.filters.model import equal
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from omnigraph.storage.tables.table import TableStore
 
 Entity = dict[str, Any]
-_UPDATED = "_row_last_updated_at_version"
 _ENDS = {"src": "from", "dst": "to"}
 
 
@@ -75,11 +75,11 @@ def history_of(tables: TableStore, line: BranchManifest, type_name: str, row_id:
 def _look_up(tables: TableStore, entry: TableEntry, row_id: str) -> tuple[Entity, int] | None:
     """The entity, and the table version at which it was last updated."""
     table = tables.open(entry.pin)
-    rows = table.read([*table.schema.names, _UPDATED], equal(ID, row_id))
+    rows = table.read([*table.schema.names, UPDATED_AT], equal(ID, row_id))
     if not rows.num_rows:
         return None
     row = python_rows(rows)[0]
-    since = row.pop(_UPDATED)
+    since = row.pop(UPDATED_AT)
     return {_ENDS.get(name, name): value for name, value in row.items()}, since
 
 

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.kernels.row_address import CREATED_AT
 from omnigraph.manifest.row_versions import ends_its_publishes, tuples
-from omnigraph.manifest.rows import CREATED_AT, KEY, SCHEMA
+from omnigraph.manifest.rows import KEY, SCHEMA
 from omnigraph.storage.lance.errors import lance_errors
 from omnigraph.storage.lance.metadata import has_row_versions, row_ids, without_row_versions
 from omnigraph.storage.tables.row_rewrite import new_fragment, stage_swapped_fragment

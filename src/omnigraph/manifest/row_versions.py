@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.manifest.rows import CREATED_AT, KEY, ROW_ADDRESS, SCHEMA, UPDATED_AT
+from omnigraph.kernels.row_address import CREATED_AT, ROW_ADDRESS, UPDATED_AT, fragment_of
+from omnigraph.manifest.rows import KEY, SCHEMA
 from omnigraph.storage.lance.metadata import has_row_versions
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def read_fragments(table: Table, fragments: Iterable[int] | None = None) -> Iter
 
 
 def _by_fragment(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    numbers = batch.column(ROW_ADDRESS).to_numpy() >> np.uint64(32)
+    numbers = fragment_of(batch.column(ROW_ADDRESS).to_numpy())
     starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
     for start, end in pairwise(starts):
         if start < end:

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 KEY = "object_id"
 PRIMARY_KEY = {"lance-schema:unenforced-primary-key": "true"}
-CREATED_AT = "_row_created_at_version"
-UPDATED_AT = "_row_last_updated_at_version"
-ROW_ADDRESS = "_rowaddr"
 
 SCHEMA = pa.schema(
     [

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from omnigraph.errors import ManifestCorrupt
+from omnigraph.kernels.row_address import fragment_of
 from omnigraph.manifest.rows import GraphCommit, GraphHead, TableVersion, Tombstone, decode_commit, decode_head
 from omnigraph.manifest.snapshot import Snapshot, TableEntry
 
@@ -172,7 +173,7 @@ class ManifestState:
                 head = self._decoded(object_id, lambda: decode_head(object_id, text))
                 self.heads[head.branch] = head
                 if address is not None:
-                    self.head_fragments[head.branch] = address >> 32
+                    self.head_fragments[head.branch] = fragment_of(address)
             case _:
                 pass  # rows of a later release; the format requires readers to skip them
 

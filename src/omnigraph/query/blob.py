@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.errors import InvalidInput, NotFound
 from omnigraph.kernels.arrays import ID
+from omnigraph.kernels.row_address import ROW_ID
 from omnigraph.storage.filters.model import one_of
 from omnigraph.storage.lance.errors import lance_errors
 from omnigraph.storage.tables.take_rows import descriptions, external, is_inline, open_blobs
@@ -71,7 +72,7 @@ def open_blob(
     if declared.type.scalar != "Blob":
         raise InvalidInput(f"{type_name}.{name} is not a Blob.")
     table = tables.open(snapshot[kind.table_key].pin)
-    rows = table.read([ID, "_rowid", name], one_of(ID, [entity_id]))
+    rows = table.read([ID, ROW_ID, name], one_of(ID, [entity_id]))
     if not rows.num_rows:
         raise NotFound(f"there is no {type_name} {entity_id!r}.")
     described = descriptions(rows.column(name))[0]
@@ -80,7 +81,7 @@ def open_blob(
         return Blob("external", None, None, elsewhere["uri"])
     if not is_inline(described):
         raise NotFound(f"{type_name} {entity_id!r} has no {name}.")
-    return _managed(table, name, int(rows.column("_rowid")[0].as_py()))
+    return _managed(table, name, int(rows.column(ROW_ID)[0].as_py()))
 
 
 def _managed(table: Table, name: str, row: int) -> Blob:

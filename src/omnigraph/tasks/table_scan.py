@@ -15,6 +15,7 @@ import pyarrow as pa
 from omnigraph.catalog.arrow import BLOB, is_blob, stored_schema
 from omnigraph.catalog.catalog import resolve_table_key
 from omnigraph.errors import InvalidInput, NotFound
+from omnigraph.kernels.row_address import ROW_ADDRESS
 from omnigraph.manifest.graph_manifest import GraphManifest
 from omnigraph.manifest.layout import MAIN
 from omnigraph.storage.objects.location import parse_location
@@ -36,7 +37,6 @@ ROWS_PER_TASK = 500_000
 _BATCH = 65_536
 # Blobs per batch, whose sizes are unknown.
 _BLOBS_AT_ONCE = 64
-_ADDRESS = "_rowaddr"
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def read_scan(scan: TableScan) -> Iterator[pa.RecordBatch]:
     table = scan.table()
     schema = scan.schema(table)
     blobs = [field.name for field in schema if is_blob(field)]
-    columns = [*schema.names, _ADDRESS] if blobs else schema.names
+    columns = [*schema.names, ROW_ADDRESS] if blobs else schema.names
     size = _BLOBS_AT_ONCE if blobs else _BATCH
     for batch in table.scan(columns, scan.where, fragments=scan.fragments, batch_size=size):
         if batch.num_rows:
@@ -141,7 +141,7 @@ def _microseconds(timestamp: str) -> int:
 def _blobs(table: Table, name: str, batch: pa.RecordBatch) -> pa.Array[Any]:
     """Replace the descriptors that a scan returns: by the bytes of managed blobs, and the URIs of external ones."""
     descriptors: list[Any] = batch.column(name).to_pylist()
-    addresses: list[int] = batch.column(_ADDRESS).to_numpy().tolist()
+    addresses: list[int] = batch.column(ROW_ADDRESS).to_numpy().tolist()
     kept = [at for at, each in zip(addresses, descriptors, strict=True) if _is_kept(each)]
     found = blobs_at(table, name, kept)
     values = [

@@ -19,13 +19,15 @@ from omnigraph.counters import count
 from omnigraph.kernels.arrays import ID, comparable, one_array
 from omnigraph.kernels.equality import distinct, is_among
 from omnigraph.kernels.rebatch import rebatch
+from omnigraph.kernels.row_address import ROW_ADDRESS, ROW_ID, fragment_of, offset_of
+from omnigraph.kernels.row_address import addresses as row_addresses
 from omnigraph.storage.filters.arrow_eval import columns_of, truth
 from omnigraph.storage.filters.literals import as_literals
 from omnigraph.storage.filters.model import And, Filter, one_of
 from omnigraph.storage.lance.metadata import row_ids
 from omnigraph.storage.tables.compaction import covered_fragments
 from omnigraph.storage.tables.fragment_cache import CachedRows, deletion_vector_of, fragment_bytes, is_cacheable
-from omnigraph.storage.tables.row_rewrite import PLACE_COLUMNS, ROW_ADDRESS, ROW_ID, places_in
+from omnigraph.storage.tables.row_rewrite import PLACE_COLUMNS, places_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -133,12 +135,12 @@ def _read_and_cache(
         return {}
     rows = table.read([*columns, ROW_ADDRESS], fragments=[each.id for each in fragments])
     addresses = rows.column(ROW_ADDRESS).to_numpy()
-    fragment_ids = addresses >> np.uint64(32)
+    fragment_ids = fragment_of(addresses)
     cached = {}
     for fragment in fragments:
         mine = np.flatnonzero(fragment_ids == fragment.id)
         arrays = {name: one_array(rows.column(name).take(mine)) for name in columns}
-        offsets = (addresses[mine] & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+        offsets = offset_of(addresses[mine]).astype(np.uint32)
         cached[fragment.id] = CachedRows(deletion_vector_of(fragment), offsets, arrays)
         tables.fragment_cache.add(table, fragment, cached[fragment.id])
     return cached
@@ -168,7 +170,7 @@ def _rows_at(
         if ids is None:
             return None
         columns[ROW_ID] = ids.take(matching)
-    columns[ROW_ADDRESS] = pa.array((np.uint64(fragment.id) << np.uint64(32)) + matching.astype(np.uint64))
+    columns[ROW_ADDRESS] = pa.array(row_addresses(fragment.id, matching))
     stored = [name for name in schema.names if name not in PLACE_COLUMNS]
     whole = (
         _cached_fragment(tables, table, fragment, stored) if any(name not in rows.columns for name in stored) else rows

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.catalog.arrow import default_array
 from omnigraph.catalog.catalog import EdgeType, NodeType, PropertyType
+from omnigraph.kernels.row_address import SYSTEM_COLUMNS
 from omnigraph.values.columns import BadCell, column_of
 
 if TYPE_CHECKING:
@@ -21,9 +22,7 @@ if TYPE_CHECKING:
 Mode = Literal["append", "merge", "overwrite"]
 
 GraphType = NodeType | EdgeType
-RESERVED = frozenset(
-    {"_tombstone", "_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
-)
+RESERVED = SYSTEM_COLUMNS | {"_tombstone"}
 _ID = PropertyType("String", nullable=True)
 _MISSING = object()
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from omnigraph.catalog.catalog import Property, PropertyType, ScalarName
 from omnigraph.catalog.defaults import can_have_default, declared_default, default_value
+from omnigraph.kernels.row_address import SYSTEM_COLUMNS
 from omnigraph.language.schema.annotations import annotation_list
 from omnigraph.language.schema.syntax import Value
 from omnigraph.lazy import record
@@ -65,9 +66,7 @@ def _check_brought(present: Member, promised: Member, interface: Name, findings:
 Owner = Literal["interface", "node", "edge"]
 
 LARGEST_VECTOR = 2**31 - 1
-_SYSTEM_COLUMNS = frozenset(
-    {"id", "_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
-)
+_OF_EVERY_TABLE = SYSTEM_COLUMNS | {"id"}
 _EDGE_COLUMNS = frozenset({"src", "dst"})
 
 
@@ -86,7 +85,7 @@ def members(
     found: dict[str, Member] = {}
     for syntax in written:
         name = syntax.name.text
-        if name in _SYSTEM_COLUMNS or (owner == "edge" and name in _EDGE_COLUMNS):
+        if name in _OF_EVERY_TABLE or (owner == "edge" and name in _EDGE_COLUMNS):
             findings.add(
                 "S104", syntax.name.span, f"`{name}` is a column of its own in every table: choose another name"
             )

@@ -14,6 +14,7 @@ from omnigraph.kernels.arrays import ID
 from omnigraph.kernels.equality import row_numbers
 from omnigraph.kernels.hashing import PrefixFilter, hash_column, hash_rows
 from omnigraph.kernels.rebatch import rebatch
+from omnigraph.kernels.row_address import ROW_ADDRESS, ROW_ID
 from omnigraph.tasks.hash_runs import IDS
 from omnigraph.tasks.runner import BYTES, grouped_rows
 from omnigraph.tasks.table_scan import ROWS_PER_TASK, tasks_of
@@ -69,14 +70,14 @@ def put_numbers(runner: TaskRunner, table: StagedRows, fragments: Sequence[Fragm
 
 def id_chunks(scan: TableScan) -> Iterator[pa.Table]:
     """Scan the ids of committed rows with their row ids and row addresses."""
-    columns = [ID, "_rowid", "_rowaddr"]
+    columns = [ID, ROW_ID, ROW_ADDRESS]
     batches = scan.table().scan(columns, fragments=scan.fragments or (), batch_size=_BATCH)
     yield from rebatch(batches, rows=ROWS_AT_ONCE)
 
 
 def located(rows: pa.Table) -> Numbers:
     """Both hashes of each id, its row id and its row address."""
-    where = [rows.column(name).to_numpy() for name in ("_rowid", "_rowaddr")]
+    where = [rows.column(name).to_numpy() for name in (ROW_ID, ROW_ADDRESS)]
     return np.column_stack([*two_numbers(rows.column(ID)), *where])
 
 

@@ -18,6 +18,7 @@ from omnigraph.catalog.catalog import EdgeType
 from omnigraph.catalog.rules import value_rules
 from omnigraph.errors import InvalidInput
 from omnigraph.kernels.arrays import ID
+from omnigraph.kernels.row_address import staged_order
 from omnigraph.load.bulk.rejects import FrameUnit, InputError, place_of
 from omnigraph.load.bulk.write import READING, VALUES
 from omnigraph.load.rows import LegacyId, LegacyIds, also_old, whole_rows
@@ -98,7 +99,7 @@ def _refuse_old_ids(reading: InputRead, table: StagedRows, written: Written, spe
             start += batch.num_rows
 
     told = reading.runner.map(fragment_files(table), work, _FOUND).collect()
-    orders = [(each["fragment"] << 32) + each["offset"] for each in told.to_pylist()]
+    orders = [staged_order(each["fragment"], each["offset"]) for each in told.to_pylist()]
     if orders:
         place = place_of(table, min(orders), written.units, reading.readable, reading.world)
         raise also_old(table.type.name, place)

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from omnigraph.errors import CardinalityViolation, InvalidInput, KeyConflict, OrphanEdge, UniqueViolation
 from omnigraph.kernels.equality import row_numbers
+from omnigraph.kernels.row_address import staged_row
 from omnigraph.load.bulk.bisect import chunks_of, sifted
 from omnigraph.load.bulk.rejects import FrameUnit, Reject, reject_of, require_within
 from omnigraph.load.rows import repeated_id, rows_schema
@@ -43,10 +44,11 @@ _WRITTEN = pa.schema([("number", INT), ("fragment", TEXT)])
 
 
 def without(runner: TaskRunner, table: StagedRows, orders: Collection[int], mode: Mode) -> StagedRows:
-    """Remove rows by their order (fragment number << 32 | offset). Only fragments with removed rows are rewritten."""
+    """Remove rows by their order (`staged_order`). Only fragments with removed rows are rewritten."""
     gone: dict[int, list[int]] = {}
     for order in sorted(orders):
-        gone.setdefault(order >> 32, []).append(order & 0xFFFF_FFFF)
+        number, offset = staged_row(order)
+        gone.setdefault(number, []).append(offset)
     files = [each for each in fragment_files(table) if each.number in gone]
     uri, schema = table.location.child(table.line), rows_schema(table.type)
 
@@ -151,8 +153,9 @@ class _Places:
 
     def of(self, table: StagedRows, order: int) -> SourcePosition:
         """The source position of a row of a staged table."""
-        fragment = table.fragments[order >> 32]
-        index = fragment.first + fragment.original(order & 0xFFFF_FFFF)
+        number, offset = staged_row(order)
+        fragment = table.fragments[number]
+        index = fragment.first + fragment.original(offset)
         unit = self.written.units[fragment.unit]
         if isinstance(unit, FrameUnit):
             return SourcePosition(unit.name, "row", self._nth_good(index + unit.first_row, fragment.unit))

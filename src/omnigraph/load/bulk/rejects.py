@@ -21,6 +21,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from omnigraph.errors import ConstraintViolation, InvalidInput, InvalidRecord, ValueViolation
+from omnigraph.kernels.row_address import staged_row
 from omnigraph.load.bulk.units import read_unit
 from omnigraph.load.bulk.write import EDGE_IDS, READING, VALUES, VECTORS
 from omnigraph.load.files import is_remote
@@ -184,8 +185,9 @@ def place_of(
     table: StagedRows, order: int, units: Sequence[Unit | FrameUnit], catalog: Catalog, world: World
 ) -> SourcePosition:
     """The source position of a row of a staged table, provided that no row was set aside."""
-    fragment = table.fragments[order >> 32]
-    index = fragment.first + fragment.original(order & 0xFFFF_FFFF)
+    number, offset = staged_row(order)
+    fragment = table.fragments[number]
+    index = fragment.first + fragment.original(offset)
     unit = units[fragment.unit]
     if isinstance(unit, FrameUnit):
         return SourcePosition(unit.name, "row", unit.first_row + index)

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from omnigraph.errors import CommitRejected
 from omnigraph.kernels.arrays import ID
+from omnigraph.kernels.row_address import addresses, fragment_of, offset_of, staged_order, staged_row
 from omnigraph.load.bulk.locate_rows import id_chunks, known_rows, located, put_numbers, two_numbers
 from omnigraph.load.rows import rows_schema
 from omnigraph.storage.lance.data_files import fragment_from_json, write_rows
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
 _PUT, _THERE = range(2)
 # Roles of a matched pair: a row id for a staged fragment, a removed offset for a committed fragment.
 _STAGED, _COMMITTED = range(2)
-_HALF = np.uint64(32)
-_LOW = np.uint64(0xFFFF_FFFF)
 _OUTCOME = pa.schema([("role", INT), ("number", LONG), ("body", BYTES)])
 _SHRUNK = pa.schema([("number", LONG), ("fragment", TEXT)])
 
@@ -146,7 +145,7 @@ def _matched(runner: TaskRunner, sources: list[FragmentFile | TableScan], parts:
 def _ids_of(source: FragmentFile | TableScan) -> Iterator[tuple[int, Numbers]]:
     """Both hashes of each id, with the row's order in the load, or with row id and row address of a committed row."""
     if isinstance(source, FragmentFile):
-        start = np.uint64(source.number) << _HALF
+        start = np.uint64(staged_order(source.number, 0))
         for batch in source.read([ID]):
             places = start + np.arange(batch.num_rows, dtype=np.uint64)
             start += np.uint64(batch.num_rows)
@@ -175,8 +174,9 @@ def _owned(found: Collected) -> Iterator[tuple[int, int, Numbers]]:
     at = np.minimum(at, len(there) - 1)
     same = (there[at, 0] == put[:, 0]) & (there[at, 1] == put[:, 1])
     mine, theirs = put[same], there[at[same]]
-    yield from _by_owner(_STAGED, mine[:, 2] >> _HALF, np.column_stack([mine[:, 2] & _LOW, theirs[:, 2]]))
-    yield from _by_owner(_COMMITTED, theirs[:, 3] >> _HALF, (theirs[:, 3] & _LOW)[:, None])
+    numbers, offsets = staged_row(mine[:, 2])
+    yield from _by_owner(_STAGED, numbers, np.column_stack([offsets, theirs[:, 2]]))
+    yield from _by_owner(_COMMITTED, fragment_of(theirs[:, 3]), offset_of(theirs[:, 3])[:, None])
 
 
 def _by_owner(role: int, owners: Numbers, rows: Numbers) -> Iterator[tuple[int, int, Numbers]]:
@@ -244,8 +244,7 @@ def _with_old_rows_first(
 
 def _shrink(location: Location, pin: Pin, number: int, offsets: bytes) -> pa.RecordBatch:
     tables = TableStore(location)
-    addresses = np.frombuffer(offsets, np.uint32) + np.uint64(number << 32)
-    shrunk, _ = without_rows(tables, tables.open(pin), addresses)
+    shrunk, _ = without_rows(tables, tables.open(pin), addresses(number, np.frombuffer(offsets, np.uint32)))
     text = json.dumps(shrunk[0].to_json()) if shrunk else ""
     return pa.record_batch([[number], [text]], schema=_SHRUNK)
 

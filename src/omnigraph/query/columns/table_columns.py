@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from omnigraph.kernels.arrays import distinct, is_ascending, one_array
 from omnigraph.kernels.id_lookup import id_places
+from omnigraph.kernels.row_address import ROW_NUMBER
 from omnigraph.storage.filters.arrow_eval import columns_of, truth
 from omnigraph.storage.filters.model import And, Compare, OneOf, one_of
 from omnigraph.storage.tables.version_diff import row_moves, same_column
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.int64]
     Mask = NDArray[np.bool_]
 
-ROW_NUMBER = "_rowoffset"
 # Up to this size, reading a whole column costs no more than looking for rows in it.
 SMALL_TABLE = 20_000
 _BYTES_PER_VALUE = 24

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 
 from omnigraph.kernels.arrays import one_array
-from omnigraph.query.columns.table_columns import ROW_NUMBER
+from omnigraph.kernels.row_address import ROW_NUMBER
 from omnigraph.query.csr.adjacency import Neighbourhood, ragged
 from omnigraph.storage.filters.model import one_of
 from omnigraph.storage.tables.indexes import indexes_of

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from lance.query import FullTextOperator, MatchQuery
 
-from omnigraph.query.columns.table_columns import ROW_NUMBER
+from omnigraph.kernels.row_address import ROW_NUMBER
 from omnigraph.query.search.word_index import WordIndex, index_words, plain_words, terms_of
 from omnigraph.storage.tables.indexes import indexes_of
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.errors import InvalidInput
-from omnigraph.query.columns.table_columns import ROW_NUMBER
+from omnigraph.kernels.row_address import ROW_NUMBER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

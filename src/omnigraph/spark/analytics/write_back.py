@@ -14,9 +14,10 @@ from pyspark.sql import functions as f
 
 from omnigraph.catalog.rules import unique_rules, value_rules
 from omnigraph.errors import InvalidInput
+from omnigraph.kernels.row_address import ROW_ADDRESS
 from omnigraph.spark.runner import errors_of_tasks, one_task_each
 from omnigraph.spark.types import spark_schema
-from omnigraph.storage.tables.column_writes import ADDRESS, RewrittenFragment, rewrite_columns, stage_rewritten
+from omnigraph.storage.tables.column_writes import RewrittenFragment, rewrite_columns, stage_rewritten
 from omnigraph.tasks.table_scan import TableScan, tasks_of
 from omnigraph.transaction.constraints.values import value_violations
 from omnigraph.transaction.write_set import TableWrite, WriteSet
@@ -106,8 +107,8 @@ def values_of(scores: DataFrame, properties: Mapping[str, str], type_name: str |
 
 
 def _places(scan: TableScan) -> Iterator[pa.RecordBatch]:
-    for batch in scan.table().scan(["id", ADDRESS], fragments=scan.fragments):
-        yield pa.record_batch([batch.column("id"), batch.column(ADDRESS).cast(pa.int64())], schema=_PLACES)
+    for batch in scan.table().scan(["id", ROW_ADDRESS], fragments=scan.fragments):
+        yield pa.record_batch([batch.column("id"), batch.column(ROW_ADDRESS).cast(pa.int64())], schema=_PLACES)
 
 
 def _writer(
@@ -128,7 +129,7 @@ def _writer(
         for violation in value_violations(rules, pa.table(columns)):
             raise violation
         addresses = rows.column("address").combine_chunks().cast(pa.uint64())
-        values = pa.table({ADDRESS: addresses, **{name: columns[name] for name in declared}})
+        values = pa.table({ROW_ADDRESS: addresses, **{name: columns[name] for name in declared}})
         fragment = rewrite_columns(scan.table(), int(rows.column("fragment")[0].as_py()), values)
         return pa.Table.from_pylist([{**vars(fragment), "fields": list(fragment.fields)}], schema=_WRITTEN)
 

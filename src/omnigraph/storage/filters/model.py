@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 
 from omnigraph.errors import InvalidInput
+from omnigraph.kernels.row_address import ROW_NUMBER, SYSTEM_COLUMNS
 from omnigraph.storage.filters.literals import (
     Fitted,
     Operator,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 DEEPEST = 24
 
 # System columns, which every table has in addition to its schema.
-_OF_EVERY_TABLE = frozenset({"_rowid", "_rowaddr", "_row_created_at_version", "_row_last_updated_at_version"})
+_OF_EVERY_TABLE = SYSTEM_COLUMNS - {ROW_NUMBER}
 _OPPOSITE: dict[Operator, Operator] = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 

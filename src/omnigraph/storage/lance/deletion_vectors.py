@@ -21,6 +21,7 @@ from lance.fragment import DeletionFile
 from pyroaring import BitMap
 
 from omnigraph.errors import ObjectNotFound, StoreError
+from omnigraph.kernels.row_address import ROW_ADDRESS
 from omnigraph.world import REAL
 
 if TYPE_CHECKING:
@@ -174,6 +175,6 @@ def _unpacked(data: bytes) -> Offsets:
 
 def _missing(table: TableHandle, fragment: FragmentMetadata) -> Offsets:
     """Derive the deletion vector from a scan of row addresses, where Lance's file is not below this graph's root."""
-    found = [each.column(0).to_numpy() for each in table.scan(["_rowaddr"], fragments=[fragment.id])]
+    found = [each.column(0).to_numpy() for each in table.scan([ROW_ADDRESS], fragments=[fragment.id])]
     living = np.concatenate([np.zeros(0, np.uint64), *found]).astype(np.uint32)
     return np.setdiff1d(np.arange(fragment.physical_rows, dtype=np.uint32), living, assume_unique=True)

@@ -20,6 +20,7 @@ from lance import FragmentMetadata, LanceOperation, Transaction
 from lance.schema import LanceSchema
 
 from omnigraph.errors import InvalidInput, NotFound
+from omnigraph.kernels.row_address import ROW_ADDRESS
 from omnigraph.storage.lance.errors import lance_errors
 from omnigraph.storage.tables.staging import Staged
 
@@ -105,9 +106,6 @@ def _numbers(fields: Iterable[Any]) -> list[int]:
     return [number for each in fields for number in (each.id(), *_numbers(each.children()))]
 
 
-ADDRESS = "_rowaddr"
-
-
 @dataclass(frozen=True)
 class RewrittenFragment:
     """A fragment with new data files that no version references yet. `fields` are the columns' Lance field ids."""
@@ -121,13 +119,13 @@ class RewrittenFragment:
 
 def rewrite_columns(table: Table, fragment_id: int, values: pa.Table) -> RewrittenFragment:
     """Write new values for rows of one fragment. `values` has each row's address, once, and the columns to write."""
-    if values.num_rows != len(values.column(ADDRESS).unique()):
+    if values.num_rows != len(values.column(ROW_ADDRESS).unique()):
         raise InvalidInput(f"new values for {table.path} have a row twice: give each id once.")
     fragment = table.handle.get_fragment(fragment_id)
     if fragment is None:
         raise NotFound(f"{table.path} has no fragment {fragment_id} at version {table.version}")
     with lance_errors(f"writing new columns of {table.path}"):
-        described, fields, offsets = fragment.update_columns(values, ADDRESS, with_offsets=True)
+        described, fields, offsets = fragment.update_columns(values, ROW_ADDRESS, with_offsets=True)
     text = orjson.dumps(described.to_json()).decode()
     return RewrittenFragment(fragment_id, text, tuple(fields), base64.b64encode(offsets).decode(), values.num_rows)
 

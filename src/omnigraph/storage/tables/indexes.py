@@ -19,6 +19,7 @@ import pyarrow as pa
 from lance import LanceOperation, Transaction
 
 from omnigraph.errors import InvalidInput, ObjectExists
+from omnigraph.kernels.row_address import CREATED_AT
 from omnigraph.storage.filters.model import IsNull, Not
 from omnigraph.storage.lance.errors import lance_errors
 from omnigraph.storage.tables.staging import Staged
@@ -176,7 +177,6 @@ def _build(table: Table, spec: IndexSpec, fragments: Sequence[int]) -> lance.Ind
 
 # Each search queries every segment.
 MOST_SEGMENTS = 4
-_CREATED_AT = "_row_created_at_version"
 
 
 def stage_coverage(
@@ -241,7 +241,7 @@ def _can_extend(table: Table, spec: IndexSpec, missing: list[int], segments: Ite
     if spec.kind == "btree":
         return True
     newest = max((each.dataset_version for each in segments), default=0)
-    ages = table.scan([_CREATED_AT], fragments=missing)
+    ages = table.scan([CREATED_AT], fragments=missing)
     return all(age > newest for batch in ages for age in batch.column(0).unique().to_numpy())
 
 

@@ -24,6 +24,7 @@ from lance.fragment import RowIdSequence, write_fragments
 from omnigraph.kernels.arrays import ID, one_array
 from omnigraph.kernels.hashing import are_among
 from omnigraph.kernels.rebatch import rebatch
+from omnigraph.kernels.row_address import ROW_ADDRESS, ROW_ID, by_fragment
 from omnigraph.storage.filters.model import one_of, render
 from omnigraph.storage.lance.errors import lance_errors
 from omnigraph.storage.tables.staging import refuse_removed_ids, refuse_repeated_ids, stage_operation
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.uint64]
 
-ROW_ID, ROW_ADDRESS = "_rowid", "_rowaddr"
 PLACE_COLUMNS = [ROW_ID, ROW_ADDRESS]
 
 
@@ -100,7 +100,6 @@ KEPT_IDS_SPAN = 200_000
 _SPAN_PER_ROW = 20
 _KEPT_IDS_ROWS = 1_000_000
 _MOST_NAMED = 2_000
-_HALF, _LOW = np.uint64(32), np.uint64(0xFFFF_FFFF)
 
 
 def keeps_row_ids(rows: int, *, span: int) -> bool:
@@ -128,12 +127,9 @@ def with_row_ids(fragment: FragmentMetadata, row_ids: Numbers | pa.Array[Any]) -
 
 def without_rows(tables: TableStore, table: Table, addresses: Numbers) -> tuple[list[FragmentMetadata], list[int]]:
     """Delete the rows at these addresses: the fragments that keep rows, and the ids of those with none left."""
-    addresses = np.sort(addresses)
-    numbers, starts = np.unique(addresses >> _HALF, return_index=True)
-    offsets = np.split((addresses & _LOW).astype(np.uint32), starts[1:])
-    touched = [table.fragment(int(each)) for each in numbers]
-    left = tables.removals.add(table, list(zip(touched, offsets, strict=False)))
-    emptied = [int(number) for number, fragment in zip(numbers, left, strict=True) if fragment is None]
+    touched = by_fragment(addresses)
+    left = tables.removals.add(table, [(table.fragment(number), offsets) for number, offsets in touched])
+    emptied = [number for (number, _), fragment in zip(touched, left, strict=True) if fragment is None]
     return [each for each in left if each is not None], emptied
 
 

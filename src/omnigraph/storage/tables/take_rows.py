@@ -18,18 +18,18 @@ from lance.dataset import serialize_row_addrs
 
 from omnigraph.counters import count
 from omnigraph.kernels.arrays import ID, one_array
+from omnigraph.kernels.row_address import ROW_ADDRESS, ROW_ID, by_fragment, fragments_of
 from omnigraph.storage.filters.model import one_of, render
 from omnigraph.storage.lance.errors import lance_errors
 from omnigraph.storage.lance.metadata import row_ids
-from omnigraph.storage.tables.version_diff import ROW_ADDRESS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lance import FragmentMetadata
 
+    from omnigraph.kernels.row_address import Addresses, Offsets
     from omnigraph.storage.tables.table import Table
-    from omnigraph.storage.tables.version_diff import Addresses
 
 # A blob as it is written: its bytes, or the URI of external ones.
 Blob = dict[str, Any]
@@ -39,9 +39,9 @@ _EXTERNAL = 3
 
 def read_blobs(table: Table, column: str, ids: Sequence[str]) -> dict[str, Blob | None]:
     """The blobs of some rows, by id; None where the blob is null."""
-    rows = table.read([ID, "_rowid", column], one_of(ID, ids))
+    rows = table.read([ID, ROW_ID, column], one_of(ID, ids))
     names: list[Any] = rows.column(ID).to_pylist()
-    places: list[Any] = rows.column("_rowid").to_pylist()
+    places: list[Any] = rows.column(ROW_ID).to_pylist()
     found = [external(each) for each in descriptions(rows.column(column))]
     inline = [at for at, each in enumerate(descriptions(rows.column(column))) if is_inline(each)]
     if inline:
@@ -113,7 +113,7 @@ def rows_at(table: Table, columns: Sequence[str], addresses: Addresses) -> pa.Ta
 
 def _parts(addresses: Addresses) -> list[Addresses]:
     """Split the addresses for several threads, at most one per fragment: two on one fragment would share work."""
-    rows, fragments = len(addresses), len(np.unique(addresses >> np.uint64(32)))
+    rows, fragments = len(addresses), len(fragments_of(addresses))
     return np.array_split(addresses, max(min(_THREADS, fragments, rows // FEW_ROWS), -(-rows // AT_ONCE), 1))
 
 
@@ -131,19 +131,19 @@ class _RowRequest:
         return rows
 
     def _limits(self) -> dict[str, Any]:
-        numbers, starts = np.unique(self.addresses >> np.uint64(32), return_index=True)
-        fragments = [self.table.handle.get_fragment(int(each)) for each in numbers]
+        wanted = by_fragment(self.addresses)
+        fragments = [self.table.handle.get_fragment(number) for number, _ in wanted]
         numbered = None
         if len(self.addresses) > FEW_ROWS:
             about = [each.metadata for each in fragments]
-            numbered = _row_ids(about, np.split(self.addresses & np.uint64(0xFFFFFFFF), starts[1:]))
+            numbered = _row_ids(about, [offsets for _, offsets in wanted])
         if numbered is not None:
             return {"fragments": fragments, "row_addr_allowlist": serialize_row_addrs(numbered.tolist())}
         where = one_of(ROW_ADDRESS, self.addresses.tolist())
         return {"fragments": fragments, "filter": render(where, self.table.schema)}
 
 
-def _row_ids(fragments: list[FragmentMetadata], offsets: list[Addresses]) -> Addresses | None:
+def _row_ids(fragments: list[FragmentMetadata], offsets: list[Offsets]) -> Addresses | None:
     """The row ids of some rows of each fragment; None if that takes too long or the metadata does not have them."""
     if sum(int(each.physical_rows) for each in fragments) > DENSE * sum(map(len, offsets)):
         return None

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.errors import NotFound
+from omnigraph.kernels.row_address import addresses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     Addresses = NDArray[np.uint64]
     Numbers = NDArray[np.int64]
 
-ROW_ADDRESS = "_rowaddr"
 _NOWHERE = np.zeros(0, dtype=np.uint64)
 
 
@@ -69,7 +69,7 @@ def _differing(tables: TableStore, old: Table, new: Table) -> tuple[VersionOnly,
 def _removed(tables: TableStore, table: Table, fragments: dict[int, FragmentInfo], numbers: list[int]) -> Addresses:
     """The addresses of the deleted rows of some fragments."""
     lists = tables.removals.of([(table, fragments[each].metadata) for each in numbers])
-    found = [each + np.uint64(number << 32) for number, each in zip(numbers, lists, strict=True)]
+    found = [addresses(number, each) for number, each in zip(numbers, lists, strict=True)]
     return np.concatenate([_NOWHERE, *found])
 
 

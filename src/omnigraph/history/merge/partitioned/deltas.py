@@ -16,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.catalog.arrow import put_schema
-from omnigraph.history.delta import MOVED_ROWS, ROW_ID, TableDelta, descends, net, with_blobs
+from omnigraph.history.delta import MOVED_ROWS, TableDelta, descends, net, with_blobs
 from omnigraph.history.merge.partitioned.hash_partitions import HashPartitions, batch_rows, groups_of, total_sizes
-from omnigraph.storage.tables.version_diff import ROW_ADDRESS, differing_parts
+from omnigraph.kernels.row_address import ROW_ADDRESS, ROW_ID, UPDATED_AT, fragments_of
+from omnigraph.storage.tables.version_diff import differing_parts
 from omnigraph.world import REAL, World
 
 if TYPE_CHECKING:
@@ -31,9 +32,8 @@ if TYPE_CHECKING:
 
     Pair = tuple[Pin | None, Pin]
 
-_UPDATED = "_row_last_updated_at_version"
 _BATCH = 131_072
-_VERSIONS = pa.schema([(ROW_ID, pa.uint64()), (_UPDATED, pa.uint64())])
+_VERSIONS = pa.schema([(ROW_ID, pa.uint64()), (UPDATED_AT, pa.uint64())])
 _MOVED_PARTS = 64
 
 
@@ -98,7 +98,7 @@ def _by_row_id(part: VersionOnly, wanted: Addresses) -> list[DeltaScan]:
 
 def _at(part: VersionOnly) -> list[DeltaScan]:
     """Single rows of fragments that both versions have, by row address."""
-    fragments = tuple(np.unique(part.addresses >> np.uint64(32)).tolist())
+    fragments = tuple(fragments_of(part.addresses))
     return [DeltaScan(fragments, ROW_ADDRESS, np.sort(part.addresses))] if fragments else []
 
 
@@ -121,7 +121,7 @@ def _changed_row_ids(
 
 def _row_versions(table: Table, part: VersionOnly, path: Path) -> HashPartitions:
     made = HashPartitions(path, _VERSIONS, _MOVED_PARTS)
-    for batch in table.scan([ROW_ID, _UPDATED], fragments=part.fragments, batch_size=_BATCH):
+    for batch in table.scan([ROW_ID, UPDATED_AT], fragments=part.fragments, batch_size=_BATCH):
         made.put(pa.Table.from_batches([batch]), (batch.column(ROW_ID).to_numpy() % _MOVED_PARTS).astype(np.int64))
     return made
 
@@ -135,7 +135,7 @@ def _not_in(rows: pa.Table, others: pa.Table) -> Addresses:
 
 
 def _columns_of(rows: pa.Table) -> tuple[Any, Any]:
-    return rows.column(ROW_ID).to_numpy(), rows.column(_UPDATED).to_numpy()
+    return rows.column(ROW_ID).to_numpy(), rows.column(UPDATED_AT).to_numpy()
 
 
 class SpillDirectory:

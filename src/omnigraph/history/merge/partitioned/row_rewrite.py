@@ -18,10 +18,9 @@ from omnigraph.history.merge.partitioned.hash_partitions import MOST_PARTS, Hash
 from omnigraph.kernels.arrays import ID, one_array
 from omnigraph.kernels.hashing import hash_column, prefixes
 from omnigraph.kernels.rebatch import rebatch
+from omnigraph.kernels.row_address import ROW_ADDRESS, ROW_ID, fragment_of
 from omnigraph.storage.lance.errors import lance_errors
 from omnigraph.storage.tables.row_rewrite import (
-    ROW_ADDRESS,
-    ROW_ID,
     change_of_rows,
     keeps_row_ids,
     new_fragment,
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 
 _BATCH = 65_536
 _MARK_BITS = 24
-_HALF = np.uint64(32)
 _TEXT: pa.DataType = pa.string()
 _NUMBER: pa.DataType = pa.uint64()
 _PLACES = pa.schema([(ID, _TEXT), (ROW_ID, _NUMBER), (ROW_ADDRESS, _NUMBER)])
@@ -166,7 +164,7 @@ class _RowChange:
         self._highest = max(self._highest, int(row_ids.max()))
 
     def _group_of(self, addresses: pa.ChunkedArray[Any]) -> NDArray[np.int64]:
-        fragments, which = np.unique(addresses.to_numpy() >> _HALF, return_inverse=True)
+        fragments, which = np.unique(fragment_of(addresses.to_numpy()), return_inverse=True)
         found: NDArray[np.int64] = np.array([self._groups[int(each)] for each in fragments], np.int64)[which]
         return found
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from omnigraph.history.merge.partitioned.deltas import DeltaScan
 from omnigraph.history.merge.partitioned.hash_partitions import parts_of
 from omnigraph.kernels.arrays import ID
-from omnigraph.storage.tables.row_rewrite import ROW_ADDRESS, ROW_ID
+from omnigraph.kernels.row_address import ROW_ADDRESS, ROW_ID, fragment_of
 from omnigraph.storage.tables.table import TableStore
 from omnigraph.tasks.runner import BYTES, INT, pack, unpack
 
@@ -109,5 +109,5 @@ def _limited(read: DeltaScan, fragments: tuple[int, ...]) -> DeltaScan:
     if read.wanted is None or read.column != ROW_ADDRESS:
         return DeltaScan(fragments, read.column, read.wanted)
     return DeltaScan(
-        fragments, read.column, read.wanted[np.isin(read.wanted >> np.uint64(32), np.array(fragments, np.uint64))]
+        fragments, read.column, read.wanted[np.isin(fragment_of(read.wanted), np.array(fragments, np.uint64))]
     )

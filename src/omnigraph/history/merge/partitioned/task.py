@@ -20,17 +20,16 @@ from omnigraph.history.merge.partitioned.deltas import rows_schema as read_schem
 from omnigraph.history.merge.partitioned.send import collected
 from omnigraph.history.merge.reconcile import MergeSettings, merge_pair
 from omnigraph.kernels.arrays import ID, one_array
+from omnigraph.kernels.row_address import ROW_ADDRESS, ROW_ID, by_fragment
 from omnigraph.load.rows import rows_schema
 from omnigraph.storage.lance.data_files import write_rows
-from omnigraph.storage.tables.row_rewrite import ROW_ADDRESS, ROW_ID, keeps_row_ids, with_row_ids
+from omnigraph.storage.tables.row_rewrite import keeps_row_ids, with_row_ids
 from omnigraph.storage.tables.table import ROWS_PER_FILE, TableStore
 from omnigraph.tasks.runner import BYTES, INT, LONG, TEXT, pack
 from omnigraph.transaction.constraints.values import value_violations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from numpy.typing import NDArray
 
     from omnigraph.catalog.catalog import Catalog
     from omnigraph.errors.commits import Conflict
@@ -165,7 +164,7 @@ class _TaskResult:
         removed = there.filter(pc.is_in(there.column(ID), value_set=deletes)).column(ROW_ADDRESS).to_numpy()
         gone = np.concatenate([found.column(ROW_ADDRESS).to_numpy(), removed]).astype(np.uint64)
         yield self._row("replaced", len(row_ids), b"")
-        for fragment, offsets in _by_fragment(gone):
+        for fragment, offsets in by_fragment(gone):
             yield self._row("gone", fragment, offsets.tobytes())
         rows = pa.concat_tables([old, puts.filter(at.is_null())])
         kept = row_ids if self._keeps(row_ids) else row_ids[:0]
@@ -198,16 +197,6 @@ def conflicts_in(body: bytes) -> tuple[Conflict, ...]:
     """Conflicts that a task of this same merge has pickled."""
     found: tuple[Conflict, ...] = pickle.loads(body)  # noqa: S301
     return found
-
-
-def _by_fragment(addresses: NDArray[np.uint64]) -> Iterator[tuple[int, NDArray[np.uint32]]]:
-    """Row offsets, by fragment."""
-    if not len(addresses):
-        return
-    ordered = np.sort(addresses)
-    fragments, starts = np.unique(ordered >> np.uint64(32), return_index=True)
-    offsets = (ordered & np.uint64(0xFFFF_FFFF)).astype(np.uint32)
-    yield from zip(fragments.tolist(), np.split(offsets, starts[1:]), strict=True)
 
 
 def _no_places() -> pa.Table:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from omnigraph.kernels.arrays import ID
 from omnigraph.kernels.equality import row_numbers
 from omnigraph.kernels.hashing import among, sieve_of, tuple_numbers
+from omnigraph.kernels.row_address import staged_order
 from omnigraph.tasks.runner import BYTES, INT, grouped_rows, pack, unpack
 from omnigraph.tasks.staged_rows import FragmentFile
 from omnigraph.transaction.constraints.exchange.exchange import read_source
@@ -67,7 +68,7 @@ def _matching(source: HashSource, one: RowFetch) -> Iterator[pa.Table]:
     columns = list(dict.fromkeys([ID, *one.columns, *one.match]))
     sieve = sieve_of(one.numbers)
     start, kept = 0, 0
-    base = source.rows.number << 32 if isinstance(source.rows, FragmentFile) else 0
+    base = staged_order(source.rows.number, 0) if isinstance(source.rows, FragmentFile) else 0
     for batch in read_source(source, columns):
         numbers, valid = tuple_numbers([batch.column(name) for name in one.match])
         places = np.flatnonzero(valid)[among(sieve, numbers)][: MOST_PER_FILE - kept]
