@@ -174,7 +174,7 @@ def _commit(graph: GraphManifest, case: Case, number: int) -> None:
 
 def _bare(graph: GraphManifest, case: Case, number: int) -> None:
     """The same tables and the same publish, without anything that makes it safe."""
-    snapshot = graph.line().snapshot()
+    snapshot = graph.branch().snapshot()
     versions = []
     for key in case.tables:
         landed = commit_staged(case.stage(graph.stores.tables.open(snapshot[key].pin), number))
@@ -295,7 +295,7 @@ def _create(uri: str) -> GraphManifest:
 
 def _deepen(graph: GraphManifest, depth: int) -> None:
     """Add commits that change no table, so that only the history grows."""
-    while len(graph.line().state.commits) < depth:
+    for _ in range(depth - len(graph.branch().lineage().commits)):
         commit(graph, Operation("Load", lambda _: WriteSet()))
 
 

@@ -20,6 +20,8 @@ MAY_USE_LANCE = {
 RAW_HANDLES = {"dataset", "handle"}
 # One starts its instances and converts columns, the other runs a read in one and knows its errors.
 MAY_USE_DUCKDB = ("kernels/duckdb_pool.py", "query/exec/duckdb.py")
+# Their `.state` is a snapshot, or the row numbers of a table version, never that of a branch manifest.
+OTHER_STATES = ("query/run.py", "query/columns/table_columns.py", "query/csr/edge_adjacency.py")
 BANNED_NAMES = {"utils", "helpers", "common", "manager", "base", "util", "misc"}
 
 
@@ -135,6 +137,30 @@ def test_the_rule_sees_imports_in_branches_and_ignores_those_of_functions_and_of
     unseen = ast.parse("if TYPE_CHECKING:\n import pyspark\ndef f():\n import pyspark\n")
     assert len(at_import(seen)) == 2
     assert at_import(unseen) == []
+
+
+def attributes(names: set[str]) -> list[str]:
+    """Where an attribute with one of these names is read or set."""
+    return [
+        f"{file}:{node.lineno}"
+        for file, tree in modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr in names
+    ]
+
+
+def test_only_the_manifest_package_locks_a_branch_manifest_and_sees_its_mutable_state() -> None:
+    locks = [each for each in attributes({"lock"}) if not each.startswith("manifest/")]
+    states = [each for each in attributes({"state"}) if not each.startswith(("manifest/", *OTHER_STATES))]
+    imports = [
+        f"{file}:{node.lineno}"
+        for file, tree in modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "omnigraph.manifest.state"
+        if not file.startswith("manifest/")
+    ]
+    assert [*locks, *states, *imports] == []
+    assert any(each.startswith("manifest/publisher.py") for each in attributes({"lock"})), "the rule sees nothing"
 
 
 def test_importing_omnigraph_starts_nothing_heavy() -> None:

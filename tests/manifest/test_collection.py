@@ -48,13 +48,13 @@ def graph(uri: str) -> GraphManifest:
 
 
 def collect_now(graph: GraphManifest, branch: str = "main", retention: VersionRetention = KEEP_THREE) -> int:
-    line = graph.line(branch)
+    line = graph.branch(branch)
     with line.lock:
         return collect_versions(line, list_versions(line), retention, REAL)
 
 
 def versions_of(graph: GraphManifest, branch: str = "main") -> list[int]:
-    return sorted(list_versions(graph.line(branch)).files)
+    return sorted(list_versions(graph.branch(branch)).files)
 
 
 def rows_of(uri: str, branch: str, version: int) -> list[tuple[object, ...]]:
@@ -86,7 +86,7 @@ class Witness:
         for branch in [each.name for each in graph.branches()]:
             for version in versions_of(graph, branch):
                 rows = rows_of(self.uri, branch, version)
-                incarnation = graph.line(branch).incarnation or ""
+                incarnation = graph.branch(branch).incarnation or ""
                 assert self.seen.setdefault((branch + incarnation, version), rows) == rows, (branch, version)
 
 
@@ -121,7 +121,7 @@ class Life:
             self.witness.look(self.graph)
 
     def compact(self, branch: str) -> None:
-        compact(self.graph.line(branch), ManifestPolicy(small_fragments=3, rows_per_fragment=24))
+        compact(self.graph.branch(branch), ManifestPolicy(small_fragments=3, rows_per_fragment=24))
 
     def collect(self, branch: str) -> None:
         collect_now(self.graph, branch)
@@ -136,7 +136,7 @@ class Life:
             self.graph.delete_branch(branch)
 
     def tag(self, _: str) -> None:
-        table = self.graph.line().table
+        table = self.graph.branch().table
         table.handle.tags.create(f"t{self.number}", table.version)
 
     def reopen(self, _: str) -> None:
@@ -196,11 +196,11 @@ def test_a_copied_graph_whose_files_have_shuffled_times_keeps_what_its_versions_
 def test_the_newest_stay_and_only_their_files(graph: GraphManifest, uri: str) -> None:
     for _ in range(10):
         publish_next(graph)
-    newest = graph.line().table.version
+    newest = graph.branch().table.version
     assert collect_now(graph) == newest - 3
     assert versions_of(graph) == [newest - 2, newest - 1, newest]
     assert len(files_of(uri, "_versions")) == len(files_of(uri, "_transactions")) == 3
-    named = {file for version in versions_of(graph) for file in graph.line().names.of(version) or ()}
+    named = {file for version in versions_of(graph) for file in graph.branch().names.of(version) or ()}
     assert {f"data/{each}" for each in files_of(uri, "data")} == named
 
 
@@ -209,7 +209,7 @@ def test_three_stay_however_few_are_asked_for(graph: GraphManifest, uri: str) ->
     busy = reopen(uri, upkeep=replace(EAGER, versions=1, keep_versions=1))
     for _ in range(12):
         publish_next(busy)
-    collect(busy.line(), busy.upkeep)
+    collect(busy.branch(), busy.upkeep)
     assert len(dataset_of(graph).versions()) == 3
 
 
@@ -220,7 +220,7 @@ def test_versions_younger_than_a_commit_may_take_stay_however_many_they_are(grap
     before = versions_of(graph)
     assert collect_now(graph, retention=settled) == 0
     for version in before[:5]:
-        age(Path(uri, list_versions(graph.line()).files[version].path), 60)
+        age(Path(uri, list_versions(graph.branch()).files[version].path), 60)
     assert collect_now(graph, retention=settled) == 5
     assert versions_of(graph) == before[5:]
 
@@ -249,7 +249,7 @@ def test_files_that_only_unknown_versions_named_go_when_they_are_old(graph: Grap
         age(file, 700)
     publish_next(cold)
     assert collect_now(cold) == 1
-    named = {file for version in versions_of(cold) for file in cold.line().names.of(version) or ()}
+    named = {file for version in versions_of(cold) for file in cold.branch().names.of(version) or ()}
     assert {f"data/{each}" for each in files_of(uri, "data")} == named
 
 
@@ -263,8 +263,8 @@ def test_nothing_is_collected_while_a_branch_is_being_made(graph: GraphManifest)
 
 def test_tags_that_other_programs_made_with_lance_keep_their_versions(graph: GraphManifest, uri: str) -> None:
     publish_next(graph)
-    tagged = graph.line().table.version
-    graph.line().table.handle.tags.create("release", tagged)
+    tagged = graph.branch().table.version
+    graph.branch().table.handle.tags.create("release", tagged)
     before = rows_of(uri, "main", tagged)
     for _ in range(8):
         publish_next(graph)
@@ -280,7 +280,7 @@ def test_a_branch_keeps_what_it_has_through_a_parent_that_is_gone(graph: GraphMa
     forked = [each.parent_version for each in graph.branches()][1:]
     folder = Path(graph.stores.uri, MANIFEST, "_refs", "branches")
     for line in ("main", "parent"):
-        assert ReferredVersions(line, graph.line(line).incarnation).read(graph.stores.objects) <= {*forked}
+        assert ReferredVersions(line, graph.branch(line).incarnation).read(graph.stores.objects) <= {*forked}
     (folder / "parent.json").unlink()
     way = json.loads((folder / "child.json").read_text())["identifier"]["version_mapping"]
     assert ReferredVersions("main", None).read(graph.stores.objects) == {way[0][0]}
@@ -304,7 +304,7 @@ def test_files_stay_when_the_version_that_a_branch_stands_on_is_not_there(graph:
         publish_next(graph)
     forked = graph.branches()[1].parent_version
     assert forked is not None
-    Path(uri, list_versions(graph.line()).files[forked].path).unlink()
+    Path(uri, list_versions(graph.branch()).files[forked].path).unlink()
     before = files_of(uri, "data")
     assert collect_now(graph) > 0
     assert files_of(uri, "data") == before
@@ -353,7 +353,7 @@ def test_on_s3_a_collection_is_eight_requests_however_many_versions_go(s3_server
         assert dict(proxy.counts) == {"GET": 1, "LIST": 5, "POST": 2}
     cold = reopen(s3_uri)
     assert len(versions_of(cold)) == 3
-    assert len(cold.stores.objects.list(f"{MANIFEST}/data")) == len(names_in(cold.line().table)) + 2
+    assert len(cold.stores.objects.list(f"{MANIFEST}/data")) == len(names_in(cold.branch().table)) + 2
     assert len(chain(cold)) == 31
 
 
@@ -363,7 +363,7 @@ def test_a_collection_is_tried_again_only_when_there_is_room_for_it(uri: str) ->
     policy = ManifestPolicy(versions=10, keep_versions=4, settled_seconds=0)
     for _ in range(14):
         publish_next(graph)
-    line = graph.line()
+    line = graph.branch()
     assert collect(line, policy) > 0
     with counting() as counts:
         assert collect(line, policy) == 0

@@ -58,10 +58,10 @@ def held_publish(server: Seaweed, uri: str, settled_seconds: float) -> str:
         proxy.hold = True
         done = thread.submit(slow.publish, request(version(PAPER, 2)))
         assert proxy.holds.wait(60)
-        held = slow.line().table.version + 1
+        held = slow.branch().table.version + 1
         while (
-            held in [each["version"] for each in busy.line().table.handle.versions()]
-            or busy.line().table.version <= held
+            held in [each["version"] for each in busy.branch().table.handle.versions()]
+            or busy.branch().table.version <= held
         ):
             publish_next(busy, AUTHOR)
         proxy.let_go.set()

@@ -270,7 +270,7 @@ def test_a_lost_acknowledgement_of_a_branchs_first_publish_lands_exactly_once(
 def test_when_the_outcome_cannot_be_looked_up_it_is_called_unknown(
     graph: GraphManifest, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    line = graph.line()
+    line = graph.branch()
     publish_next(graph)
 
     def no_answer(*arguments: object, **more: object) -> object:
@@ -326,7 +326,7 @@ def test_a_handle_whose_version_was_collected_catches_up_and_publishes(graph: Gr
     for _ in range(40):
         publish_next(busy)
     versions = [each["version"] for each in dataset_of(graph).versions()]
-    assert behind.line().table.version not in versions
+    assert behind.branch().table.version not in versions
     assert behind.publish(request(version(PAPER, 2))).commit.id == chain(graph)[0]
     assert len(chain(reader)) == 43
 
@@ -360,7 +360,7 @@ def test_a_tidier_that_slept_while_others_published_and_collected_changes_nothin
     for _ in range(40):
         publish_next(busy)
     before = manifest_rows(graph)
-    tidy(behind.line(), EAGER)
+    tidy(behind.branch(), EAGER)
     assert manifest_rows(graph) == before
     assert len(chain(graph)) == 47
 

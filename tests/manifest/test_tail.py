@@ -121,7 +121,7 @@ def test_the_head_row_gets_a_new_id_when_its_own_is_far_from_the_others(
     places = set()
     for _ in range(10):
         publish(graph, states)
-        tail = graph.line().tail()
+        tail = graph.branch().tail()
         assert tail is not None
         places.add(tail.place)
     assert len(places) > 1, "the head row is not always the first one"
@@ -132,7 +132,7 @@ def test_a_publish_that_slid_over_a_metadata_commit_keeps_its_true_age(graph: Gr
     """Its commit row says a version that it did not become: the order of rows would tell a wrong age."""
     states: dict[str, int] = {}
     publish(graph, states)
-    set_config(reopen(uri).line().table, {"set.by": "somebody"})
+    set_config(reopen(uri).branch().table, {"set.by": "somebody"})
     new = version(AUTHOR, 3)
     slid = graph.publish(request(new)).commit
     states[slid.id] = 3

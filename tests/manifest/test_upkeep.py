@@ -122,7 +122,7 @@ def test_fragments_and_version_files_stay_small_over_500_publishes(graph: GraphM
     fragments, sizes = [], []
     for number in range(2, 502):
         publish(graph, number)
-        fragments.append(len(graph.line().table.fragment_ids()))
+        fragments.append(len(graph.branch().table.fragment_ids()))
         sizes.append(newest_version_file(uri))
     assert max(fragments) <= DEFAULT_UPKEEP.small_fragments + 2
     assert max(sizes) < 6_000, "bytes, before a compaction"
@@ -182,7 +182,7 @@ def test_a_reader_that_is_far_behind_catches_up_after_everything_it_knew_was_col
     busy = reopen(uri, upkeep=EAGER)
     for number in range(2, 60):
         publish(busy, number)
-    assert reader.line().table.version not in [each["version"] for each in dataset_of(graph).versions()]
+    assert reader.branch().table.version not in [each["version"] for each in dataset_of(graph).versions()]
     assert reader.snapshot()[AUTHOR].version == 59
     assert len(chain(reader)) == 59
 
@@ -197,8 +197,8 @@ def test_a_snapshot_outlives_the_manifest_version_it_came_from(graph: GraphManif
 
 def test_compacting_does_nothing_while_there_are_few_fragments(graph: GraphManifest) -> None:
     before = dataset_of(graph).version
-    assert not compact(graph.line(), DEFAULT_UPKEEP)
-    assert collect(graph.line(), DEFAULT_UPKEEP) == 0
+    assert not compact(graph.branch(), DEFAULT_UPKEEP)
+    assert collect(graph.branch(), DEFAULT_UPKEEP) == 0
     assert dataset_of(graph).version == before
 
 
@@ -210,7 +210,7 @@ def test_a_publisher_lays_its_own_publishes_down_without_reading_them(graph: Gra
     columns = ["object_id", "metadata", "table_version", "_rowid"]
     before = dataset_of(graph).to_table(columns=columns)
     with counting() as counts:
-        assert compact(busy.line(), policy)
+        assert compact(busy.branch(), policy)
     assert counts.table_scans == 0
     after = dataset_of(graph)
     assert sorted(after.to_table(columns=columns).to_pylist(), key=str) == sorted(before.to_pylist(), key=str)
@@ -218,7 +218,7 @@ def test_a_publisher_lays_its_own_publishes_down_without_reading_them(graph: Gra
     after.validate()
     for number in range(14, 26):
         publish(busy, number)
-    assert compact(busy.line(), policy)
+    assert compact(busy.branch(), policy)
     dataset_of(graph).validate()
     assert [each.id for each in reopen(uri).lineage().newest_first()] == chain(busy)
     assert reopen(uri).snapshot_of(chain(busy)[13])[AUTHOR].version == 12
@@ -232,8 +232,8 @@ def test_publishes_of_other_processes_are_laid_down_as_well(graph: GraphManifest
         publish(first, number)
         publish(second, number + 1)
     versions = {each: graph.snapshot_of(each)[AUTHOR].version for each in chain(graph)}
-    first.line().refresh()
-    assert compact(first.line(), policy)
+    first.branch().refresh()
+    assert compact(first.branch(), policy)
     assert len(dataset_of(graph).get_fragments()) <= 5
     dataset_of(graph).validate()
     for each in (first, second, reopen(uri)):

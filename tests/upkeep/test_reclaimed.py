@@ -262,7 +262,7 @@ def test_a_branch_that_is_made_anew_is_not_taken_for_the_one_before(tmp_path: Pa
     assert len(slugs(graph, "old")) == 6
     assert len(slugs(graph, branch="other")) == 5
     incarnations = {line.incarnation for line in _note(graph.uri).gone if line.branch == "side"}
-    assert incarnations == {graph._manifest.line("side").incarnation}
+    assert incarnations == {graph._manifest.branch("side").incarnation}
 
 
 def test_a_version_that_comes_back_after_it_was_taken_goes_again(tmp_path: Path) -> None:

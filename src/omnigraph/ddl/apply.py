@@ -87,7 +87,7 @@ class SchemaApply:
         if self.manifest.read_only:
             raise CommitRejected("the graph was opened read-only: open it for writing to change its schema.")
         # The schema that the plan starts from; if main has another one at the commit, the caller must plan again.
-        named = self.manifest.line(MAIN).state.schema
+        named = self.manifest.branch(MAIN).schema
         return again_when_lost(lambda: self._run(plan, named))
 
     def _run(self, plan: MigrationPlan, named: str | None) -> Applied:
@@ -133,12 +133,12 @@ class SchemaApply:
     def _changes(self, plan: MigrationPlan, files: SchemaFiles, view: ReadView) -> WriteSet:
         self._check(plan, view)
         gone = sorted(each.from_table_key or "" for each in plan.tables if each.action in ("drop", "move"))
-        state = self.manifest.line(MAIN).state
+        main = self.manifest.branch(MAIN)
         planned = PlannedSchema(self.accepted.hash, files.ir_hash, tuple(self._followers), purged(plan))
         return WriteSet(
             writes=[self._rewrite(each, view) for each in plan.tables if each.action == "rewrite"],
             added=[self._new_table(each, view) for each in plan.tables if each.action in ("create", "move")],
-            dropped=[DroppedTable(view.entry(key).table_key, state.next_tombstone(key)) for key in gone],
+            dropped=[DroppedTable(view.entry(key).table_key, main.next_tombstone(key)) for key in gone],
             schema=SchemaWrite(planned, _by_name(files)),
         )
 
@@ -167,15 +167,13 @@ class SchemaApply:
 
     def _new_table(self, change: TableChange, view: ReadView) -> NewTable:
         """The table of a type that is new or renamed: the path of a table follows from the type's name."""
-        dead = max(self._last_version(name, change.table_key) for name in (MAIN, *self._followers))
+        # On every branch, the version after which a table of this name can be added is that of its last drop.
+        branches = (self.manifest.branch(name) for name in (MAIN, *self._followers))
+        dead = max(each.last_tombstone(change.table_key) for each in branches)
         rows = None if change.action == "create" else partial(self._rows, change, view)
         if change.from_table_key is not None and not view.entry(change.from_table_key).row_count:
             rows = None
         return NewTable(change.table_key, self._shape(change).schema, rows, dead)
-
-    def _last_version(self, branch: str, table_key: str) -> int:
-        """The version after which a table of this name can be added to a branch: that of its last drop, or 0."""
-        return max(self.manifest.line(branch).state.tombstones.get(table_key, {0: None}))
 
     def _behind(self, plan: MigrationPlan) -> tuple[str, ...]:
         return () if leaves_tables_alone(plan) else branches_in_step(self.manifest)

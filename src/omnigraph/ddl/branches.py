@@ -23,9 +23,9 @@ CODE = "OG-LK-101"
 
 def branches_in_step(manifest: GraphManifest) -> tuple[str, ...]:
     """The other branches that have main's schema."""
-    schema = manifest.fresh_line(MAIN).state.schema
+    schema = manifest.fresh_branch(MAIN).schema
     others = [each.name for each in manifest.branches() if each.name != MAIN]
-    return tuple(name for name in others if manifest.fresh_line(name).state.schema == schema)
+    return tuple(name for name in others if manifest.fresh_branch(name).schema == schema)
 
 
 def leaves_tables_alone(plan: MigrationPlan) -> bool:

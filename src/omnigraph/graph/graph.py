@@ -353,8 +353,8 @@ class Graph:
         """What one commit did against its first parent; iterate it, or take Arrow from its `deltas()`."""
         from omnigraph.history.change_feed import changes_of, wanted
 
-        line, _ = self._manifest.find(commit_id)
-        return changes_of(self._manifest, commit_id, wanted(line.state.locations, types, kinds, ops))
+        branch_manifest, _ = self._manifest.find(commit_id)
+        return changes_of(self._manifest, commit_id, wanted(branch_manifest.locations, types, kinds, ops))
 
     def baseline(self, *, branch: str = MAIN, types: Sequence[str] | None = None) -> Baseline:
         """The newest state of a branch to begin a copy with: its `records()`, and the `cursor` to keep it by."""
@@ -446,7 +446,7 @@ class Graph:
 
         `schema` is the text of a `.pg` schema, or a `Path` to one. `allow_data_loss`: what is dropped goes for good.
         """
-        self._manifest.fresh_line(MAIN)
+        self._manifest.fresh_branch(MAIN)
         return self._schema_change(schema, allow_data_loss=allow_data_loss).plan()
 
     def apply_schema(
@@ -464,7 +464,7 @@ class Graph:
             change = self._schema_change(schema, allow_data_loss=allow_data_loss, actor=actor or self.actor)
             return change.preview() if dry_run else change.run()
 
-        self._manifest.fresh_line(MAIN)
+        self._manifest.fresh_branch(MAIN)
         return self._schemas.attempt(MAIN, attempt)
 
     def _schema_change(self, schema: str | Path, *, allow_data_loss: bool, actor: str | None = None) -> SchemaApply:
@@ -527,7 +527,7 @@ class Graph:
         """Everything that a node or edge has been on a branch, with the commits that made it so, the newest first."""
         from omnigraph.history.entities import history_of
 
-        return history_of(self._manifest.stores.tables, self._manifest.fresh_line(branch), type_name, entity_id)
+        return history_of(self._manifest.stores.tables, self._manifest.fresh_branch(branch), type_name, entity_id)
 
     def revert(
         self,
@@ -576,7 +576,7 @@ class Graph:
 
         if not self.read_only:
             sweep(self._manifest)
-        self._manifest.fresh_line(MAIN)
+        self._manifest.fresh_branch(MAIN)
 
     def _embeddings(self) -> Embeddings:
         from omnigraph.embeddings.settings import from_environment

@@ -162,62 +162,62 @@ class ChangeFeed:
 
     def now(self) -> str:
         """The place after the newest commit."""
-        line = self._manifest.fresh_line(self.branch)
-        return self._at(line, line.state.head.id if line.state.head else None).encode()
+        branch_manifest = self._manifest.fresh_branch(self.branch)
+        return self._at(branch_manifest, branch_manifest.head_id).encode()
 
     def beginning(self) -> str:
         """The place before the first commit."""
-        return self._at(self._manifest.fresh_line(self.branch), None).encode()
+        return self._at(self._manifest.fresh_branch(self.branch), None).encode()
 
     def cursor_after(self, commit_id: str) -> str:
         """The place after a commit of the branch's first-parent chain."""
-        line = self._manifest.fresh_line(self.branch)
-        _chain(line, commit_id)
-        return self._at(line, commit_id).encode()
+        branch_manifest = self._manifest.fresh_branch(self.branch)
+        _chain(branch_manifest, commit_id)
+        return self._at(branch_manifest, commit_id).encode()
 
     def commits(self, since: str | None, until: str | None = None, limit: int | None = None) -> list[GraphCommit]:
         """The commits after one place and up to another (else the newest), the oldest first."""
-        line = self._manifest.fresh_line(self.branch)
-        chain = _chain(line, self._position(line, since).after)
+        branch_manifest = self._manifest.fresh_branch(self.branch)
+        chain = _chain(branch_manifest, self._position(branch_manifest, since).after)
         if until is not None:
-            last = self._position(line, until).after
+            last = self._position(branch_manifest, until).after
             ids = [each.id for each in chain]
             chain = chain[: ids.index(last) + 1] if last in ids else []
         return chain[:limit]
 
     def changed_tables(self, commit: GraphCommit, only: Only = EVERYTHING) -> list[ChangedTable]:
         """The tables that a commit changed, each as something that another process can read."""
-        return changed_tables_of(self._manifest.line(self.branch), commit, only)
+        return changed_tables_of(self._manifest.branch(self.branch), commit, only)
 
     def page(self, since: str | None, *, limit: int = PAGE_CHANGES, only: Only = EVERYTHING) -> ChangePage:
         """The next changes after a place: a cursor, a commit id, `beginning`, or None for now."""
         if limit < 1:
             raise InvalidInput("a page has at least one change: give a limit above 0.")
-        line = self._manifest.fresh_line(self.branch)
-        position = self._position(line, since)
-        chain = _chain(line, position.after)
+        branch_manifest = self._manifest.fresh_branch(self.branch)
+        position = self._position(branch_manifest, since)
+        chain = _chain(branch_manifest, position.after)
         changes: list[Change] = []
         for commit in chain[:PAGE_COMMITS]:
             inside = CommitPosition(*position.inside) if position.inside is not None else None
-            for change in self._told(line, commit, only, inside):
+            for change in self._told(branch_manifest, commit, only, inside):
                 if len(changes) == limit:
                     return self._page(changes, self._inside(position, changes[-1], commit), caught_up=False)
                 changes.append(change)
-            position = self._at(line, commit.id)
+            position = self._at(branch_manifest, commit.id)
         return self._page(changes, position, caught_up=len(chain) <= PAGE_COMMITS)
 
     def only(
         self, types: Sequence[str] | None, kinds: Sequence[EntityKind] | None, ops: Sequence[ChangeOp] | None
     ) -> Only:
         """Which changes are wanted, with types named as in a load; a type that there never was is an error."""
-        known = self._manifest.fresh_line(self.branch).state.locations
+        known = self._manifest.fresh_branch(self.branch).locations
         return wanted(known, types, kinds, ops)
 
     def _told(
-        self, line: BranchManifest, commit: GraphCommit, only: Only, inside: CommitPosition | None
+        self, branch_manifest: BranchManifest, commit: GraphCommit, only: Only, inside: CommitPosition | None
     ) -> Iterator[Change]:
         try:
-            changed_tables = changed_tables_of(line, commit, only)
+            changed_tables = changed_tables_of(branch_manifest, commit, only)
             yield from changes_in(changed_tables, self._manifest.stores.tables, only, inside, self._last)
         except VersionReclaimed as error:
             raise ChangeFeedGap(self.branch, commit.id) from error
@@ -230,40 +230,39 @@ class ChangeFeed:
         told = (last.table_key, last.id) if last.commit.id == commit.id else position.inside
         return replace(position, inside=told)
 
-    def _position(self, line: BranchManifest, since: str | None) -> Position:
+    def _position(self, branch_manifest: BranchManifest, since: str | None) -> Position:
         if since is None:
-            return self._at(line, line.state.head.id if line.state.head else None)
+            return self._at(branch_manifest, branch_manifest.head_id)
         if since == BEGINNING:
-            return self._at(line, None)
+            return self._at(branch_manifest, None)
         if _COMMIT_ID.fullmatch(since):
-            return self._at(line, since)
+            return self._at(branch_manifest, since)
         position = decode(since)
-        position.require(self._graph_id(), self.branch, line.incarnation)
+        position.require(self._graph_id(), self.branch, branch_manifest.incarnation)
         return position
 
-    def _at(self, line: BranchManifest, commit_id: str | None) -> Position:
-        return Position(self._graph_id(), self.branch, witness_of(line.incarnation), commit_id)
+    def _at(self, branch_manifest: BranchManifest, commit_id: str | None) -> Position:
+        return Position(self._graph_id(), self.branch, witness_of(branch_manifest.incarnation), commit_id)
 
     def _graph_id(self) -> str:
         """What tells a graph from others: its first commit."""
         if self._graph is None:
-            commits = self._manifest.line().state.commits.values()
+            commits = self._manifest.branch().lineage().commits.values()
             self._graph = min((each for each in commits if each.parent is None), key=lambda each: each.created_at).id
         return self._graph
 
 
 def changes_of(manifest: GraphManifest, commit_id: str, only: Only = EVERYTHING) -> CommitChanges:
     """The changes of one commit, on whichever branch it was made; the first commit is compared with an empty graph."""
-    line, commit = manifest.find(commit_id)
-    return CommitChanges(commit, tuple(changed_tables_of(line, commit, only)), manifest.stores.tables, only)
+    branch_manifest, commit = manifest.find(commit_id)
+    return CommitChanges(commit, tuple(changed_tables_of(branch_manifest, commit, only)), manifest.stores.tables, only)
 
 
-def changed_tables_of(line: BranchManifest, commit: GraphCommit, only: Only) -> list[ChangedTable]:
+def changed_tables_of(branch_manifest: BranchManifest, commit: GraphCommit, only: Only) -> list[ChangedTable]:
     """The tables that a commit changed, compared with its first parent."""
-    with line.lock:
-        parent = _parent(line, commit)
-        before = None if parent is None else line.state.at(line.branch, parent)
-        return changed_tables_between(before, line.state.at(line.branch, commit), commit, only)
+    parent = _parent(branch_manifest, commit)
+    before = None if parent is None else branch_manifest.snapshot_of(parent)
+    return changed_tables_between(before, branch_manifest.snapshot_of(commit), commit, only)
 
 
 def wanted(
@@ -283,23 +282,24 @@ def wanted(
     return Only(frozenset(chosen), None if ops is None else frozenset(ops))
 
 
-def _chain(line: BranchManifest, after: str | None) -> list[GraphCommit]:
+def _chain(branch_manifest: BranchManifest, after: str | None) -> list[GraphCommit]:
     """The commits of the first-parent chain after a commit, oldest first."""
     found: list[GraphCommit] = []
-    with line.lock:
-        commit = line.state.head
-        while commit is not None and commit.id != after:
-            found.append(commit)
-            commit = _parent(line, commit)
+    commit = branch_manifest.head
+    while commit is not None and commit.id != after:
+        found.append(commit)
+        commit = _parent(branch_manifest, commit)
     if commit is None and after is not None:
-        raise ChangeCursorRejected(f"commit {after} is not in the history of branch {line.branch!r} by first parents.")
+        raise ChangeCursorRejected(
+            f"commit {after} is not in the history of branch {branch_manifest.branch!r} by first parents."
+        )
     return found[::-1]
 
 
-def _parent(line: BranchManifest, commit: GraphCommit) -> GraphCommit | None:
+def _parent(branch_manifest: BranchManifest, commit: GraphCommit) -> GraphCommit | None:
     if commit.parent is None:
         return None
-    found = line.state.commits.get(commit.parent)
+    found = branch_manifest.commit(commit.parent)
     if found is None:
-        raise ChangeFeedGap(line.branch, commit.id)
+        raise ChangeFeedGap(branch_manifest.branch, commit.id)
     return found

@@ -54,10 +54,9 @@ def entity_at(tables: TableStore, snapshot: Snapshot, type_name: str, row_id: st
     return None if found is None else found[0]
 
 
-def history_of(tables: TableStore, line: BranchManifest, type_name: str, row_id: str) -> EntityHistory:
+def history_of(tables: TableStore, manifest: BranchManifest, type_name: str, row_id: str) -> EntityHistory:
     """Every state that an entity had on a branch. A state that lasted for many commits is looked up once."""
-    with line.lock:
-        states = line.state.table_history(resolve_table_key(type_name, line.state.locations))
+    states = manifest.table_history(resolve_table_key(type_name, manifest.locations))
     found: list[EntityVersion] = []
     at = 0
     try:

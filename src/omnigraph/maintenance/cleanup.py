@@ -132,7 +132,7 @@ class Cleanup:
     def _locations(self) -> dict[str, str]:
         found: dict[str, str] = {}
         for branch in self.manifest.branches():
-            found.update(self.manifest.fresh_line(branch.name).state.locations)
+            found.update(self.manifest.fresh_branch(branch.name).locations)
         return found
 
     def _look_at(self, tables: Sequence[tuple[str, str]]) -> None:

@@ -220,10 +220,10 @@ class Optimize:
 
     def _compact_manifest(self) -> bool:
         """Compact `__manifest`. Losing to a publisher is fine: publishing keeps `__manifest` small by itself."""
-        line = self.manifest.fresh_line(self.branch)
+        branch_manifest = self.manifest.fresh_branch(self.branch)
         try:
-            compacted = compact(line, replace(self.manifest.upkeep, small_fragments=1))
-            collect(line, self.manifest.upkeep)
+            compacted = compact(branch_manifest, replace(self.manifest.upkeep, small_fragments=1))
+            collect(branch_manifest, self.manifest.upkeep)
         except (CommitConflict, CommitRejected):
             return False
         return compacted

@@ -88,7 +88,7 @@ class Repair:
             elif (made := self._adopt(branch)) is not None:
                 commits.append(made)
         tables = tuple(each for found in self._found.values() for each in found)
-        version = self._manifest.fresh_line().state.manifest_version
+        version = self._manifest.fresh_branch().manifest_version
         return RepairReport(self._confirm, self._force, version, tables, tuple(commits))
 
     def _adopt(self, branch: str) -> GraphCommit | None:

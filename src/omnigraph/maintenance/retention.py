@@ -11,7 +11,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import BranchNotFound
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from omnigraph.manifest.reclaimed import ReclaimedVersions
     from omnigraph.manifest.rows import GraphCommit
     from omnigraph.manifest.snapshot import TableEntry
-    from omnigraph.manifest.state import ManifestState
     from omnigraph.manifest.tags import KnownTags
     from omnigraph.storage.objects.store import ObjectInfo, ObjectStore
     from omnigraph.storage.objects.store_clock import StoreClock
@@ -88,24 +86,22 @@ class Pins:
         for found in list_sidecars(self.manifest.stores.objects):
             _pin_operation(found.sidecar, pinned.held)
         tagged = tagged_commits(self.manifest, self._tags)
-        lines = self._lines()
-        self.branches = {name: line.incarnation for name, line in lines.items()}
-        lineages = {name: _lineage(line) for name, line in lines.items()}
+        manifests = self._branch_manifests()
+        self.branches = {name: each.incarnation for name, each in manifests.items()}
+        lineages = {name: each.lineage() for name, each in manifests.items()}
         named = {*tagged, *_meeting_points(lineages)}
-        for name, line in lines.items():
-            with line.lock:
-                commits = line.state.commits
-                _pin_states(line.state, [commits[each] for each in named if each in commits], pinned.held)
-                _pin_states(line.state, self.retention.kept(lineages[name]), pinned.kept)
-                for entry in line.state.current(name):
-                    pinned.held[entry.path, entry.branch].add(entry.version)
+        for name, manifest in manifests.items():
+            commits = lineages[name].commits
+            _pin(manifest.entries_of(commits[each] for each in named if each in commits), pinned.held)
+            _pin(manifest.entries_of(self.retention.kept(lineages[name])), pinned.kept)
+            _pin(manifest.snapshot(), pinned.held)
         return pinned
 
-    def _lines(self) -> dict[str, BranchManifest]:
+    def _branch_manifests(self) -> dict[str, BranchManifest]:
         found = {}
         for branch in self.manifest.branches():
             try:
-                found[branch.name] = self.manifest.fresh_line(branch.name)
+                found[branch.name] = self.manifest.fresh_branch(branch.name)
             except BranchNotFound:
                 continue  # the branch was deleted a moment ago
         return found
@@ -122,27 +118,9 @@ def _pin_operation(sidecar: Sidecar, pinned: Versions) -> None:
         pinned[added.table_path, None].add(added.version - 1)
 
 
-def _pin_states(state: ManifestState, commits: Iterable[GraphCommit], pinned: Versions) -> None:
-    """Pin the table versions that make up the snapshot of each commit."""
-    moments = [state.visible_since(each) for each in commits]
-    for key in state.versions:
-        history = state.table_history(key)[::-1]
-        shown = [state.visible_since(commit) for commit, _ in history]
-        entries = [entry for _, entry in history]
-        newest = list(accumulate(entries, _newer))
-        for moment in moments:
-            at = bisect_right(shown, moment)
-            if at:
-                pinned[newest[at - 1].path, newest[at - 1].branch].add(newest[at - 1].version)
-
-
-def _newer(one: TableEntry, other: TableEntry) -> TableEntry:
-    return one if one.version > other.version else other
-
-
-def _lineage(line: BranchManifest) -> Lineage:
-    with line.lock:
-        return Lineage(line.branch, dict(line.state.commits))
+def _pin(entries: Iterable[TableEntry], pinned: Versions) -> None:
+    for entry in entries:
+        pinned[entry.path, entry.branch].add(entry.version)
 
 
 def _meeting_points(lineages: Mapping[str, Lineage]) -> set[str]:
@@ -245,17 +223,11 @@ class Chooser:
     def _published(self, table_key: str, line: TableRef, files: Mapping[int, ObjectInfo]) -> dict[int, float]:
         """The published versions that still exist, and at least how many seconds ago each became visible."""
         branch = line.branch or MAIN
-        manifest = self.manifest.line(branch)
-        with manifest.lock:
-            history = {
-                entry.version: manifest.state.visible_since(commit)
-                for commit, entry in manifest.state.table_history(table_key)
-                if entry.branch == line.branch
-            }
+        manifest = self.manifest.branch(branch)
         if branch not in self._publishes:
             self._publishes[branch] = list_versions(manifest).files
         found = {}
-        for version, since in history.items():
+        for version, since in manifest.shown_since(table_key).items():
             if version in files:
                 shown = self._publishes[branch].get(since)
                 found[version] = max(0.0, min(self.clock.age(each) for each in (files[version], shown) if each))

@@ -2,60 +2,42 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import (
-    BranchNotFound,
-    BranchReplaced,
-    ManifestCorrupt,
-    NotAGraph,
-    NotFound,
-    ObjectNotFound,
-    StoreError,
-)
+from omnigraph.errors import BranchReplaced, NotFound
 from omnigraph.manifest.active_fragment import ActiveFragment, OwnFragments, WrittenFragment, tail_of
-from omnigraph.manifest.commit_graph import read_legacy_commits
+from omnigraph.manifest.commit_graph import Lineage, read_legacy_commits
 from omnigraph.manifest.layout import (
-    BRANCH_CLAIM,
     CURRENT,
     MAIN,
     MANIFEST,
-    branch_reference_file,
+    branch_incarnation,
     check_stamp,
+    damaged,
+    no_such_branch,
+    open_manifest,
     physical_branch,
+    require_columns,
+    unfinished_branch,
 )
 from omnigraph.manifest.row_versions import aged_rows, just_written, read_fragments
 from omnigraph.manifest.rows import KEY, SCHEMA, head_id
 from omnigraph.manifest.state import ManifestState
 from omnigraph.manifest.version_refs import NamedFiles, ReferredVersions
 from omnigraph.storage.filters.model import equal
-from omnigraph.storage.objects.lease import read_claim
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pyarrow as pa
     from lance import FragmentMetadata
 
-    from omnigraph.manifest.snapshot import Snapshot
-    from omnigraph.storage.objects.store import ObjectStore
-    from omnigraph.storage.tables.table import Table, TableStore
-
-
-@dataclass(frozen=True)
-class Storage:
-    """The tables and the control objects of one graph, below one root."""
-
-    tables: TableStore
-    objects: ObjectStore
-
-    @property
-    def uri(self) -> str:
-        """The root URI, for messages."""
-        return self.tables.location.uri
+    from omnigraph.manifest.layout import Storage
+    from omnigraph.manifest.rows import GraphCommit
+    from omnigraph.manifest.snapshot import Snapshot, TableEntry
+    from omnigraph.storage.tables.table import Table
 
 
 @dataclass(frozen=True)
@@ -68,7 +50,10 @@ class StagedPublish:
 
 
 class BranchManifest:
-    """The cached manifest of one branch. `refresh` costs one probe, and reads only fragments that are new."""
+    """The cached manifest of one branch. `refresh` costs one probe, and reads only fragments that are new.
+
+    Every read answers from memory with a value that never changes. `state` and `lock` are for this package alone.
+    """
 
     def __init__(self, stores: Storage, branch: str) -> None:
         self.stores = stores
@@ -96,13 +81,113 @@ class BranchManifest:
         with self.lock:
             return self.state.current(self.branch)
 
-    def refresh(self) -> ManifestState:
+    def snapshot_of(self, commit: GraphCommit) -> Snapshot:
+        """The snapshot that a commit published."""
+        with self.lock:
+            return self.state.at(self.branch, commit)
+
+    def lineage(self) -> Lineage:
+        """The commits that are visible from the branch."""
+        with self.lock:
+            return Lineage(self.branch, dict(self.state.commits))
+
+    @property
+    def head(self) -> GraphCommit | None:
+        """The newest commit."""
+        with self.lock:
+            return self.state.head
+
+    @property
+    def head_id(self) -> str | None:
+        """The id of the newest commit."""
+        head = self.head
+        return None if head is None else head.id
+
+    @property
+    def schema(self) -> str | None:
+        """The hash of the newest schema; None when no commit has changed the schema."""
+        with self.lock:
+            return self.state.schema
+
+    @property
+    def schema_commits(self) -> tuple[GraphCommit, ...]:
+        """The commits that changed the schema, the oldest first."""
+        with self.lock:
+            return tuple(self.state.schema_commits)
+
+    @property
+    def manifest_version(self) -> int:
+        """The version of `__manifest` that was read last."""
+        with self.lock:
+            return self.state.manifest_version
+
+    @property
+    def locations(self) -> Mapping[str, str]:
+        """The path of every table that the branch has had, by table key."""
+        with self.lock:
+            return dict(self.state.locations)
+
+    def commit(self, commit_id: str) -> GraphCommit | None:
+        """A commit that is visible from the branch."""
+        with self.lock:
+            return self.state.commits.get(commit_id)
+
+    def commit_by_key(self, idempotency_key: str) -> GraphCommit | None:
+        """The first commit that was made under an idempotency key."""
+        with self.lock:
+            return self.state.by_key.get(idempotency_key)
+
+    def current_version(self, table_key: str) -> int | None:
+        """The newest published version of a table; None when it does not exist or was dropped."""
+        with self.lock:
+            return self.state.current_version(table_key)
+
+    def current_entry(self, table_key: str) -> TableEntry | None:
+        """The newest published state of a table; None when it does not exist or was dropped."""
+        with self.lock:
+            return self.state.current_entry(table_key)
+
+    def table_history(self, table_key: str) -> Sequence[tuple[GraphCommit, TableEntry]]:
+        """Every published state of a table with the commit that published it, the newest first."""
+        with self.lock:
+            return self.state.table_history(table_key)
+
+    def shown_since(self, table_key: str) -> Mapping[int, int]:
+        """The version of `__manifest` that first showed each version of a table that this branch itself wrote."""
+        with self.lock:
+            return self.state.shown_since(table_key, physical_branch(self.branch))
+
+    def entries_of(self, commits: Iterable[GraphCommit]) -> frozenset[TableEntry]:
+        """The table versions that make up the snapshots of these commits."""
+        with self.lock:
+            return self.state.entries_of(commits)
+
+    def last_tombstone(self, table_key: str) -> int:
+        """The version as of which a table was last dropped; 0 if it never was."""
+        with self.lock:
+            return self.state.last_tombstone(table_key)
+
+    def next_tombstone(self, table_key: str) -> int:
+        """The version of a new tombstone: one above the last published version."""
+        with self.lock:
+            return self.state.next_tombstone(table_key)
+
+    def last_version(self, table_key: str) -> int:
+        """The highest version that a table was ever published or dropped at; 0 if there never was one."""
+        with self.lock:
+            return self.state.last_version(table_key)
+
+    def has_forked(self, table_key: str) -> bool:
+        """Whether the branch has published versions of its own of a table, on a fork or on main."""
+        with self.lock:
+            return self.state.has_versions_on(table_key, physical_branch(self.branch))
+
+    def refresh(self) -> None:
         """Catch up with what other processes have published."""
         with self.lock:
             self.require_same_incarnation()
             if self.table.latest_version() != self.table.version:
                 self.adopt(self.stores.tables.open_newest(MANIFEST, physical_branch(self.branch)))
-            return self.state
 
     def adopt(self, table: Table) -> None:
         """Switch to a newer version of the manifest and fold in the rows that are new."""
@@ -189,7 +274,7 @@ class BranchManifest:
     def _load(self, table: Table) -> None:
         self.table = table
         self.stamp = check_stamp(table)
-        _require_columns(self.stores, table)
+        require_columns(self.stores, table, SCHEMA.names)
         self.state = ManifestState(self.stores.uri)
         try:
             self._fold(table)
@@ -203,57 +288,3 @@ class BranchManifest:
 
 def _first_file(fragment: FragmentMetadata) -> str:
     return str(fragment.files[0].path)
-
-
-def unfinished_branch(stores: Storage) -> str | None:
-    """The name of a branch whose creation has not finished, if any: no reader may see it."""
-    found = read_claim(stores.objects, BRANCH_CLAIM)
-    return None if found is None else found[0].unfinished
-
-
-def branch_incarnation(stores: Storage, branch: str) -> str | None:
-    """What distinguishes a branch from an earlier one of the same name; None for main, which is never deleted."""
-    if branch == MAIN:
-        return None
-    try:
-        reference = json.loads(stores.objects.read(branch_reference_file(MANIFEST, branch)))
-    except ObjectNotFound as error:
-        raise no_such_branch(branch) from error
-    return json.dumps(reference["identifier"], sort_keys=True)
-
-
-def no_such_branch(branch: str) -> BranchNotFound:
-    """The error for a branch that does not exist."""
-    return BranchNotFound(branch, f"there is no branch {branch!r}; `branches.list()` tells which there are.")
-
-
-def open_manifest(stores: Storage, branch: str) -> Table:
-    """Open the newest manifest of a branch; the error tells a missing branch, a missing graph and damage apart."""
-    try:
-        return stores.tables.open_newest(MANIFEST, physical_branch(branch))
-    except NotFound as error:
-        if branch != MAIN:
-            raise no_such_branch(branch) from error
-        raise NotAGraph(
-            stores.uri, f"there is no graph at {stores.uri}: make one with init, or check the location."
-        ) from error
-    except StoreError as error:
-        if type(error) is not StoreError:
-            raise
-        raise damaged(stores, error) from error
-
-
-def damaged(stores: Storage, error: Exception) -> ManifestCorrupt:
-    """The error for a manifest that exists and cannot be read."""
-    return ManifestCorrupt(
-        stores.uri, f"{stores.uri}: {MANIFEST} is there but cannot be read ({error}). Restore it from a copy."
-    )
-
-
-def _require_columns(stores: Storage, table: Table) -> None:
-    missing = [name for name in SCHEMA.names if name not in table.schema.names]
-    if missing:
-        raise NotAGraph(
-            stores.uri,
-            f"{stores.uri} has a table {MANIFEST} that is another program's: it has no column {', '.join(missing)}.",
-        )

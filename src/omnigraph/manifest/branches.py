@@ -27,17 +27,19 @@ from omnigraph.errors import (
 )
 from omnigraph.failpoints import reach
 from omnigraph.manifest import upgrade_v2
-from omnigraph.manifest.branch_manifest import BranchManifest, Storage, no_such_branch, unfinished_branch
 from omnigraph.manifest.commit_graph import Lineage, who_needs
 from omnigraph.manifest.layout import (
     BRANCH_CLAIM,
     CURRENT,
     MAIN,
     MANIFEST,
+    Storage,
     branch_tree,
     check_stamp,
+    no_such_branch,
     physical_branch,
     read_stamp,
+    unfinished_branch,
 )
 from omnigraph.manifest.reclaimed import require_kept, require_still_kept, superseded
 from omnigraph.manifest.row_versions import read_rows
@@ -54,6 +56,7 @@ from omnigraph.storage.tables.table import Pin
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from omnigraph.manifest.branch_manifest import BranchManifest
     from omnigraph.manifest.rows import GraphCommit
     from omnigraph.manifest.snapshot import TableEntry
     from omnigraph.manifest.version_refs import References
@@ -125,8 +128,8 @@ def make_branch(
         _reclaim_orphan(stores, name)
         with source.lock:
             source.refresh()
-            state = source.snapshot() if commit is None else source.state.at(source.branch, commit)
-            old = superseded(source.state, state)
+            state = source.snapshot() if commit is None else source.snapshot_of(commit)
+            old = superseded(source, state)
             require_kept(stores, old)
             start = _handle_of(stores, source, commit, recent)
             _about_to_change(claim)
@@ -342,7 +345,7 @@ def _handle_of(stores: Storage, source: BranchManifest, commit: GraphCommit | No
     """
     if commit is None:
         return source.table
-    version = source.state.at(source.branch, commit).manifest_version
+    version = source.snapshot_of(commit).manifest_version
     if source.table.version - version > recent:
         return None
     try:

@@ -61,34 +61,34 @@ class ManifestPolicy:
 DEFAULT_UPKEEP = ManifestPolicy()
 
 
-def tidy(line: BranchManifest, policy: ManifestPolicy, world: World = REAL) -> None:
+def tidy(manifest: BranchManifest, policy: ManifestPolicy, world: World = REAL) -> None:
     """Compact and collect when due. Losing the race to another process is fine: that process then does the work."""
     try:
-        if compact(line, policy):
-            collect(line, policy, world)
+        if compact(manifest, policy):
+            collect(manifest, policy, world)
     except (CommitConflict, CommitRejected):
         return
     except OmniGraphError as error:
         log.warning("the publish succeeded; tidying __manifest did not, and is tried again later: %s", error)
 
 
-def compact(line: BranchManifest, policy: ManifestPolicy) -> bool:
+def compact(manifest: BranchManifest, policy: ManifestPolicy) -> bool:
     """Rewrite publishes and small fragments into larger ones if there are enough of them; return whether it did."""
-    with line.lock:
-        fragments = line.table.fragments()
+    with manifest.lock:
+        fragments = manifest.table.fragments()
         small = [each for each in fragments if each.num_rows < policy.rows_per_fragment]
-        tail = line.tail() if small else None
+        tail = manifest.tail() if small else None
         if tail is None or not _is_due(tail, small, policy):
             return False
         others = [each for each in small if each.id != tail.fragment.id]
-        staged = _stage(line, tail, others, policy)
+        staged = _stage(manifest, tail, others, policy)
         if staged is None:
             return False
         landed = commit_staged(staged[0])
         if landed.contiguous:
-            line.rewritten(landed.table, staged[1])
+            manifest.rewritten(landed.table, staged[1])
         else:
-            line.adopt(landed.table)
+            manifest.adopt(landed.table)
         return True
 
 
@@ -96,31 +96,31 @@ def _is_due(tail: ActiveFragment, small: list[FragmentMetadata], policy: Manifes
     return tail.publishes + len(small) > policy.small_fragments or tail.rows.num_rows >= policy.tail_rows
 
 
-def collect(line: BranchManifest, policy: ManifestPolicy, world: World = REAL) -> int:
+def collect(manifest: BranchManifest, policy: ManifestPolicy, world: World = REAL) -> int:
     """Delete manifest versions that are old enough and the files that only they need; return the number of versions."""
-    with line.lock:
-        version = line.table.version
-        if version < line.collect_from or version <= policy.versions:
+    with manifest.lock:
+        version = manifest.table.version
+        if version < manifest.collect_from or version <= policy.versions:
             return 0
-        listed = list_versions(line)
-        gone = _collect(line, listed, policy, world) if len(listed.files) > policy.versions else 0
+        listed = list_versions(manifest)
+        gone = _collect(manifest, listed, policy, world) if len(listed.files) > policy.versions else 0
         room = policy.versions - len(listed.files) + gone
-        line.collect_from = version + max(room, (policy.versions - policy.keep_versions) // 2 if gone else 0)
+        manifest.collect_from = version + max(room, (policy.versions - policy.keep_versions) // 2 if gone else 0)
         return gone
 
 
-def _collect(line: BranchManifest, listed: VersionListing, policy: ManifestPolicy, world: World) -> int:
-    if line.stores.tables.location.scheme == "s3+ddb":
+def _collect(manifest: BranchManifest, listed: VersionListing, policy: ManifestPolicy, world: World) -> int:
+    if manifest.stores.tables.location.scheme == "s3+ddb":
         # The DynamoDB table records versions as well as the bucket; only Lance can delete them from both.
-        return collect_old_versions(line.table, keep=policy.keep_versions)
+        return collect_old_versions(manifest.table, keep=policy.keep_versions)
     try:
-        return collect_versions(line, listed, policy.retention, world)
+        return collect_versions(manifest, listed, policy.retention, world)
     except NotFound:
         return 0  # another process is collecting concurrently
 
 
 def _stage(
-    line: BranchManifest, tail: ActiveFragment, others: list[FragmentMetadata], policy: ManifestPolicy
+    manifest: BranchManifest, tail: ActiveFragment, others: list[FragmentMetadata], policy: ManifestPolicy
 ) -> tuple[Staged, WrittenFragment] | None:
     """Stage a compaction: whole publishes lose their row versions; other rows keep theirs and are merged apart.
 
@@ -129,29 +129,29 @@ def _stage(
     rebased over a compaction would carry a wrong version number in its commit row.
     """
     some = max(1, policy.small_fragments // 4)
-    own = line.own.among(others)
+    own = manifest.own.among(others)
     if len(others) - len(own) > some:
-        own = _learned(line, others, own)
-    joined = line.own.join(line.table, own, tail, large=policy.rows_per_fragment)
+        own = _learned(manifest, others, own)
+    joined = manifest.own.join(manifest.table, own, tail, large=policy.rows_per_fragment)
     rest = {each.id for each in others} - {each.id for each in own}
-    groups = _rewrite(line.table, rest, policy) if len(rest) > some else []
+    groups = _rewrite(manifest.table, rest, policy) if len(rest) > some else []
     if joined is None and not groups:
         return None
-    head = stage_lone_head(line.table, tail)
+    head = stage_lone_head(manifest.table, tail)
     taken = [tail.fragment] if joined is None else [*own, tail.fragment]
     laid = [head.fragment] if joined is None else [joined, head.fragment]
-    return stage_rewrite(line.table, [*groups, (taken, laid)]), head
+    return stage_rewrite(manifest.table, [*groups, (taken, laid)]), head
 
 
 def _learned(
-    line: BranchManifest, others: list[FragmentMetadata], own: list[FragmentMetadata]
+    manifest: BranchManifest, others: list[FragmentMetadata], own: list[FragmentMetadata]
 ) -> list[FragmentMetadata]:
     """The fragments whose rows are cached, after reading the whole publishes of other processes."""
     known = {each.id for each in own}
     foreign = {each.id: each for each in others if each.id not in known}
-    for number, rows in whole_publishes(line.table, foreign.values()).items():
-        line.own.add(foreign[number], rows)
-    return line.own.among(others)
+    for number, rows in whole_publishes(manifest.table, foreign.values()).items():
+        manifest.own.add(foreign[number], rows)
+    return manifest.own.among(others)
 
 
 def _rewrite(table: Table, chosen: set[int], policy: ManifestPolicy) -> list[Rewrite]:

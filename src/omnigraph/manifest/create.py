@@ -20,7 +20,6 @@ from omnigraph.errors import (
     OmniGraphError,
 )
 from omnigraph.failpoints import reach
-from omnigraph.manifest.branch_manifest import open_manifest
 from omnigraph.manifest.layout import (
     CURRENT,
     EDGES,
@@ -31,6 +30,7 @@ from omnigraph.manifest.layout import (
     SCHEMA_FILES,
     STAMP_KEY,
     lance_manifest_file,
+    open_manifest,
     table_path,
 )
 from omnigraph.manifest.rows import SCHEMA, GraphCommit, GraphHead, Registration, Row, TableVersion, encode
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from omnigraph.manifest.branch_manifest import Storage
+    from omnigraph.manifest.layout import Storage
     from omnigraph.world import World
 
 _TABLE_NAME = re.compile(r"[0-9a-f]{16}")

@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import BranchReplaced, CommitRejected, InvalidInput, NotAGraph, NotFound
-from omnigraph.manifest.branch_manifest import BranchManifest, Storage
+from omnigraph.manifest.branch_manifest import BranchManifest
 from omnigraph.manifest.branches import (
     Branch,
     claim_branches,
@@ -23,7 +23,7 @@ from omnigraph.manifest.branches import (
 from omnigraph.manifest.commit_graph import Lineage, MergeBases, merge_bases, unknown_ancestors
 from omnigraph.manifest.compaction import DEFAULT_UPKEEP, ManifestPolicy
 from omnigraph.manifest.create import NewGraph, initialize, require_whole_graph
-from omnigraph.manifest.layout import MAIN, MANIFEST, physical_branch
+from omnigraph.manifest.layout import MAIN, MANIFEST, Storage, physical_branch
 from omnigraph.manifest.publisher import Published, PublishRequest, publish
 from omnigraph.manifest.reclaimed import require_kept, require_still_kept, superseded
 from omnigraph.manifest.tags import Tag, check_tag_name, find_tag, remove_tag, take_back_tag, write_tag
@@ -74,56 +74,53 @@ class GraphManifest:
         self.upkeep = upkeep
         # When writers compact the small fragments of tables; None: never.
         self.fold = fold
-        self._lines: dict[str, BranchManifest] = {}
+        self._branches: dict[str, BranchManifest] = {}
         self._lock = threading.Lock()
         try:
-            main = self.line(MAIN)
+            main = self.branch(MAIN)
         except NotAGraph:
             require_whole_graph(self.stores)
             raise
         if not read_only:
             bring_up_to_date(main)
 
-    def line(self, branch: str = MAIN) -> BranchManifest:
+    def branch(self, branch: str = MAIN) -> BranchManifest:
         """The cached manifest of a branch, opened at its first use."""
         with self._lock:
-            if branch not in self._lines:
-                self._lines[branch] = BranchManifest(self.stores, branch)
-            return self._lines[branch]
+            if branch not in self._branches:
+                self._branches[branch] = BranchManifest(self.stores, branch)
+            return self._branches[branch]
 
-    def fresh_line(self, branch: str = MAIN) -> BranchManifest:
+    def fresh_branch(self, branch: str = MAIN) -> BranchManifest:
         """The manifest of a branch, refreshed from the store; reopened if the branch was deleted and created again."""
-        line = self.line(branch)
+        branch_manifest = self.branch(branch)
         try:
-            line.refresh()
+            branch_manifest.refresh()
         except BranchReplaced:
             self.forget(branch)
-            line = self.line(branch)
-        return line
+            branch_manifest = self.branch(branch)
+        return branch_manifest
 
     def forget(self, branch: str) -> None:
         """Evict a branch and the handles of its tables: a later branch of the same name has other files."""
         with self._lock:
-            line = self._lines.pop(branch, None)
-        paths = [] if line is None else list(line.state.locations.values())
+            branch_manifest = self._branches.pop(branch, None)
+        paths = [] if branch_manifest is None else list(branch_manifest.locations.values())
         for path in (MANIFEST, *paths):
             self.stores.tables.forget(path, physical_branch(branch))
 
     def snapshot(self, branch: str = MAIN) -> Snapshot:
         """The newest state of a branch."""
-        return self.fresh_line(branch).snapshot()
+        return self.fresh_branch(branch).snapshot()
 
     def lineage(self, branch: str = MAIN) -> Lineage:
         """The commits that are visible from a branch."""
-        line = self.fresh_line(branch)
-        with line.lock:
-            return Lineage(branch, dict(line.state.commits))
+        return self.fresh_branch(branch).lineage()
 
     def snapshot_of(self, commit_id: str) -> Snapshot:
         """The state that a commit published, whichever branch it was made on."""
-        line, commit = self.find(commit_id)
-        with line.lock:
-            return line.state.at(line.branch, commit)
+        branch_manifest, commit = self.find(commit_id)
+        return branch_manifest.snapshot_of(commit)
 
     def commit(self, commit_id: str) -> GraphCommit:
         """One commit, whichever branch it was made on."""
@@ -131,16 +128,16 @@ class GraphManifest:
 
     def find(self, commit_id: str) -> tuple[BranchManifest, GraphCommit]:
         """A commit, and the manifest of a branch from which it is visible."""
-        main = self.line(MAIN)
-        known = main.state.commits.get(commit_id)
+        main = self.branch(MAIN)
+        known = main.commit(commit_id)
         if known is not None:
             # A commit never changes and main is never deleted: no refresh is needed.
             return main, known
         for branch in self.branches():
-            line = self.fresh_line(branch.name)
-            commit = line.state.commits.get(commit_id)
+            branch_manifest = self.fresh_branch(branch.name)
+            commit = branch_manifest.commit(commit_id)
             if commit is not None:
-                return line, commit
+                return branch_manifest, commit
         raise NotFound(f"the graph has no commit {commit_id!r}")
 
     def merge_bases(self, source: str, target: str) -> MergeBases:
@@ -177,7 +174,7 @@ class GraphManifest:
         """Make changes visible on a branch, all of them or none."""
         self._require_writable()
         try:
-            return publish(self.line(branch), request, self.world, self.upkeep)
+            return publish(self.branch(branch), request, self.world, self.upkeep)
         except BranchReplaced:
             self.forget(branch)
             raise
@@ -190,17 +187,19 @@ class GraphManifest:
         """Create a branch from the newest state of another, or from a commit."""
         self._require_writable()
         if commit_id is None:
-            line, commit = self.fresh_line(source), None
+            branch_manifest, commit = self.fresh_branch(source), None
         else:
-            line, commit = self.find(commit_id)
+            branch_manifest, commit = self.find(commit_id)
         # A branch of an unmigrated branch would look for its history in the legacy datasets under its own name.
-        with line.lock:
-            bring_up_to_date(line)
+        with branch_manifest.lock:
+            bring_up_to_date(branch_manifest)
         # Versions this recent are kept for as long as creating the branch takes; older ones may be collected meanwhile.
         recent = self.upkeep.keep_versions // 2
         with_known_outcome(
             f"creating branch {name!r}",
-            lambda: make_branch(self.stores, name, source=line, commit=commit, recent=recent, world=self.world),
+            lambda: make_branch(
+                self.stores, name, source=branch_manifest, commit=commit, recent=recent, world=self.world
+            ),
             lambda: self._has_branch(name),
         )
         self.forget(name)
@@ -233,12 +232,11 @@ class GraphManifest:
 
     def _create_tag(self, name: str, commit_id: str, actor: str | None, message: str | None) -> Tag:
         with claim_branches(self.stores, f"creating tag {name!r}", self.world) as claim:
-            if name in branch_references(self.fresh_line().table):
+            if name in branch_references(self.fresh_branch().table):
                 raise InvalidInput(f"there is a branch {name!r}: a tag of that name could not be told from it.")
-            line, commit = self.find(commit_id)
-            with line.lock:
-                state = line.state.at(line.branch, commit)
-                old = superseded(line.state, state)
+            branch_manifest, commit = self.find(commit_id)
+            state = branch_manifest.snapshot_of(commit)
+            old = superseded(branch_manifest, state)
             require_kept(self.stores, old)
             for entry in state:
                 self.stores.tables.open(entry.pin)
@@ -286,32 +284,31 @@ def snapshot_at(manifest: GraphManifest, branch: str, moment: dt.datetime) -> Sn
     if moment.tzinfo is None:
         raise InvalidInput(f"{moment.isoformat()} has no time zone: say which, such as datetime.UTC.")
     limit = (moment - _EPOCH) // _MICROSECOND
-    line = manifest.fresh_line(branch)
-    with line.lock:
-        commit, oldest = line.state.head, None
-        while commit is not None and commit.created_at > limit:
-            oldest = commit
-            commit = line.state.commits.get(commit.parent) if commit.parent else None
-        if commit is None:
-            raise NotFound(_before_all(branch, moment, oldest))
-        return line.state.at(branch, commit)
+    branch_manifest = manifest.fresh_branch(branch)
+    commit, oldest = branch_manifest.head, None
+    while commit is not None and commit.created_at > limit:
+        oldest = commit
+        commit = branch_manifest.commit(commit.parent) if commit.parent else None
+    if commit is None:
+        raise NotFound(_before_all(branch, moment, oldest))
+    return branch_manifest.snapshot_of(commit)
 
 
 def snapshot_at_version(manifest: GraphManifest, branch: str, version: int) -> Snapshot:
     """The state that a manifest version of a branch shows."""
-    line = manifest.fresh_line(branch)
-    with line.lock:
-        commit = line.state.commit_at(version)
-        newest = line.state.manifest_version
+    branch_manifest = manifest.fresh_branch(branch)
+    with branch_manifest.lock:
+        commit = branch_manifest.state.commit_at(version)
+        newest = branch_manifest.state.manifest_version
         if commit is None or version > newest:
-            first = _first_version(line)
+            first = _first_version(branch_manifest)
             raise NotFound(f"branch {branch!r} has no manifest version {version}: it has {first} to {newest}.")
-        return line.state.at(branch, commit)
+        return branch_manifest.state.at(branch, commit)
 
 
 def snapshot_named(manifest: GraphManifest, name: str) -> Snapshot:
     """The state of a commit, by its id or by a tag."""
-    tag = find_tag(manifest.stores, name) if name not in manifest.line().state.commits else None
+    tag = find_tag(manifest.stores, name) if manifest.branch().commit(name) is None else None
     return manifest.snapshot_of(name if tag is None else tag.commit_id)
 
 
@@ -322,5 +319,5 @@ def _before_all(branch: str, moment: dt.datetime, oldest: GraphCommit | None) ->
     return f"branch {branch!r} has no commit until {moment.isoformat()}: its first is of {first}."
 
 
-def _first_version(line: BranchManifest) -> int:
-    return min((each.manifest_version for each in line.state.commits.values()), default=0)
+def _first_version(branch_manifest: BranchManifest) -> int:
+    return min((each.manifest_version for each in branch_manifest.state.commits.values()), default=0)

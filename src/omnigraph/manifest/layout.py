@@ -1,4 +1,4 @@
-"""The layout of a graph: the names of files and directories below its root, and the internal schema version.
+"""The layout of a graph: the names of files and directories below its root, its stores, the internal schema version.
 
 The internal schema version is a stamp in the schema metadata of `__manifest`. It names the shape of the manifest and
 decides whether this release can open the graph.
@@ -6,12 +6,29 @@ decides whether this release can open the graph.
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import CorruptStamp, FormatTooNew, FormatTooOld, InvalidInput, ManifestCorrupt
+from omnigraph.errors import (
+    BranchNotFound,
+    CorruptStamp,
+    FormatTooNew,
+    FormatTooOld,
+    InvalidInput,
+    ManifestCorrupt,
+    NotAGraph,
+    NotFound,
+    ObjectNotFound,
+    StoreError,
+)
+from omnigraph.storage.objects.lease import read_claim
 
 if TYPE_CHECKING:
-    from omnigraph.storage.tables.table import Table
+    from collections.abc import Sequence
+
+    from omnigraph.storage.objects.store import ObjectStore
+    from omnigraph.storage.tables.table import Table, TableStore
 
 MANIFEST = "__manifest"
 NODES = "nodes"
@@ -108,3 +125,71 @@ def check_stamp(table: Table) -> int:
     if stamp < MINIMUM:
         raise FormatTooOld(table.uri, stamp=stamp, minimum=MINIMUM)
     return stamp
+
+
+@dataclass(frozen=True)
+class Storage:
+    """The tables and the control objects of one graph, below one root."""
+
+    tables: TableStore
+    objects: ObjectStore
+
+    @property
+    def uri(self) -> str:
+        """The root URI, for messages."""
+        return self.tables.location.uri
+
+
+def unfinished_branch(stores: Storage) -> str | None:
+    """The name of a branch whose creation has not finished, if any: no reader may see it."""
+    found = read_claim(stores.objects, BRANCH_CLAIM)
+    return None if found is None else found[0].unfinished
+
+
+def branch_incarnation(stores: Storage, branch: str) -> str | None:
+    """What distinguishes a branch from an earlier one of the same name; None for main, which is never deleted."""
+    if branch == MAIN:
+        return None
+    try:
+        reference = json.loads(stores.objects.read(branch_reference_file(MANIFEST, branch)))
+    except ObjectNotFound as error:
+        raise no_such_branch(branch) from error
+    return json.dumps(reference["identifier"], sort_keys=True)
+
+
+def no_such_branch(branch: str) -> BranchNotFound:
+    """The error for a branch that does not exist."""
+    return BranchNotFound(branch, f"there is no branch {branch!r}; `branches.list()` tells which there are.")
+
+
+def open_manifest(stores: Storage, branch: str) -> Table:
+    """Open the newest manifest of a branch; the error tells a missing branch, a missing graph and damage apart."""
+    try:
+        return stores.tables.open_newest(MANIFEST, physical_branch(branch))
+    except NotFound as error:
+        if branch != MAIN:
+            raise no_such_branch(branch) from error
+        raise NotAGraph(
+            stores.uri, f"there is no graph at {stores.uri}: make one with init, or check the location."
+        ) from error
+    except StoreError as error:
+        if type(error) is not StoreError:
+            raise
+        raise damaged(stores, error) from error
+
+
+def damaged(stores: Storage, error: Exception) -> ManifestCorrupt:
+    """The error for a manifest that exists and cannot be read."""
+    return ManifestCorrupt(
+        stores.uri, f"{stores.uri}: {MANIFEST} is there but cannot be read ({error}). Restore it from a copy."
+    )
+
+
+def require_columns(stores: Storage, table: Table, names: Sequence[str]) -> None:
+    """Raise `NotAGraph` if the manifest lacks a column of the format."""
+    missing = [name for name in names if name not in table.schema.names]
+    if missing:
+        raise NotAGraph(
+            stores.uri,
+            f"{stores.uri} has a table {MANIFEST} that is another program's: it has no column {', '.join(missing)}.",
+        )

@@ -128,83 +128,83 @@ class Published:
 
 
 def publish(
-    line: BranchManifest, request: PublishRequest, world: World, policy: ManifestPolicy = DEFAULT_UPKEEP
+    manifest: BranchManifest, request: PublishRequest, world: World, policy: ManifestPolicy = DEFAULT_UPKEEP
 ) -> Published:
     """Make the request visible on the branch, or raise and change nothing.
 
     Each attempt checks the request against the newest state and takes its head as the parent. After a lost race it
     reads again; a table or head that is no longer as expected is then reported to the caller as a conflict.
     """
-    with line.lock:
-        bring_up_to_date(line)
+    with manifest.lock:
+        bring_up_to_date(manifest)
         for attempt in range(1, RETRY_BUDGET + 1):
-            landed = line.state.commits.get(request.commit_id)
+            landed = manifest.state.commits.get(request.commit_id)
             if landed is not None:
-                return Published(landed, line.snapshot(), attempt)
-            _check(line, request)
+                return Published(landed, manifest.snapshot(), attempt)
+            _check(manifest, request)
             try:
-                commit = _attempt(line, request, Stopwatch(world, policy.settled_seconds / 2))
+                commit = _attempt(manifest, request, Stopwatch(world, policy.settled_seconds / 2))
             except (CommitConflict, CommitOutcomeUnknown, NotFound, StoreError) as error:
                 # NotFound: this handle's version has been collected, so the handle is far behind.
                 world.sleep(_pause(attempt, world))
-                _look_again(line, request, error)
+                _look_again(manifest, request, error)
                 continue
-            tidy(line, policy, world)
-            return Published(commit, line.snapshot(), attempt)
-        landed = line.state.commits.get(request.commit_id)
+            tidy(manifest, policy, world)
+            return Published(commit, manifest.snapshot(), attempt)
+        landed = manifest.state.commits.get(request.commit_id)
         if landed is not None:
-            return Published(landed, line.snapshot(), RETRY_BUDGET)
-        raise Contention(f"publishing on branch {line.branch!r}", attempts=RETRY_BUDGET)
+            return Published(landed, manifest.snapshot(), RETRY_BUDGET)
+        raise Contention(f"publishing on branch {manifest.branch!r}", attempts=RETRY_BUDGET)
 
 
-def _look_again(line: BranchManifest, request: PublishRequest, error: OmniGraphError) -> None:
+def _look_again(manifest: BranchManifest, request: PublishRequest, error: OmniGraphError) -> None:
     """Refresh. This settles a lost acknowledgement: if the publish landed, its commit id is among the rows."""
     in_doubt = isinstance(error, CommitOutcomeUnknown | StoreError)
     try:
-        line.refresh()
+        manifest.refresh()
     except OmniGraphError as second:
         if not in_doubt:
             raise
         raise CommitOutcomeUnknown(
-            f"publishing on branch {line.branch!r}: no answer, and the outcome could not be looked up ({second}). "
+            f"publishing on branch {manifest.branch!r}: no answer, and the outcome could not be looked up ({second}). "
             f"Look for the commit {request.commit_id} before doing anything else.",
             transaction=request.commit_id,
         ) from error
-    if isinstance(error, StoreError) and request.commit_id not in line.state.commits:
+    if isinstance(error, StoreError) and request.commit_id not in manifest.state.commits:
         raise error
 
 
-def _check(line: BranchManifest, request: PublishRequest) -> None:
+def _check(manifest: BranchManifest, request: PublishRequest) -> None:
     """Check against the cached rows; refresh only when they disagree, since they may be stale."""
-    mismatch = _mismatch(line, request)
+    mismatch = _mismatch(manifest, request)
     if mismatch is None:
         return
-    line.refresh()
-    mismatch = _mismatch(line, request)
+    manifest.refresh()
+    mismatch = _mismatch(manifest, request)
     if mismatch is not None:
         raise mismatch
 
 
-def _mismatch(line: BranchManifest, request: PublishRequest) -> OmniGraphError | None:
-    head = line.state.head.id if line.state.head else None
+def _mismatch(manifest: BranchManifest, request: PublishRequest) -> OmniGraphError | None:
+    head = manifest.state.head.id if manifest.state.head else None
     if not isinstance(request.expected_head, AnyHead) and request.expected_head != head:
-        return HeadMismatch(line.branch, expected=request.expected_head, actual=head)
-    if any(each in line.state.commits for each in request.excluded_by):
+        return HeadMismatch(manifest.branch, expected=request.expected_head, actual=head)
+    if any(each in manifest.state.commits for each in request.excluded_by):
         return DecidedOtherwise(request.commit_id)
     for table_key, expected in request.expected_versions.items():
-        actual = line.state.current_version(table_key)
+        actual = manifest.state.current_version(table_key)
         if actual != expected:
             return ExpectedVersionMismatch(table_key, expected=expected, actual=actual)
-    return _occupied(line, request) or _gone(line, request)
+    return _occupied(manifest, request) or _gone(manifest, request)
 
 
-def _gone(line: BranchManifest, request: PublishRequest) -> OmniGraphError | None:
+def _gone(manifest: BranchManifest, request: PublishRequest) -> OmniGraphError | None:
     """A table that does not exist cannot be dropped, and a dropped table can return only with a later version."""
     for table_key in request.drops:
-        if line.state.current_version(table_key) is None:
-            return NotFound(f"branch {line.branch!r} has no table {table_key!r} to drop.")
+        if manifest.state.current_version(table_key) is None:
+            return NotFound(f"branch {manifest.branch!r} has no table {table_key!r} to drop.")
     for new in request.versions:
-        dead = max(line.state.tombstones.get(new.table_key, {0: None}))
+        dead = max(manifest.state.tombstones.get(new.table_key, {0: None}))
         if new.version <= dead:
             return CommitRejected(
                 f"{new.table_key} was dropped as of version {dead}: it can come back with a later version, "
@@ -213,39 +213,39 @@ def _gone(line: BranchManifest, request: PublishRequest) -> OmniGraphError | Non
     return None
 
 
-def _occupied(line: BranchManifest, request: PublishRequest) -> ExpectedVersionMismatch | None:
+def _occupied(manifest: BranchManifest, request: PublishRequest) -> ExpectedVersionMismatch | None:
     """A version that is already published can only change owner: the same rows, on another branch of the table."""
     for new in request.versions:
-        known = line.state.versions.get(new.table_key, {}).get(new.version)
+        known = manifest.state.versions.get(new.table_key, {}).get(new.version)
         if known is None:
-            newest = line.state.current_version(new.table_key)
+            newest = manifest.state.current_version(new.table_key)
             if newest is not None and newest > new.version:
                 return ExpectedVersionMismatch(new.table_key, expected=new.version - 1, actual=newest)
             continue
         if known.row_count != new.row_count or known.branch == new.branch:
-            actual = line.state.current_version(new.table_key)
+            actual = manifest.state.current_version(new.table_key)
             return ExpectedVersionMismatch(new.table_key, expected=new.version - 1, actual=actual)
     return None
 
 
-def _attempt(line: BranchManifest, request: PublishRequest, watch: Stopwatch) -> GraphCommit:
-    if line.branch in line.state.heads:
-        tail = line.tail()
+def _attempt(manifest: BranchManifest, request: PublishRequest, watch: Stopwatch) -> GraphCommit:
+    if manifest.branch in manifest.state.heads:
+        tail = manifest.tail()
         if tail is None or tail.is_long:
-            _set_head_apart(line)
-    commit = _next_commit(line, request)
+            _set_head_apart(manifest)
+    commit = _next_commit(manifest, request)
     reach("publish.before_write")
-    _write(line, _rows(line, request, commit), commit, watch)
+    _write(manifest, _rows(manifest, request, commit), commit, watch)
     return commit
 
 
-def _next_commit(line: BranchManifest, request: PublishRequest) -> GraphCommit:
+def _next_commit(manifest: BranchManifest, request: PublishRequest) -> GraphCommit:
     return GraphCommit(
         id=request.commit_id,
-        branch=line.branch,
-        manifest_version=line.table.version + 1,
+        branch=manifest.branch,
+        manifest_version=manifest.table.version + 1,
         created_at=request.created_at,
-        parent=line.state.head.id if line.state.head else None,
+        parent=manifest.state.head.id if manifest.state.head else None,
         merged_parent=request.merged_parent,
         actor=request.actor,
         idempotency_key=request.idempotency_key,
@@ -253,65 +253,67 @@ def _next_commit(line: BranchManifest, request: PublishRequest) -> GraphCommit:
     )
 
 
-def _rows(line: BranchManifest, request: PublishRequest, commit: GraphCommit) -> list[Row]:
+def _rows(manifest: BranchManifest, request: PublishRequest, commit: GraphCommit) -> list[Row]:
     registrations: list[Row] = []
     versions: list[Row] = []
     for new in request.versions:
-        path = line.state.locations.get(new.table_key)
+        path = manifest.state.locations.get(new.table_key)
         if path is None:
-            path = _path_of_new_table(line, new)
+            path = _path_of_new_table(manifest, new)
             registrations.append(Registration(new.table_key, path))
-        file = line.stores.tables.location.object_path(lance_manifest_file(path, new.branch, new.version))
+        file = manifest.stores.tables.location.object_path(lance_manifest_file(path, new.branch, new.version))
         versions.append(TableVersion(new.table_key, new.version, new.branch, new.row_count, file))
-    tombstones = [Tombstone(key, line.state.next_tombstone(key)) for key in request.drops]
+    tombstones = [Tombstone(key, manifest.state.next_tombstone(key)) for key in request.drops]
     return [*registrations, *versions, *tombstones, commit]
 
 
-def _path_of_new_table(line: BranchManifest, new: NewVersion) -> str:
+def _path_of_new_table(manifest: BranchManifest, new: NewVersion) -> str:
     if new.path is None:
-        raise ManifestCorrupt(line.stores.uri, f"{new.table_key} is not registered and no path was given for it.")
+        raise ManifestCorrupt(manifest.stores.uri, f"{new.table_key} is not registered and no path was given for it.")
     return new.path
 
 
-def _set_head_apart(line: BranchManifest) -> None:
+def _set_head_apart(manifest: BranchManifest) -> None:
     """Rewrite the head row into its own fragment: a migration or another program put it among rows that must stay."""
-    line.require_same_incarnation()
-    newest = line.state.head
+    manifest.require_same_incarnation()
+    newest = manifest.state.head
     if newest is not None:
-        line.adopt(upsert_rows_by_key(line.table, encode([GraphHead(line.branch, newest.id, newest.parent)]), key=KEY))
+        manifest.adopt(
+            upsert_rows_by_key(manifest.table, encode([GraphHead(manifest.branch, newest.id, newest.parent)]), key=KEY)
+        )
 
 
-def _write(line: BranchManifest, rows: list[Row], commit: GraphCommit, watch: Stopwatch) -> None:
+def _write(manifest: BranchManifest, rows: list[Row], commit: GraphCommit, watch: Stopwatch) -> None:
     """Write in one commit: a keyed upsert without a replaceable head row or when a row changes owner, else staged."""
-    line.require_same_incarnation()
+    manifest.require_same_incarnation()
     watch.start()
-    head = GraphHead(line.branch, commit.id, commit.parent)
-    old = line.tail()
-    if old is None or _replaces_rows(line, rows):
-        table = upsert_rows_by_key(line.table, encode([*rows, head]), key=KEY)
-        move = partial(line.adopt, table)
+    head = GraphHead(manifest.branch, commit.id, commit.parent)
+    old = manifest.tail()
+    if old is None or _replaces_rows(manifest, rows):
+        table = upsert_rows_by_key(manifest.table, encode([*rows, head]), key=KEY)
+        move = partial(manifest.adopt, table)
     else:
         added, changed = encode(rows), encode([head])
-        staged, tail = stage_longer_tail(line.table, old, added, changed)
+        staged, tail = stage_longer_tail(manifest.table, old, added, changed)
         landed = commit_staged(staged)
-        advance = partial(line.advance, staged=StagedPublish(added, changed, tail))
-        move = partial(advance if landed.contiguous else line.adopt, landed.table)
+        advance = partial(manifest.advance, staged=StagedPublish(added, changed, tail))
+        move = partial(advance if landed.contiguous else manifest.adopt, landed.table)
     if watch.is_late():
-        _require_visible(line, commit)
+        _require_visible(manifest, commit)
     else:
         move()
 
 
-def _require_visible(line: BranchManifest, commit: GraphCommit) -> None:
+def _require_visible(manifest: BranchManifest, commit: GraphCommit) -> None:
     """Raise when a commit that landed is not in the newest version: the version it became has been collected."""
-    line.refresh()
-    if commit.id not in line.state.commits:
-        raise Contention(f"publishing on branch {line.branch!r}", attempts=1)
+    manifest.refresh()
+    if commit.id not in manifest.state.commits:
+        raise Contention(f"publishing on branch {manifest.branch!r}", attempts=1)
 
 
-def _replaces_rows(line: BranchManifest, rows: list[Row]) -> bool:
+def _replaces_rows(manifest: BranchManifest, rows: list[Row]) -> bool:
     return any(
-        isinstance(row, TableVersion) and row.version in line.state.versions.get(row.table_key, {}) for row in rows
+        isinstance(row, TableVersion) and row.version in manifest.state.versions.get(row.table_key, {}) for row in rows
     )
 
 

@@ -35,16 +35,15 @@ from omnigraph.errors import (
     StoreError,
     VersionReclaimed,
 )
-from omnigraph.manifest.branch_manifest import branch_incarnation
-from omnigraph.manifest.layout import MAIN, RECLAIMED
+from omnigraph.manifest.layout import MAIN, RECLAIMED, branch_incarnation
 from omnigraph.manifest.version_ranges import NONE, VersionRanges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from omnigraph.manifest.branch_manifest import Storage
+    from omnigraph.manifest.branch_manifest import BranchManifest
+    from omnigraph.manifest.layout import Storage
     from omnigraph.manifest.snapshot import Snapshot, TableEntry
-    from omnigraph.manifest.state import ManifestState
     from omnigraph.storage.objects.lease import Lease
     from omnigraph.storage.objects.model import ObjectVersion
     from omnigraph.storage.objects.store import ObjectStore
@@ -139,9 +138,9 @@ def require_kept(stores: Storage, entries: Collection[TableEntry]) -> None:
             raise VersionReclaimed(entry.path, version=entry.version, branch=entry.branch)
 
 
-def superseded(newest: ManifestState, state: Snapshot) -> list[TableEntry]:
+def superseded(manifest: BranchManifest, snapshot: Snapshot) -> list[TableEntry]:
     """The tables of a snapshot that are no longer the newest of their branch: those that a cleanup may condemn."""
-    return [each for each in state if newest.current_entry(each.table_key) != each]
+    return [each for each in snapshot if manifest.current_entry(each.table_key) != each]
 
 
 def require_still_kept(

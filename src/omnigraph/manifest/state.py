@@ -6,8 +6,9 @@ the newest version contains every earlier state of the graph: time travel opens 
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING, TypeVar
 
 from omnigraph.errors import ManifestCorrupt
@@ -136,6 +137,37 @@ class ManifestState:
         newest = self.newest.get(table_key)
         return None if newest is None or self._gone(table_key) else self._entry(table_key, newest)
 
+    def shown_since(self, table_key: str, branch: str | None) -> dict[int, int]:
+        """The manifest version that first showed each version of a table on a table branch."""
+        return {
+            entry.version: self.visible_since(commit)
+            for commit, entry in self.table_history(table_key)
+            if entry.branch == branch
+        }
+
+    def entries_of(self, commits: Iterable[GraphCommit]) -> frozenset[TableEntry]:
+        """The table versions that make up the snapshots of these commits."""
+        moments = [self.visible_since(each) for each in commits]
+        found: set[TableEntry] = set()
+        for key in self.versions:
+            history = self.table_history(key)[::-1]
+            shown = [self.visible_since(commit) for commit, _ in history]
+            newest = list(accumulate((entry for _, entry in history), _later))
+            found.update(newest[at - 1] for moment in moments if (at := bisect_right(shown, moment)))
+        return frozenset(found)
+
+    def last_tombstone(self, table_key: str) -> int:
+        """The version as of which a table was last dropped; 0 if it never was."""
+        return max(self.tombstones.get(table_key, ()), default=0)
+
+    def last_version(self, table_key: str) -> int:
+        """The highest version that a table was ever published or dropped at; 0 if there never was one."""
+        return max(*self.versions.get(table_key, ()), self.last_tombstone(table_key), 0)
+
+    def has_versions_on(self, table_key: str, branch: str | None) -> bool:
+        """Whether a version of a table was ever published on a table branch."""
+        return any(each.branch == branch for each in self.versions.get(table_key, {}).values())
+
     def next_tombstone(self, table_key: str) -> int:
         """The version of a new tombstone: one above the last published version."""
         return max(self.versions.get(table_key, {0: None})) + 1
@@ -230,3 +262,7 @@ class ManifestState:
 
 def _rank(commit: GraphCommit) -> tuple[int, int, str]:
     return commit.manifest_version, commit.created_at, commit.id
+
+
+def _later(one: TableEntry, other: TableEntry) -> TableEntry:
+    return one if one.version > other.version else other

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.errors import InvalidInput, NotFound, ObjectExists, ObjectNotFound, TagExists
 
 if TYPE_CHECKING:
-    from omnigraph.manifest.branch_manifest import Storage
     from omnigraph.manifest.graph_manifest import GraphManifest
+    from omnigraph.manifest.layout import Storage
 
 PREFIX = "__tags"
 LONGEST_NAME = 200

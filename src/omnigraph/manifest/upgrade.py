@@ -38,38 +38,38 @@ def check_steps(steps: dict[int, Callable[[BranchManifest], None]]) -> None:
 check_steps(STEPS)
 
 
-def bring_up_to_date(line: BranchManifest) -> None:
+def bring_up_to_date(manifest: BranchManifest) -> None:
     """Migrate one branch's manifest to the current version; does nothing if it is current."""
-    if line.stamp < CURRENT:
-        line.refresh()
-    while line.stamp < CURRENT:
+    if manifest.stamp < CURRENT:
+        manifest.refresh()
+    while manifest.stamp < CURRENT:
         # Fixed before the step runs: a step that finds another migrator ahead must not stamp beyond its own work.
-        start = line.stamp
-        _retrying(line, STEPS[start])
+        start = manifest.stamp
+        _retrying(manifest, STEPS[start])
         reach("migration.before_stamp")
-        _retrying(line, _stamper(start + 1))
+        _retrying(manifest, _stamper(start + 1))
 
 
 def _stamper(target: int) -> Callable[[BranchManifest], None]:
-    def stamp(line: BranchManifest) -> None:
-        if read_stamp(line.table) < target:
-            line.adopt(set_schema_metadata(line.table, {STAMP_KEY: str(target)}))
+    def stamp(manifest: BranchManifest) -> None:
+        if read_stamp(manifest.table) < target:
+            manifest.adopt(set_schema_metadata(manifest.table, {STAMP_KEY: str(target)}))
 
     return stamp
 
 
-def _retrying(line: BranchManifest, step: Callable[[BranchManifest], None]) -> None:
+def _retrying(manifest: BranchManifest, step: Callable[[BranchManifest], None]) -> None:
     """Rerun a step that lost to another migrator: it then finds the work done, or does the rest."""
     for left in reversed(range(ATTEMPTS)):
-        before = line.stamp
+        before = manifest.stamp
         try:
-            step(line)
+            step(manifest)
             return
         except (CommitConflict, CommitRejected, NotFound) as error:
             # NotFound: others have migrated, published and collected versions since the last read, or files are lost.
             if isinstance(error, NotFound) and not left:
                 raise
-            line.adopt(line.stores.tables.open_newest(MANIFEST, physical_branch(line.branch)))
-        if line.stamp != before:
+            manifest.adopt(manifest.stores.tables.open_newest(MANIFEST, physical_branch(manifest.branch)))
+        if manifest.stamp != before:
             return
-    raise Contention(f"migrating branch {line.branch!r}", attempts=ATTEMPTS)
+    raise Contention(f"migrating branch {manifest.branch!r}", attempts=ATTEMPTS)

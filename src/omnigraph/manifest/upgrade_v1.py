@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 _MARK = next(iter(PRIMARY_KEY)).encode()
 
 
-def apply(line: BranchManifest) -> None:
+def apply(manifest: BranchManifest) -> None:
     """Annotate the column as the primary key, unless it is annotated already: Lance forbids doing it twice."""
-    keys = [field.name for field in line.table.schema if (field.metadata or {}).get(_MARK) == b"true"]
+    keys = [field.name for field in manifest.table.schema if (field.metadata or {}).get(_MARK) == b"true"]
     if keys == [KEY]:
         return
     if keys:
-        raise MigrationFailed(f"{line.stores.uri}: __manifest has the primary key {keys}, expected none or {KEY}")
-    line.adopt(set_field_metadata(line.table, KEY, PRIMARY_KEY))
+        raise MigrationFailed(f"{manifest.stores.uri}: __manifest has the primary key {keys}, expected none or {KEY}")
+    manifest.adopt(set_field_metadata(manifest.table, KEY, PRIMARY_KEY))

@@ -21,9 +21,9 @@ def is_staging(branch: str) -> bool:
     return branch.lstrip("/").startswith(PREFIX)
 
 
-def apply(line: BranchManifest) -> None:
+def apply(manifest: BranchManifest) -> None:
     """Delete all staging branches, children before parents, tolerating concurrent migrators."""
-    main = line.stores.tables.open_newest(MANIFEST)
+    main = manifest.stores.tables.open_newest(MANIFEST)
     branches = branch_references(main)
     doomed = [name for name in branches if is_staging(name)]
     for name in sorted(doomed, key=lambda each: len(branches[each]["branch_identifier"]), reverse=True):

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from omnigraph.manifest.branch_manifest import BranchManifest
 
 
-def apply(line: BranchManifest) -> None:
+def apply(manifest: BranchManifest) -> None:
     """Write one row per commit and one head row, in one commit, unless another migrator has done so already."""
-    if any(row[1] == "graph_commit" for row in read_rows(line.table)):
+    if any(row[1] == "graph_commit" for row in read_rows(manifest.table)):
         return
     reach("migration.legacy_open")
-    commits = read_legacy_commits(line.stores.tables, line.branch)
+    commits = read_legacy_commits(manifest.stores.tables, manifest.branch)
     if not commits:
         return
     head = max(commits, key=rank)
-    rows: list[Row] = [*commits, GraphHead(line.branch, head.id, head.parent)]
-    line.adopt(upsert_rows_by_key(line.table, encode(rows), key=KEY))
+    rows: list[Row] = [*commits, GraphHead(manifest.branch, head.id, head.parent)]
+    manifest.adopt(upsert_rows_by_key(manifest.table, encode(rows), key=KEY))

@@ -82,9 +82,9 @@ class VersionListing:
         return self.files[self.newest].modified_us - int(seconds * 1_000_000)
 
 
-def list_versions(line: BranchManifest) -> VersionListing:
+def list_versions(manifest: BranchManifest) -> VersionListing:
     """The versions that exist; one listing."""
-    return VersionListing(version_files(line.stores.objects.list(f"{_home(line)}/_versions")))
+    return VersionListing(version_files(manifest.stores.objects.list(f"{_home(manifest)}/_versions")))
 
 
 def version_files(listed: Iterable[ObjectInfo]) -> dict[int, ObjectInfo]:
@@ -97,39 +97,41 @@ def version_files(listed: Iterable[ObjectInfo]) -> dict[int, ObjectInfo]:
     return found
 
 
-def collect_versions(line: BranchManifest, listed: VersionListing, retention: VersionRetention, world: World) -> int:
+def collect_versions(
+    manifest: BranchManifest, listed: VersionListing, retention: VersionRetention, world: World
+) -> int:
     """Delete unneeded versions, then the files that nothing needs any more; return the number of versions deleted.
 
     The caller holds the branch manifest's lock. `NotFound` when another process collects concurrently.
     """
-    claim = read_claim(line.stores.objects, BRANCH_CLAIM)
-    if claim is not None and not _is_over(line, claim[0], listed, world):
+    claim = read_claim(manifest.stores.objects, BRANCH_CLAIM)
+    if claim is not None and not _is_over(manifest, claim[0], listed, world):
         return 0
-    referred = line.referred.read(line.stores.objects)
+    referred = manifest.referred.read(manifest.stores.objects)
     going = _going(listed, retention, referred)
     if not going:
         return 0
     staying = listed.files.keys() - set(going)
-    needed = frozenset[str]().union(*_names_of(line, staying).values())
-    files = {} if referred - listed.files.keys() else _files(line)
-    line.stores.objects.delete_all([listed.files[each].path for each in going])
-    went = line.names.take_all_but(staying)
+    needed = frozenset[str]().union(*_names_of(manifest, staying).values())
+    files = {} if referred - listed.files.keys() else _files(manifest)
+    manifest.stores.objects.delete_all([listed.files[each].path for each in going])
+    went = manifest.names.take_all_but(staying)
     orphaned = listed.older(retention.orphan_seconds)
     unneeded = [
         each.path
         for name, each in files.items()
         if _FILE.fullmatch(name) and name not in needed and (name in went or each.modified_us < orphaned)
     ]
-    line.stores.objects.delete_all(unneeded + _old_transactions(files, listed, staying, retention))
+    manifest.stores.objects.delete_all(unneeded + _old_transactions(files, listed, staying, retention))
     return len(going)
 
 
-def _is_over(line: BranchManifest, claim: LeaseRecord, listed: VersionListing, world: World) -> bool:
+def _is_over(manifest: BranchManifest, claim: LeaseRecord, listed: VersionListing, world: World) -> bool:
     """Whether a lease has lapsed. The newest version was written just now, and serves as the store's clock."""
     if claim.is_free(world):
         return True
     try:
-        written = line.stores.objects.info(BRANCH_CLAIM).written_us
+        written = manifest.stores.objects.info(BRANCH_CLAIM).written_us
     except ObjectNotFound:
         return False  # it was just released, and another process may hold it
     return listed.files[listed.newest].written_us - written > patience(claim.seconds) * 1_000_000
@@ -141,30 +143,30 @@ def _going(listed: VersionListing, retention: VersionRetention, referred: frozen
     return [each for each in beyond if each not in referred and listed.files[each].modified_us <= settled]
 
 
-def _names_of(line: BranchManifest, versions: Iterable[int]) -> dict[int, Names]:
+def _names_of(manifest: BranchManifest, versions: Iterable[int]) -> dict[int, Names]:
     """The files that each version references; versions that this process has neither made nor read are read now."""
-    unknown = [each for each in versions if line.names.of(each) is None]
-    for version, names in zip(unknown, _read(line, unknown), strict=True):
-        line.names.add(version, names)
-    return {each: line.names.of(each) or frozenset() for each in versions}
+    unknown = [each for each in versions if manifest.names.of(each) is None]
+    for version, names in zip(unknown, _read(manifest, unknown), strict=True):
+        manifest.names.add(version, names)
+    return {each: manifest.names.of(each) or frozenset() for each in versions}
 
 
-def _read(line: BranchManifest, versions: list[int]) -> list[Names]:
+def _read(manifest: BranchManifest, versions: list[int]) -> list[Names]:
     if not versions:
         return []
     with ThreadPoolExecutor(READERS) as readers:
-        tasks = [readers.submit(copy_context().run, _read_one, line, each) for each in versions]
+        tasks = [readers.submit(copy_context().run, _read_one, manifest, each) for each in versions]
         return [each.result() for each in tasks]
 
 
-def _read_one(line: BranchManifest, version: int) -> Names:
-    return names_in(line.stores.tables.open_once(Pin(MANIFEST, version, physical_branch(line.branch))))
+def _read_one(manifest: BranchManifest, version: int) -> Names:
+    return names_in(manifest.stores.tables.open_once(Pin(MANIFEST, version, physical_branch(manifest.branch))))
 
 
-def _files(line: BranchManifest) -> dict[str, ObjectInfo]:
+def _files(manifest: BranchManifest) -> dict[str, ObjectInfo]:
     """The files of a branch of the manifest except its version files, by path below its directory."""
-    home = _home(line)
-    parts = [line.stores.objects.list(f"{home}/{part}") for part in ("data", "_deletions", "_transactions")]
+    home = _home(manifest)
+    parts = [manifest.stores.objects.list(f"{home}/{part}") for part in ("data", "_deletions", "_transactions")]
     return {each.path.removeprefix(f"{home}/"): each for part in parts for each in part}
 
 
@@ -184,8 +186,8 @@ def _old_transactions(
     return found
 
 
-def _home(line: BranchManifest) -> str:
-    return branch_tree(MANIFEST, physical_branch(line.branch))
+def _home(manifest: BranchManifest) -> str:
+    return branch_tree(MANIFEST, physical_branch(manifest.branch))
 
 
 def _number(name: str) -> int:

@@ -151,7 +151,7 @@ class Pipeline:
         """That of the branch that the run starts from, as it is now; of main while there is no such branch."""
         base = self._base(graph)
         branch = base if base in {each.name for each in graph.branches.list()} else MAIN
-        name = graph._manifest.fresh_line(branch).state.schema
+        name = graph._manifest.fresh_branch(branch).schema
         catalog = graph._schemas.of(name).catalog
         return _Schema(name, catalog, vectors_may_be_missing(catalog) if self._file.embed else catalog)
 
@@ -239,9 +239,7 @@ class Pipeline:
         branch = self._file.branch.value if self._file.publish is None else self._file.publish.into.value
         if branch not in {each.name for each in graph.branches.list()}:
             return None
-        line = graph._manifest.fresh_line(branch)
-        with line.lock:
-            return line.state.by_key.get(self._file.run_id.value)
+        return graph._manifest.fresh_branch(branch).commit_by_key(self._file.run_id.value)
 
     def _publish(self, graph: Graph, actor: str | None) -> Merged | None:
         publish = self._file.publish

@@ -92,7 +92,7 @@ def load_plan(
     started = world.monotonic()
     session = spark or _session_of(plan) or load_session(master=master, world=world)
     # A load takes long. Started from a stale snapshot, it would be validated again while other writers wait.
-    manifest.fresh_line(branch)
+    manifest.fresh_branch(branch)
     runner = SparkRunner(session)
     with runner.shared_directory() as directory:
         load = BulkLoad(InputRead(runner, catalog, plan, mode, world, errors, directory, strict, embeddings))

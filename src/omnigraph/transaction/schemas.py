@@ -50,7 +50,7 @@ class Schemas:
 
     def current(self) -> Accepted:
         """The schema of main in the cached branch manifest; the store is not checked for a newer one."""
-        return self.of(self._manifest.line(MAIN).state.schema)
+        return self.of(self._manifest.branch(MAIN).schema)
 
     def of(self, named: str | None) -> Accepted:
         """The schema that a snapshot names; None is the one before the first commit that changed it."""
@@ -65,21 +65,21 @@ class Schemas:
         `act` gets the hash of the schema, and must have changed nothing when it fails with invalid input.
         """
         for _ in range(ATTEMPTS):
-            named = self._manifest.line(branch).state.schema
+            named = self._manifest.branch(branch).schema
             try:
                 return act(named)
             except (SchemaChanged, InvalidInput):
-                if not again or self._manifest.fresh_line(branch).state.schema == named:
+                if not again or self._manifest.fresh_branch(branch).schema == named:
                     raise
         raise SchemaChanged(branch)
 
     def _read(self, named: str | None) -> Accepted:
-        changes = self._manifest.line(MAIN).state.schema_commits
-        if named == self._manifest.line(MAIN).state.schema:
+        main = self._manifest.branch(MAIN)
+        if named == main.schema:
             return self._newest(named)
         if named is not None:
             return self._kept(named)
-        first = changes[0].schema
+        first = main.schema_commits[0].schema
         assert first is not None
         return self._kept(first.before)
 
@@ -88,11 +88,11 @@ class Schemas:
         try:
             found = self._live()
         except SchemaContractDrift:
-            self._manifest.fresh_line(MAIN)
+            self._manifest.fresh_branch(MAIN)
             found = None
         if found is not None and named in (None, found.hash):
             return found
-        newest = self._manifest.line(MAIN).state.schema
+        newest = self._manifest.branch(MAIN).schema
         if newest is not None and self._is_on_its_way():
             return self._kept(newest)
         # A release that names no schema in its commits has changed it since, or the files really disagree.
@@ -100,7 +100,7 @@ class Schemas:
 
     def _is_on_its_way(self) -> bool:
         """Whether the newest schema change is published and has not finished moving its files into place."""
-        change = self._manifest.line(MAIN).state.schema_commits[-1].id
+        change = self._manifest.branch(MAIN).schema_commits[-1].id
         pending = (each.sidecar.commit for each in list_sidecars(self._manifest.stores.objects))
         return any(each is not None and each.commit_id == change for each in pending)
 

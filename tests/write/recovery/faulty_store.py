@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import StoreUnavailable
-from omnigraph.manifest.branch_manifest import Storage
+from omnigraph.manifest.layout import Storage
 from omnigraph.storage.objects.store import ObjectStore
 
 if TYPE_CHECKING:

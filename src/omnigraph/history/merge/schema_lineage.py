@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from omnigraph.language.evolution import Step
     from omnigraph.language.stored.files import Accepted
     from omnigraph.manifest.graph_manifest import GraphManifest
+    from omnigraph.manifest.rows import GraphCommit
     from omnigraph.manifest.snapshot import Snapshot
-    from omnigraph.manifest.state import ManifestState
     from omnigraph.transaction.schemas import Schemas
 
 
@@ -41,12 +41,12 @@ class SchemaLineage:
     schemas: Schemas
     places: tuple[_Place, ...]
 
-    def of(self, snapshot: Snapshot, state: ManifestState) -> int | None:
-        """The position of a snapshot of a branch; None when its schema was never main's.
+    def of(self, snapshot: Snapshot, changes: Sequence[GraphCommit]) -> int | None:
+        """The position of a snapshot of a branch with these schema changes; None when its schema was never main's.
 
         A schema that main returned to occurs twice: the branch has the last occurrence before it took the schema.
         """
-        taken = [each for each in state.schema_commits if each.schema and each.schema.after == snapshot.schema]
+        taken = [each for each in changes if each.schema and each.schema.after == snapshot.schema]
         if not taken:
             return 0
         named = [at for at, each in enumerate(self.places) if each.hash == snapshot.schema]
@@ -69,7 +69,7 @@ class SchemaLineage:
 
 def schema_line(manifest: GraphManifest, schemas: Schemas) -> SchemaLineage:
     """The schema lineage, from main's history."""
-    changes = manifest.line(MAIN).state.schema_commits
+    changes = manifest.branch(MAIN).schema_commits
     places: list[_Place] = [] if changes else [_Place(schemas.current().hash)]
     for each in changes:
         assert each.schema is not None
@@ -133,7 +133,7 @@ def meeting(
     if {here.hash, *hashes} == {there.hash}:
         return here.catalog, None
     line = schema_line(manifest, schemas)
-    at, away = (line.of(each, manifest.line(each.branch).state) for each in (ours, theirs))
+    at, away = (line.of(each, manifest.branch(each.branch).schema_commits) for each in (ours, theirs))
     if at is None or away is None:
         raise _refusal(theirs.branch, ours.branch)
     places = {each: line.until(each, min(at, away)) for each in hashes}

@@ -19,7 +19,6 @@ from omnigraph.catalog.arrow import put_schema
 from omnigraph.ddl.new_shape import whole_rows
 from omnigraph.errors import CommitRejected
 from omnigraph.kernels.arrays import ID
-from omnigraph.manifest.layout import physical_branch
 from omnigraph.manifest.snapshot import TableEntry
 from omnigraph.storage.tables.row_rewrite import stage_placed
 from omnigraph.storage.tables.staging import Staged, stage_overwrite
@@ -31,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from omnigraph.history.merge.converted_states import ConvertedState
+    from omnigraph.manifest.branch_manifest import BranchManifest
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.manifest.snapshot import Snapshot
-    from omnigraph.manifest.state import ManifestState
     from omnigraph.storage.tables.table import Table, TableStore
     from omnigraph.transaction.read_view import ReadView
     from omnigraph.transaction.write_set import TableChanges
@@ -53,8 +52,8 @@ def catch_up(
     `forward` are the changes from the target's tables to the merged ones, `mine` those from the source's. `schema` are
     the schema hashes before and after.
     """
-    state = manifest.line(view.snapshot.branch).state
-    plan = _UpgradePlan(manifest, view, state)
+    target = manifest.branch(view.snapshot.branch)
+    plan = _UpgradePlan(manifest, view, target)
     for key in sorted(theirs.tables):
         here, there = ours.entry(key), theirs[key]
         changes = mine.get(key)
@@ -69,7 +68,7 @@ def catch_up(
         writes=plan.writes,
         forked=plan.forked,
         pointers=plan.pointers,
-        dropped=[DroppedTable(key, state.next_tombstone(key)) for key in gone],
+        dropped=[DroppedTable(key, target.next_tombstone(key)) for key in gone],
         schema=SchemaWrite(PlannedSchema(*schema), {}),
     )
 
@@ -80,7 +79,7 @@ class _UpgradePlan:
 
     manifest: GraphManifest
     view: ReadView
-    state: ManifestState
+    target: BranchManifest
     writes: list[TableWrite] = field(default_factory=list)
     forked: list[ForkedTable] = field(default_factory=list)
     pointers: list[FastForward] = field(default_factory=list)
@@ -121,10 +120,8 @@ class _UpgradePlan:
     def _require_new(self, there: TableEntry, version: int) -> None:
         """Refuse a name for which the branch has had a table branch of its own, or later versions."""
         key, branch = there.table_key, self.view.snapshot.branch
-        known = self.state.versions.get(key, {})
-        latest = max([*known, *self.state.tombstones.get(key, {})], default=0)
-        own = any(each.branch == physical_branch(branch) for each in known.values())
-        if own or latest >= version or key in self.view.snapshot.tables:
+        used = self.target.has_forked(key) or self.target.last_version(key) >= version
+        if used or key in self.view.snapshot.tables:
             raise CommitRejected(
                 f"branch {branch!r} has had a table {key} of its own before, and cannot take another of that name. "
                 f"Make a new branch of the one with the later schema, and merge {branch!r} into that."

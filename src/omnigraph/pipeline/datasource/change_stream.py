@@ -110,7 +110,7 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def table_key(self) -> str:
         """The table key of the type."""
         manifest, schemas = self.door.reader()
-        return schemas.of(manifest.line(self.branch).state.schema).catalog.resolve_type(self.type_name).table_key
+        return schemas.of(manifest.branch(self.branch).schema).catalog.resolve_type(self.type_name).table_key
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the changed rows of one partition."""

@@ -38,7 +38,7 @@ class GraphReference:
     def catalog(self, branch: str = MAIN) -> Catalog:
         """The current catalog of a branch."""
         manifest = self.manifest()
-        return Schemas(manifest).of(manifest.fresh_line(branch).state.schema).catalog
+        return Schemas(manifest).of(manifest.fresh_branch(branch).schema).catalog
 
     def objects(self) -> ObjectStore:
         """The object store of the graph's root."""

@@ -99,7 +99,7 @@ class SourceOptions:
         from omnigraph.pipeline.datasource.change_stream import change_schema
 
         manifest, schemas = self.door.reader()
-        return change_schema(schemas.of(manifest.line(self.branch).state.schema).catalog, self.type_name)
+        return change_schema(schemas.of(manifest.branch(self.branch).schema).catalog, self.type_name)
 
     def changes(self) -> ChangeStreamReader:
         """The reader of the change stream."""

@@ -55,8 +55,8 @@ class WriteTarget:
     def prepared(self, columns: Sequence[str]) -> PreparedWrite:
         """Resolve the target on the current snapshot of the branch, and check that the columns fit the type."""
         manifest, schemas = self.door.reader()
-        line = manifest.line(self.branch)
-        catalog, snapshot = schemas.of(line.state.schema).catalog, manifest.snapshot(self.branch)
+        branch_manifest = manifest.branch(self.branch)
+        catalog, snapshot = schemas.of(branch_manifest.schema).catalog, manifest.snapshot(self.branch)
         kind = catalog.resolve_type(self.type_name)
         _require_columns(kind, catalog, columns)
         entry, location = snapshot[kind.table_key], self.door.location
@@ -86,7 +86,7 @@ class PreparedWrite:
         target, world = self.target, REAL
         results = [row for each in messages if isinstance(each, TaskMessage) for row in each.results]
         manifest = target.door.manifest()
-        schema = manifest.fresh_line(target.branch).state.schema
+        schema = manifest.fresh_branch(target.branch).schema
         catalog = Schemas(manifest).of(schema).catalog
         key_of_table = self.kind.table_key
         if key_of_table not in catalog.table_keys() or type_of(catalog, key_of_table) != self.kind:

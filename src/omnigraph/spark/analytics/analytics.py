@@ -153,7 +153,7 @@ class Analytics:
         is a schema of the branch that is changed meanwhile (`SchemaChanged`).
         """
         branches = {each.name for each in self._manifest.branches()}
-        schema = self._manifest.fresh_line(branch if from_ is None or branch in branches else from_).state.schema
+        schema = self._manifest.fresh_branch(branch if from_ is None or branch in branches else from_).schema
         catalog = self._schemas.of(schema).catalog
         values = values_of(scores, properties, type)
         settled = settle(values)

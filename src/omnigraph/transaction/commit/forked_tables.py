@@ -15,7 +15,7 @@ from omnigraph.transaction.intents.sidecar import AddedTable
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from omnigraph.manifest.branch_manifest import Storage
+    from omnigraph.manifest.layout import Storage
     from omnigraph.storage.tables.staging import Committed, Staged
     from omnigraph.transaction.intents.queue import QueueEntry
     from omnigraph.transaction.write_set import ForkedTable

@@ -134,13 +134,13 @@ def commit(manifest: GraphManifest, operation: Operation) -> Receipt | None:
 def _commit(manifest: GraphManifest, operation: Operation) -> Receipt | None:
     for _ in range(PREPARE_ATTEMPTS):
         begun_at = manifest.world.now_us()
-        line = _line(manifest, operation)
-        done = _already_done(line, operation)
+        branch_manifest = _branch_manifest(manifest, operation)
+        done = _already_done(branch_manifest, operation)
         if done is not None:
             return done
-        _check_head(line, operation)
-        operation = _under_one_schema(line, operation)
-        view = ReadView(line.snapshot(), manifest.stores.tables)
+        _check_head(branch_manifest, operation)
+        operation = _under_one_schema(branch_manifest, operation)
+        view = ReadView(branch_manifest.snapshot(), manifest.stores.tables)
         try:
             write_set = operation.prepare(view)
         except OmniGraphError:
@@ -148,7 +148,7 @@ def _commit(manifest: GraphManifest, operation: Operation) -> Receipt | None:
                 raise
             continue
         if write_set is not None:
-            outcome = _settled(TableCommits(manifest, operation, write_set, view, line, begun_at=begun_at))
+            outcome = _settled(TableCommits(manifest, operation, write_set, view, branch_manifest, begun_at=begun_at))
             if not isinstance(outcome, PrepareAgain):
                 return outcome
             operation = outcome.operation
@@ -157,46 +157,44 @@ def _commit(manifest: GraphManifest, operation: Operation) -> Receipt | None:
     raise ReadSetChanged(operation.branch, sorted(view.reads))
 
 
-def _line(manifest: GraphManifest, operation: Operation) -> BranchManifest:
+def _branch_manifest(manifest: GraphManifest, operation: Operation) -> BranchManifest:
     """The branch manifest: the cached one, or a fresh one if the operation has conditions on the state it finds."""
     if operation.idempotency_key is None and isinstance(operation.expected_head, AnyHead):
-        return manifest.line(operation.branch)
-    return manifest.fresh_line(operation.branch)
+        return manifest.branch(operation.branch)
+    return manifest.fresh_branch(operation.branch)
 
 
-def _already_done(line: BranchManifest, operation: Operation) -> Receipt | None:
+def _already_done(branch_manifest: BranchManifest, operation: Operation) -> Receipt | None:
     if operation.idempotency_key is None:
         return None
-    with line.lock:
-        found = line.state.by_key.get(operation.idempotency_key)
-        return None if found is None else Receipt(found, line.state.at(line.branch, found), repeated=True)
+    found = branch_manifest.commit_by_key(operation.idempotency_key)
+    return None if found is None else Receipt(found, branch_manifest.snapshot_of(found), repeated=True)
 
 
-def _check_head(line: BranchManifest, operation: Operation) -> None:
+def _check_head(branch_manifest: BranchManifest, operation: Operation) -> None:
     if isinstance(operation.expected_head, AnyHead):
         return
-    head = line.state.head
-    actual = head.id if head else None
+    actual = branch_manifest.head_id
     if actual != operation.expected_head:
         raise HeadMismatch(operation.branch, expected=operation.expected_head, actual=actual)
 
 
-def _under_one_schema(line: BranchManifest, operation: Operation) -> Operation:
+def _under_one_schema(branch_manifest: BranchManifest, operation: Operation) -> Operation:
     """Bind an operation without a schema of its own to the first schema that it finds on the branch."""
     if isinstance(operation.schema, AnySchema):
-        return replace(operation, schema=line.state.schema)
-    _check_schema(line, operation)
+        return replace(operation, schema=branch_manifest.schema)
+    _check_schema(branch_manifest, operation)
     return operation
 
 
-def _check_schema(line: BranchManifest, operation: Operation) -> None:
-    if line.state.schema != operation.schema:
+def _check_schema(branch_manifest: BranchManifest, operation: Operation) -> None:
+    if branch_manifest.schema != operation.schema:
         raise SchemaChanged(operation.branch)
 
 
 def _is_current(manifest: GraphManifest, operation: Operation, view: ReadView) -> bool:
     """Whether a read view that led to an error, or to no change, is still the branch's newest snapshot on the store."""
-    return manifest.fresh_line(operation.branch).snapshot() == view.snapshot
+    return manifest.fresh_branch(operation.branch).snapshot() == view.snapshot
 
 
 @dataclass(frozen=True)
@@ -229,8 +227,8 @@ def _settled(effects: TableCommits) -> Receipt | PrepareAgain | None:
 
 
 def _only_tidied(effects: TableCommits) -> bool:
-    line = effects.manifest.fresh_line(effects.operation.branch)
-    return effects.only_tidied(line, effects.moved(line))
+    branch_manifest = effects.manifest.fresh_branch(effects.operation.branch)
+    return effects.only_tidied(branch_manifest, effects.moved(branch_manifest))
 
 
 def _attempt(effects: TableCommits) -> Receipt | PrepareAgain | None:
@@ -274,15 +272,15 @@ def _take_turn(effects: TableCommits, ticket: QueueEntry) -> Receipt | PrepareAg
     An outdated read view is replaced while the entry is held, so that every writer gets through.
     """
     operation = effects.operation
-    line = effects.manifest.fresh_line(operation.branch)
-    done = _already_done(line, operation)
+    branch_manifest = effects.manifest.fresh_branch(operation.branch)
+    done = _already_done(branch_manifest, operation)
     if done is not None:
         return done
-    _check_head(line, operation)
-    _check_schema(line, operation)
-    moved = effects.moved(line)
+    _check_head(branch_manifest, operation)
+    _check_schema(branch_manifest, operation)
+    moved = effects.moved(branch_manifest)
     if moved:
-        again = _prepare_again(effects, line, moved, ticket)
+        again = _prepare_again(effects, branch_manifest, moved, ticket)
         if not isinstance(again, TableCommits):
             return again
         effects = again
@@ -310,17 +308,18 @@ def _publish(effects: TableCommits, ticket: QueueEntry) -> Receipt:
 
 
 def _prepare_again(
-    effects: TableCommits, line: BranchManifest, moved: list[str], ticket: QueueEntry
+    effects: TableCommits, branch_manifest: BranchManifest, moved: list[str], ticket: QueueEntry
 ) -> TableCommits | PrepareAgain | None:
     """Prepare the operation again from the current snapshot; None when that leaves nothing to change."""
     operation = effects.operation
-    if not operation.repeatable and effects.overtaken(line, moved) and not effects.only_tidied(line, moved):
+    overtaken = not operation.repeatable and effects.overtaken(branch_manifest, moved)
+    if overtaken and not effects.only_tidied(branch_manifest, moved):
         raise ReadSetChanged(operation.branch, moved)
-    view = ReadView(line.snapshot(), effects.manifest.stores.tables)
+    view = ReadView(branch_manifest.snapshot(), effects.manifest.stores.tables)
     write_set = operation.prepare(view)
     if write_set is None:
         return None
-    again = TableCommits(effects.manifest, operation, write_set, view, line, begun_at=effects.begun_at)
+    again = TableCommits(effects.manifest, operation, write_set, view, branch_manifest, begun_at=effects.begun_at)
     again.stage_ahead()
     if not again.fits(ticket):
         return PrepareAgain(operation)
@@ -330,7 +329,7 @@ def _prepare_again(
         dropped=again.dropped(),
         pointed=again.pointed(),
         reads=again.only_read(),
-        incarnation=line.incarnation,
+        incarnation=branch_manifest.incarnation,
     )
     return again
 
@@ -354,14 +353,13 @@ def _note(manifest: GraphManifest, operation: Operation) -> Receipt:
 def _note_once(manifest: GraphManifest, operation: Operation, request: PublishRequest) -> Receipt:
     """Publish only onto a head whose history was searched for the idempotency key without finding it."""
     for _ in range(PREPARE_ATTEMPTS):
-        line = manifest.fresh_line(operation.branch)
-        done = _already_done(line, operation)
+        branch_manifest = manifest.fresh_branch(operation.branch)
+        done = _already_done(branch_manifest, operation)
         if done is not None:
             return done
-        head = line.state.head
         try:
             published = manifest.publish(
-                replace(request, expected_head=head.id if head else None), branch=operation.branch
+                replace(request, expected_head=branch_manifest.head_id), branch=operation.branch
             )
         except HeadMismatch:
             continue

@@ -64,7 +64,7 @@ class TableCommits:
         operation: Operation,
         write_set: WriteSet,
         view: ReadView,
-        line: BranchManifest,
+        branch_manifest: BranchManifest,
         *,
         begun_at: int,
     ) -> None:
@@ -73,7 +73,7 @@ class TableCommits:
         self.begun_at = begun_at
         self._write_set = write_set
         self._writes = sorted(write_set.writes, key=lambda each: each.entry.table_key)
-        self._line = line
+        self._branch_manifest = branch_manifest
         self._branch = physical_branch(operation.branch)
         # Versions of the tables that the operation was computed from; they must still be current when it is published.
         entries = [each.entry for each in self._writes]
@@ -102,13 +102,13 @@ class TableCommits:
         moved = {each.table_key for each in self.pins()} | {each.table_key for each in self.pointed()}
         return tuple(sorted(self._based_on.keys() - moved))
 
-    def moved(self, line: BranchManifest) -> list[str]:
+    def moved(self, branch_manifest: BranchManifest) -> list[str]:
         """The tables it was computed from that have another version now; all of them if the branch was recreated."""
-        if line is not self._line:
+        if branch_manifest is not self._branch_manifest:
             return sorted(self._based_on)
-        return sorted(key for key, version in self._based_on.items() if line.state.current_version(key) != version)
+        return sorted(key for key, version in self._based_on.items() if branch_manifest.current_version(key) != version)
 
-    def overtaken(self, line: BranchManifest, moved: list[str]) -> bool:
+    def overtaken(self, branch_manifest: BranchManifest, moved: list[str]) -> bool:
         """Whether a commit that began after this operation has changed one of these tables; earlier commits do no harm.
 
         The read view may be older than the operation, because it comes from cache. Clocks of several machines need not
@@ -116,15 +116,14 @@ class TableCommits:
         in any case.
         """
         now = self.manifest.world.now_us()
-        with line.lock:
-            movers = (line.state.table_history(key)[:1] for key in moved)
-            return any(self.begun_at <= commit.created_at <= now for found in movers for commit, _ in found)
+        movers = (branch_manifest.table_history(key)[:1] for key in moved)
+        return any(self.begun_at <= commit.created_at <= now for found in movers for commit, _ in found)
 
-    def only_tidied(self, line: BranchManifest, moved: list[str]) -> bool:
+    def only_tidied(self, branch_manifest: BranchManifest, moved: list[str]) -> bool:
         """Whether the changed tables have exactly the same rows: compacted, indexed, or restored by a recovery."""
-        if line is not self._line:
+        if branch_manifest is not self._branch_manifest:
             return False
-        snapshot = line.snapshot()
+        snapshot = branch_manifest.snapshot()
         return all(key in snapshot.tables and self._is_tidied(snapshot[key]) for key in moved)
 
     def _is_tidied(self, now: TableEntry) -> bool:
@@ -177,7 +176,7 @@ class TableCommits:
             dropped=self.dropped(),
             commit=PlannedCommit(world.ulid(), now, operation.merged_parent, operation.idempotency_key),
             reads=self.only_read(),
-            incarnation=self._line.incarnation,
+            incarnation=self._branch_manifest.incarnation,
             schema=self._write_set.schema.planned if self._write_set.schema is not None else None,
             pointed=self.pointed(),
         )
@@ -338,7 +337,7 @@ class TableCommits:
     def _fork_and_stage(self, write: TableWrite, ticket: QueueEntry) -> None:
         """Fork a table at the branch's first write to it, and stage the write. The sidecar is on the store by now."""
         assert self._branch is not None
-        self._require_no_earlier_line(write.entry.table_key)
+        self._require_no_earlier_fork(write.entry.table_key)
         stores = self.manifest.stores
         parent = stores.tables.open(write.entry.pin)
         fork = fork_table(stores, write.entry.path, self._branch, parent=parent)
@@ -346,9 +345,9 @@ class TableCommits:
         self._staged[write.entry.table_key] = write.stage(fork)
         ticket.update(tables=self.pins())
 
-    def _require_no_earlier_line(self, table_key: str) -> None:
+    def _require_no_earlier_fork(self, table_key: str) -> None:
         """Refuse to fork a table of a type that was dropped and came back: its earlier fork has that name already."""
-        if any(each.branch == self._branch for each in self._line.state.versions.get(table_key, {}).values()):
+        if self._branch_manifest.has_forked(table_key):
             raise CommitRejected(
                 f"branch {self.operation.branch!r} has had rows of its own of {table_key} before that type was dropped "
                 f"and came back: it can be read there, not written. Make a new branch of it, and write to that."

@@ -15,7 +15,7 @@ from omnigraph.storage.tables.new_tables import create_table
 from omnigraph.storage.tables.staging import commit_staged, stage_append
 
 if TYPE_CHECKING:
-    from omnigraph.manifest.branch_manifest import Storage
+    from omnigraph.manifest.layout import Storage
     from omnigraph.storage.tables.table import Table
     from omnigraph.transaction.intents.sidecar import Sidecar
 

@@ -39,12 +39,11 @@ def fate(manifest: GraphManifest, lost: OperationTakenOver) -> tuple[GraphCommit
             )
         manifest.world.sleep(_POLL_SECONDS)
     try:
-        line = manifest.fresh_line(lost.branch or MAIN)
+        branch_manifest = manifest.fresh_branch(lost.branch or MAIN)
     except BranchNotFound:
         return None
-    with line.lock:
-        found = line.state.commits.get(lost.commit_id or "")
-        return None if found is None else (found, line.state.at(line.branch, found))
+    found = branch_manifest.commit(lost.commit_id or "")
+    return None if found is None else (found, branch_manifest.snapshot_of(found))
 
 
 def _stands(manifest: GraphManifest, operation_id: str, clock: StoreClock) -> bool:

@@ -45,7 +45,6 @@ from omnigraph.world import encode_ulid
 if TYPE_CHECKING:
     from omnigraph.manifest.branch_manifest import BranchManifest
     from omnigraph.manifest.graph_manifest import GraphManifest
-    from omnigraph.manifest.state import ManifestState
     from omnigraph.storage.tables.table import Table
     from omnigraph.transaction.intents.queue import QueueEntry
     from omnigraph.transaction.intents.sidecar import Sidecar, TablePin
@@ -70,28 +69,28 @@ def recover(manifest: GraphManifest, ticket: QueueEntry) -> Decision:
 
 def _recover(manifest: GraphManifest, ticket: QueueEntry) -> Decision:
     sidecar = ticket.sidecar
-    line = _line_of(manifest, sidecar)
-    if line is None:
+    branch_manifest = _branch_manifest_of(manifest, sidecar)
+    if branch_manifest is None:
         _discard_orphan(manifest, ticket)
         return Decision.BACK
-    seen = [_observe(manifest, sidecar, line.state, pin) for pin in sidecar.tables]
+    seen = [_observe(manifest, sidecar, branch_manifest, pin) for pin in sidecar.tables]
     findings = [classify(sidecar, each) for each in seen]
-    published = _forward_id(sidecar) in line.state.commits
-    undone = commit_id_of(sidecar, "back") in line.state.commits
+    published = branch_manifest.commit(_forward_id(sidecar)) is not None
+    undone = branch_manifest.commit(commit_id_of(sidecar, "back")) is not None
     ready = schema_is_ready(manifest, sidecar)
     decision = decide(sidecar, findings, seen, published=published, undone=undone, schema_ready=ready)
     match decision:
         case Decision.ABORT:
             raise _violated(sidecar, seen, findings)
         case Decision.FORWARD:
-            _forward(manifest, line.branch, sidecar, seen)
+            _forward(manifest, branch_manifest.branch, sidecar, seen)
             finish_schema(manifest, ticket)
         case Decision.BACK:
             undo_schema(manifest, sidecar)
-            _back(manifest, line, ticket, seen)
+            _back(manifest, branch_manifest, ticket, seen)
         case Decision.FINISHED:
             finish_schema(manifest, ticket)
-            _finished(manifest, line.state, sidecar, seen)
+            _finished(manifest, branch_manifest, sidecar, seen)
     ticket.delete()
     return decision
 
@@ -114,18 +113,18 @@ def _forward_id(sidecar: Sidecar) -> str:
     return sidecar.commit.commit_id if sidecar.commit else commit_id_of(sidecar, "forward")
 
 
-def _line_of(manifest: GraphManifest, sidecar: Sidecar) -> BranchManifest | None:
+def _branch_manifest_of(manifest: GraphManifest, sidecar: Sidecar) -> BranchManifest | None:
     """The branch that the operation was for; None when it was deleted, even if there is a new one of the same name."""
     try:
-        line = manifest.fresh_line(sidecar.branch or MAIN)
+        branch_manifest = manifest.fresh_branch(sidecar.branch or MAIN)
     except BranchNotFound:
         return None
-    replaced = sidecar.incarnation is not None and sidecar.incarnation != line.incarnation
-    return None if replaced else line
+    replaced = sidecar.incarnation is not None and sidecar.incarnation != branch_manifest.incarnation
+    return None if replaced else branch_manifest
 
 
-def _observe(manifest: GraphManifest, sidecar: Sidecar, state: ManifestState, pin: TablePin) -> Observation:
-    entry = state.current_entry(pin.table_key)
+def _observe(manifest: GraphManifest, sidecar: Sidecar, branch_manifest: BranchManifest, pin: TablePin) -> Observation:
+    entry = branch_manifest.current_entry(pin.table_key)
     published = entry.version if entry is not None else 0
     try:
         table = manifest.stores.tables.open_newest(table_path(pin.table_key), pin.table_branch)
@@ -183,7 +182,9 @@ def _forward(manifest: GraphManifest, branch: str, sidecar: Sidecar, seen: list[
     _audit(manifest, sidecar, "RolledForward", published.commit.id, outcomes)
 
 
-def _back(manifest: GraphManifest, line: BranchManifest, ticket: QueueEntry, seen: list[Observation]) -> None:
+def _back(
+    manifest: GraphManifest, branch_manifest: BranchManifest, ticket: QueueEntry, seen: list[Observation]
+) -> None:
     """Revert what is not published, fence tables that may still be written to late, and publish the restored versions.
 
     A table with another program's versions is only reverted to the version before this operation's: `repair` handles
@@ -210,11 +211,14 @@ def _back(manifest: GraphManifest, line: BranchManifest, ticket: QueueEntry, see
             actor=ACTOR,
             excluded_by=(_forward_id(sidecar),),
         )
-        manifest.publish(request, branch=line.branch)
-    commit_id = commit_id_of(sidecar, "back")
-    if commit_id not in line.state.commits:
-        commit_id = line.state.head.id if line.state.head else ""
+        manifest.publish(request, branch=branch_manifest.branch)
+    commit_id = _known_or_head(branch_manifest, commit_id_of(sidecar, "back"))
     _audit(manifest, sidecar, "RolledBack", commit_id, _undone(sidecar, seen))
+
+
+def _known_or_head(branch_manifest: BranchManifest, commit_id: str) -> str:
+    """The commit, if the branch has it; else the branch's newest one."""
+    return commit_id if branch_manifest.commit(commit_id) is not None else branch_manifest.head_id or ""
 
 
 def _is_ours_to_undo(sidecar: Sidecar, seen: Observation) -> bool:
@@ -276,11 +280,11 @@ def _restore_uuid(sidecar: Sidecar, pin: TablePin) -> str:
     return str(uuid5(NAMESPACE_OID, f"{sidecar.operation_id} {pin.table_key} {pin.table_branch or ''}"))
 
 
-def _finished(manifest: GraphManifest, state: ManifestState, sidecar: Sidecar, seen: list[Observation]) -> None:
+def _finished(
+    manifest: GraphManifest, branch_manifest: BranchManifest, sidecar: Sidecar, seen: list[Observation]
+) -> None:
     """Record an operation that had published everything and left only its sidecar behind."""
-    commit_id = _forward_id(sidecar)
-    if commit_id not in state.commits:
-        commit_id = state.head.id if state.head else ""
+    commit_id = _known_or_head(branch_manifest, _forward_id(sidecar))
     outcomes = [TableOutcome(each.pin.table_key, each.pin.expected_version, _after(each)) for each in seen]
     _audit(manifest, sidecar, "RolledForward", commit_id, outcomes)
 
@@ -302,8 +306,9 @@ def _audit(
     manifest: GraphManifest, sidecar: Sidecar, kind: RecoveryKind, commit_id: str, outcomes: list[TableOutcome]
 ) -> None:
     reach("recovery.before_audit")
-    line = recovery_of(sidecar, kind, commit_id=commit_id, outcomes=tuple(outcomes), created_at=manifest.world.now_us())
-    record(manifest.stores, line)
+    now = manifest.world.now_us()
+    recovery = recovery_of(sidecar, kind, commit_id=commit_id, outcomes=tuple(outcomes), created_at=now)
+    record(manifest.stores, recovery)
 
 
 def _version_at(manifest: GraphManifest, pin: TablePin, version: int) -> NewVersion:

@@ -113,10 +113,10 @@ def _has_landed(manifest: GraphManifest, added: AddedTable) -> bool:
 def _follow(manifest: GraphManifest, sidecar: Sidecar, planned: PlannedSchema, branch: str) -> None:
     """Apply the same schema change to another branch, in a commit of its own; skip a branch with another schema."""
     try:
-        line = manifest.fresh_line(branch)
+        branch_manifest = manifest.fresh_branch(branch)
     except BranchNotFound:
         return
-    if line.state.schema not in (None, planned.before):
+    if branch_manifest.schema not in (None, planned.before):
         return
     assert sidecar.commit is not None
     digest = sha256(f"follow {branch} {sidecar.operation_id}".encode()).digest()
