@@ -170,10 +170,11 @@ def load_ours(data: Path, into: Path, asked: argparse.Namespace) -> dict[str, An
     import omnigraph as og
     from omnigraph.spark.load import load_session
     from omnigraph.spark.runtime.session import stop_session
+    from omnigraph.world import REAL
 
     graph = og.init(into, schema=SCHEMA)
     began = time.perf_counter()
-    session = load_session(master=f"local[{cores()},4]", memory=asked.memory)
+    session = load_session(world=REAL, master=f"local[{cores()},4]", memory=asked.memory)
     session.range(1).count()
     started = time.perf_counter()
     source = {"Person": str(data / "Person.parquet"), "Knows": str(data / "Knows.parquet")}
@@ -258,9 +259,10 @@ def merge_ours(data: Path, into: Path, asked: argparse.Namespace) -> dict[str, A
     import omnigraph as og
     from omnigraph.spark.load import load_session
     from omnigraph.spark.runtime.session import stop_session
+    from omnigraph.world import REAL
 
     graph = og.init(into, schema=SCHEMA)
-    session = load_session(master=f"local[{cores()},4]", memory=asked.memory)
+    session = load_session(world=REAL, master=f"local[{cores()},4]", memory=asked.memory)
     graph.load({"Person": str(data / "Person.parquet")}, mode="append", engine="spark", spark=session)
     dice = np.random.default_rng(3)
     told: dict[str, list[float]] = {"spark": [], "local": []}

@@ -282,7 +282,7 @@ def _report(case: Case, depth: int, bare: Timings, whole: Timings) -> None:
 
 
 def _create(uri: str) -> GraphManifest:
-    graph = create_manifest(parse_location(uri), NewGraph(FILES, dict.fromkeys(TABLES, SCHEMA)))
+    graph = create_manifest(parse_location(uri), NewGraph(FILES, dict.fromkeys(TABLES, SCHEMA)), REAL)
     seed = Operation(
         "Load",
         lambda view: WriteSet(

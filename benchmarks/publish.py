@@ -126,7 +126,11 @@ def build(uri: str, depth: int) -> None:
     files = {"_schema.pg": b"", "_schema.ir.json": b"{}", "__schema_state.json": b"{}"}
     location = parse_location(uri)
     begun = Path(uri, MANIFEST).exists()
-    graph = GraphManifest(location) if begun else create_manifest(location, NewGraph(files, {TYPE: PERSON}))
+    graph = (
+        GraphManifest(location, world=REAL)
+        if begun
+        else create_manifest(location, NewGraph(files, {TYPE: PERSON}), REAL)
+    )
     Publisher(graph).deepen(depth)
 
 
@@ -169,7 +173,7 @@ def run(uri: str, depths: list[int], meter: Meter, window: int, kept: Path) -> l
     ]
     for depth in depths:
         source = kept_graph(kept, f"publish-{depth}", partial(build, depth=depth))
-        publisher = Publisher(GraphManifest(parse_location(copy_graph(source, f"{uri}/graph-{depth}"))))
+        publisher = Publisher(GraphManifest(parse_location(copy_graph(source, f"{uri}/graph-{depth}"), world=REAL)))
         publisher.publish()
         lines.append(Series(f"publish at depth {depth:,}", publisher.publish, meter))
     for turn in range(window):

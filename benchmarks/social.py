@@ -45,6 +45,7 @@ from omnigraph.storage.tables.indexes import IndexSpec, stage_indexes
 from omnigraph.storage.tables.new_tables import create_table
 from omnigraph.storage.tables.staging import commit_staged
 from omnigraph.storage.tables.table import TableStore
+from omnigraph.world import REAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -315,7 +316,7 @@ class OmniGraph:
         params = bind_params(checked, question.params)
 
         def ask() -> list[tuple[Any, ...]]:
-            result = PreparedQuery(self.snapshot, self.store, self.catalog, checked, params).run()
+            result = PreparedQuery(self.snapshot, self.store, self.catalog, checked, params, world=REAL).run()
             return [tuple(row.values()) for row in result.to_arrow().to_pylist()]
 
         return lambda: timed(ask)

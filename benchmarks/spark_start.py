@@ -17,6 +17,7 @@ import time
 
 from omnigraph.spark.runtime.class_archive import archive_for, build_now
 from omnigraph.spark.runtime.java import find_java
+from omnigraph.world import REAL
 
 PLAIN = """
 from pyspark.sql import SparkSession
@@ -38,9 +39,9 @@ os.write(3, b"x")
 def main() -> None:
     """Run and print."""
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    if not archive_for(find_java()).is_there:
+    if not archive_for(find_java(REAL), REAL).is_there:
         print("building the class archive once ...", flush=True)
-        build_now()
+        build_now(REAL)
     variants = {
         "plain session": (PLAIN, "off"),
         "ours, no archive yet": (OURS, "off"),
@@ -84,7 +85,7 @@ def time_to_first_result(program: str, archive: str) -> float:
 def report(seconds: dict[str, list[float]]) -> None:
     """One line per variant."""
     plain = statistics.median(seconds["plain session"])
-    print(f"java {find_java().version}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    print(f"java {find_java(REAL).version}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     print(f"{'to the first result':<24}{'median':>9}{'spread':>16}{'ratio':>8}")
     for name, taken in seconds.items():
         median = statistics.median(taken)

@@ -22,6 +22,24 @@ RAW_HANDLES = {"dataset", "handle"}
 MAY_USE_DUCKDB = ("kernels/duckdb_pool.py", "query/exec/duckdb.py")
 # Their `.state` is a snapshot, or the row numbers of a table version, never that of a branch manifest.
 OTHER_STATES = ("query/run.py", "query/columns/table_columns.py", "query/csr/edge_adjacency.py")
+# Where the world of a process enters: what a user calls, and what another process calls by itself.
+MAY_USE_THE_REAL_WORLD = (
+    "world.py",
+    "failpoints.py",  # armed by the environment when the process starts
+    "cli/",
+    "graph/open.py",
+    "graph/graph.py",  # a pickled graph, opened where it arrives
+    "embeddings/embedder.py",  # `Embeddings.vectors`, and the step of a task
+    "pipeline/datasource/",  # Spark makes it, in processes of its own
+    "load/bulk/splits.py",  # a task reads its part of a file
+    "load/bulk/write.py",  # a task has its own clock, and the settings of the driver
+    "spark/export.py",  # a task writes its file
+    "spark/runtime/session.py",
+    "spark/runtime/progress.py",
+    "spark/runtime/build_class_archive.py",  # a process of its own
+    "spark/runtime/jvm.py",  # pyspark reads the environment of the process
+    "storage/",
+)
 BANNED_NAMES = {"utils", "helpers", "common", "manager", "base", "util", "misc"}
 
 
@@ -161,6 +179,19 @@ def test_only_the_manifest_package_locks_a_branch_manifest_and_sees_its_mutable_
     ]
     assert [*locks, *states, *imports] == []
     assert any(each.startswith("manifest/publisher.py") for each in attributes({"lock"})), "the rule sees nothing"
+
+
+def test_the_real_world_enters_where_a_user_or_another_process_calls() -> None:
+    """Everything else is given a `World`, so that a test can replay it."""
+    named = [
+        f"{file}:{node.lineno}"
+        for file, tree in modules().items()
+        if not file.startswith(MAY_USE_THE_REAL_WORLD)
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.alias) and node.name == "REAL")
+        or (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "World")
+    ]
+    assert named == []
 
 
 def test_importing_omnigraph_starts_nothing_heavy() -> None:

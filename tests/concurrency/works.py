@@ -28,7 +28,7 @@ def publish_many(
     uri: str, table_key: str, writer: int, times: int, patience: float
 ) -> tuple[list[str], dict[str, int]]:
     """Add `times` rows, each by a commit to the table and a publish; the commit ids, and how often which error came."""
-    graph = GraphManifest(at(uri))
+    graph = GraphManifest(at(uri), world=REAL)
     published: list[str] = []
     met: dict[str, int] = {}
     deadline = REAL.monotonic() + patience

@@ -14,7 +14,7 @@ from omnigraph.catalog.catalog import Property, PropertyType
 from omnigraph.embeddings import Calling, Embeddings, Gemini, Mock, OpenAICompatible, Patience, from_environment
 from omnigraph.embeddings.providers import mock_vector
 from omnigraph.errors import EmbeddingFailed, InvalidInput
-from omnigraph.world import World
+from omnigraph.world import REAL, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -137,7 +137,7 @@ def test_any_function_can_make_vectors() -> None:
 def test_the_model_of_a_property_must_be_the_providers() -> None:
     declared = Property("v", PropertyType("Vector", dimensions=2), embed_source="t", embed_model="other")
     with pytest.raises(InvalidInput, match=r"'other'.*'mock'"):
-        Embeddings(Mock()).of_property(["a"], declared)
+        Embeddings(Mock()).of_property(["a"], declared, world=REAL)
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def create(uri: str, blueprint: NewGraph = BLUEPRINT, world: World = REAL) -> Gr
 
 def reopen(uri: str, *, read_only: bool = False, upkeep: ManifestPolicy | None = None) -> GraphManifest:
     """The graph at a URI, with nothing warm."""
-    return GraphManifest(parse_location(uri), read_only=read_only, upkeep=upkeep or ManifestPolicy())
+    return GraphManifest(parse_location(uri), world=REAL, read_only=read_only, upkeep=upkeep or ManifestPolicy())
 
 
 def at(uri: str) -> Location:

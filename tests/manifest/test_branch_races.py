@@ -219,7 +219,7 @@ def test_a_failure_half_way_blocks_nobody_and_is_cleared_by_the_next(
 def claim_by_hand(uri: str, *, host: str, seconds: float, unfinished: str | None = None) -> None:
     owner = Owner("01J0000000000000000000TEST", host, "1:0")
     claim = LeaseRecord(owner, REAL.now_us() + int(seconds * 1_000_000), "creating a branch", unfinished, seconds)
-    open_stores(at(uri)).objects.create(BRANCH_CLAIM, claim.encode())
+    open_stores(at(uri), REAL).objects.create(BRANCH_CLAIM, claim.encode())
 
 
 def test_a_dead_process_of_this_host_is_succeeded_at_once(graph_uri: str) -> None:

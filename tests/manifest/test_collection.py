@@ -209,7 +209,7 @@ def test_three_stay_however_few_are_asked_for(graph: GraphManifest, uri: str) ->
     busy = reopen(uri, upkeep=replace(EAGER, versions=1, keep_versions=1))
     for _ in range(12):
         publish_next(busy)
-    collect(busy.branch(), busy.upkeep)
+    collect(busy.branch(), busy.upkeep, REAL)
     assert len(dataset_of(graph).versions()) == 3
 
 
@@ -345,7 +345,7 @@ def test_on_s3_a_collection_is_eight_requests_however_many_versions_go(s3_server
     create(s3_uri)
     with CountingProxy(s3_server.endpoint) as proxy:
         place = parse_location(s3_uri, storage_options={"aws_endpoint": proxy.endpoint})
-        graph = GraphManifest(place, upkeep=NEVER)
+        graph = GraphManifest(place, world=REAL, upkeep=NEVER)
         for _ in range(30):
             publish_next(graph)
         proxy.reset()
@@ -364,13 +364,13 @@ def test_a_collection_is_tried_again_only_when_there_is_room_for_it(uri: str) ->
     for _ in range(14):
         publish_next(graph)
     line = graph.branch()
-    assert collect(line, policy) > 0
+    assert collect(line, policy, REAL) > 0
     with counting() as counts:
-        assert collect(line, policy) == 0
+        assert collect(line, policy, REAL) == 0
     assert counts.object_lists == 0
     for _ in range(7):
         publish_next(graph)
-    assert collect(line, policy) > 0
+    assert collect(line, policy, REAL) > 0
     assert DEFAULT_UPKEEP.keep_versions < DEFAULT_UPKEEP.versions
 
 

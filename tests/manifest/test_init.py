@@ -58,7 +58,7 @@ def require_a_whole_graph(uri: str) -> None:
 
 def names_of(uri: str) -> set[str]:
     """Everything at a place, without what is named by chance."""
-    names = open_stores(at(uri)).objects.list_names()
+    names = open_stores(at(uri), REAL).objects.list_names()
     return {name for name in names if "/data/" not in name and "/_transactions/" not in name}
 
 
@@ -80,7 +80,7 @@ def test_of_initialisers_that_race_one_wins_and_the_losers_are_told_why(graph_ur
     assert sum(each.succeeded for each in outcomes) == 1
     losers = [each.error for each in outcomes if not each.succeeded]
     assert all(isinstance(each, AlreadyInitialized | InitializationClaimed) for each in losers), losers
-    assert not open_stores(at(graph_uri)).objects.exists(INIT_CLAIM)
+    assert not open_stores(at(graph_uri), REAL).objects.exists(INIT_CLAIM)
     require_a_whole_graph(graph_uri)
 
 
@@ -200,7 +200,7 @@ def test_foreign_content_that_appears_while_claiming_is_untouched_too(tmp_path: 
 
 
 def test_other_files_beside_a_graph_do_no_harm(graph_uri: str) -> None:
-    objects = open_stores(at(graph_uri)).objects
+    objects = open_stores(at(graph_uri), REAL).objects
     objects.write("notes/readme.txt", b"mine")
     create(graph_uri)
     assert objects.read("notes/readme.txt") == b"mine"
@@ -213,7 +213,7 @@ def test_other_files_beside_a_graph_do_no_harm(graph_uri: str) -> None:
 def claim_by_hand(uri: str, *, host: str, seconds: float) -> None:
     owner = Owner("01J0000000000000000000TEST", host, "1:0")
     claim = LeaseRecord(owner, REAL.now_us() + int(seconds * 1_000_000), "init", seconds=seconds)
-    open_stores(at(uri)).objects.create(INIT_CLAIM, claim.encode())
+    open_stores(at(uri), REAL).objects.create(INIT_CLAIM, claim.encode())
 
 
 def test_a_dead_process_of_this_host_is_succeeded_at_once(graph_uri: str) -> None:
@@ -228,7 +228,7 @@ def test_a_claim_from_another_host_is_respected_until_it_runs_out(graph_uri: str
         create(graph_uri)
     assert caught.value.attempt_id == "01J0000000000000000000TEST"
     assert "elsewhere" in str(caught.value)
-    objects = open_stores(at(graph_uri)).objects
+    objects = open_stores(at(graph_uri), REAL).objects
     assert objects.list_names() == [INIT_CLAIM]
     objects.delete(INIT_CLAIM)
     claim_by_hand(graph_uri, host="elsewhere", seconds=0.1)
@@ -247,7 +247,7 @@ def test_a_claim_is_respected_for_a_while_beyond_its_time(tmp_path: Path) -> Non
 
 
 def test_a_claim_that_nobody_can_read_is_taken_over(graph_uri: str) -> None:
-    open_stores(at(graph_uri)).objects.create(INIT_CLAIM, b"\x00 not json")
+    open_stores(at(graph_uri), REAL).objects.create(INIT_CLAIM, b"\x00 not json")
     create(graph_uri)
     require_a_whole_graph(graph_uri)
 
@@ -257,7 +257,7 @@ def test_an_initialiser_that_lost_its_claim_makes_no_graph_and_deletes_nothing(t
     uri = str(tmp_path / "graph.omni")
     late = hands.start(works.init_dying, uri, "init.before_manifest=delay:3")
     late.go()
-    objects = open_stores(at(uri)).objects
+    objects = open_stores(at(uri), REAL).objects
     while not objects.exists(AUTHORS):
         REAL.sleep(0.01)
     objects.delete(INIT_CLAIM)

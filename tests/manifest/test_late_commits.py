@@ -54,7 +54,7 @@ def held_publish(server: Seaweed, uri: str, settled_seconds: float) -> str:
     policy = replace(EAGER, settled_seconds=settled_seconds)
     with HoldingProxy(server.endpoint) as proxy, ThreadPoolExecutor(1) as thread:
         place = parse_location(uri, storage_options={"aws_endpoint": proxy.endpoint})
-        slow, busy = GraphManifest(place, upkeep=policy), reopen(uri, upkeep=EAGER)
+        slow, busy = GraphManifest(place, world=REAL, upkeep=policy), reopen(uri, upkeep=EAGER)
         proxy.hold = True
         done = thread.submit(slow.publish, request(version(PAPER, 2)))
         assert proxy.holds.wait(60)

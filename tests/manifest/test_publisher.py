@@ -37,6 +37,7 @@ from omnigraph.errors import (
 from omnigraph.manifest import publisher
 from omnigraph.manifest.compaction import tidy
 from omnigraph.manifest.publisher import RETRY_BUDGET, NewVersion
+from omnigraph.world import REAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -360,7 +361,7 @@ def test_a_tidier_that_slept_while_others_published_and_collected_changes_nothin
     for _ in range(40):
         publish_next(busy)
     before = manifest_rows(graph)
-    tidy(behind.branch(), EAGER)
+    tidy(behind.branch(), EAGER, REAL)
     assert manifest_rows(graph) == before
     assert len(chain(graph)) == 47
 

@@ -24,6 +24,7 @@ from manifest.graphs import (
 from omnigraph.counters import Counts, counting
 from omnigraph.manifest.compaction import DEFAULT_UPKEEP, ManifestPolicy, collect, compact
 from omnigraph.manifest.layout import MANIFEST
+from omnigraph.world import REAL
 
 if TYPE_CHECKING:
     from omnigraph.manifest.graph_manifest import GraphManifest
@@ -198,7 +199,7 @@ def test_a_snapshot_outlives_the_manifest_version_it_came_from(graph: GraphManif
 def test_compacting_does_nothing_while_there_are_few_fragments(graph: GraphManifest) -> None:
     before = dataset_of(graph).version
     assert not compact(graph.branch(), DEFAULT_UPKEEP)
-    assert collect(graph.branch(), DEFAULT_UPKEEP) == 0
+    assert collect(graph.branch(), DEFAULT_UPKEEP, REAL) == 0
     assert dataset_of(graph).version == before
 
 

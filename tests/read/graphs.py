@@ -24,6 +24,7 @@ from omnigraph.storage.tables.indexes import IndexSpec, stage_indexes
 from omnigraph.storage.tables.new_tables import create_table
 from omnigraph.storage.tables.staging import commit_staged, stage_append
 from omnigraph.storage.tables.table import TableStore
+from omnigraph.world import REAL
 from store.joined_changes import stage_delete_ids, stage_upsert
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Graph:
         checked = self.checked(text if text.lstrip().startswith("query") else f"query q() {{ {text} }}")
         given = ReadOptions(**options)
         bound = bind_params(checked, params or {})
-        return PreparedQuery(self.snapshot, self.store, self.catalog, checked, bound, given, now=NOW)
+        return PreparedQuery(self.snapshot, self.store, self.catalog, checked, bound, given, now=NOW, world=REAL)
 
     def query(self, text: str, params: Mapping[str, object] | None = None, **options: Any) -> Result:
         return self.prepared(text, params, **options).run()

@@ -9,6 +9,7 @@ import pytest
 
 from omnigraph.query.columns.table_columns import SMALL_TABLE
 from omnigraph.query.run import PreparedQuery
+from omnigraph.world import REAL
 from read.graphs import make_graph
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def test_what_was_asked_of_the_table_is_told(graph: Graph) -> None:
     checked = graph.checked(
         "query q() { match { $d: Doc } return { $d.slug } order { nearest($d.embedding, [0.5, 0.5]) } limit 2 }"
     )
-    result, told = PreparedQuery(graph.snapshot, graph.store, graph.catalog, checked, {}).analyze()
+    result, told = PreparedQuery(graph.snapshot, graph.store, graph.catalog, checked, {}, world=REAL).analyze()
     assert len(result) == 2
     assert "Doc.embedding: the best 64" in told.lines[-1].ways
     assert [line.rows for line in told.lines] == [64, 2]

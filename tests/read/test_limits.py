@@ -11,6 +11,7 @@ from omnigraph.counters import counting
 from omnigraph.errors import InvalidInput, QueryCancelled, QueryTimedOut, QueryTooLarge
 from omnigraph.query.exec.limits import ReadOptions
 from omnigraph.query.run import PreparedQuery
+from omnigraph.world import REAL
 from read.conftest import SOCIAL, edge, person
 from read.graphs import make_graph
 
@@ -90,7 +91,11 @@ def test_an_overflow_in_arithmetic_is_an_error_of_the_query(crowd: Graph) -> Non
 
 def explained(graph: Graph, text: str, **options: Any) -> str:
     checked = graph.checked(f"query q() {{ {text} }}")
-    return str(PreparedQuery(graph.snapshot, graph.store, graph.catalog, checked, {}, ReadOptions(**options)).explain())
+    return str(
+        PreparedQuery(
+            graph.snapshot, graph.store, graph.catalog, checked, {}, ReadOptions(**options), world=REAL
+        ).explain()
+    )
 
 
 def test_a_plan_tells_its_operators_estimates_indexes_and_modes(crowd: Graph) -> None:
@@ -125,7 +130,7 @@ def test_the_plan_begins_where_there_is_least(crowd: Graph) -> None:
 
 def test_an_analysis_has_rows_and_times(social: Graph) -> None:
     checked = social.checked("query q() { match { $p knows $f } return { $f.name } order { $f.name } }")
-    result, told = PreparedQuery(social.snapshot, social.store, social.catalog, checked, {}).analyze()
+    result, told = PreparedQuery(social.snapshot, social.store, social.catalog, checked, {}, world=REAL).analyze()
     assert [row["f.name"] for row in result] == ["Bob", "Charlie", "Diana"]
     assert [line.rows for line in told.lines][-2:] == [3, 3]
     assert all(line.seconds is not None and line.seconds >= 0 for line in told.lines)

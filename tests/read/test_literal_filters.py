@@ -10,6 +10,7 @@ import pytest
 from omnigraph.language.ir.params import bind_params
 from omnigraph.query.plan.operators import FilterRows, Scan
 from omnigraph.query.run import PreparedQuery
+from omnigraph.world import REAL
 from read.conftest import edge
 from read.graphs import make_graph
 
@@ -134,7 +135,9 @@ def test_a_simple_condition_is_pushed_into_the_scan_and_not_evaluated_again(tmp_
     checked = graph.checked(
         'query q() { match { $t: Thing $t.count > 1 $t.firstName contains "x" } return { $t.name } }'
     )
-    plan = PreparedQuery(graph.snapshot, graph.store, graph.catalog, checked, bind_params(checked, {})).plan()
+    plan = PreparedQuery(
+        graph.snapshot, graph.store, graph.catalog, checked, bind_params(checked, {}), world=REAL
+    ).plan()
     (scan,) = plan.steps
     assert isinstance(scan, Scan)
     assert scan.conditions.pushed is not None

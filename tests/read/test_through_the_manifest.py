@@ -21,6 +21,7 @@ from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.tables.staging import stage_append
 from omnigraph.transaction.commit.protocol import Operation, commit
 from omnigraph.transaction.write_set import TableWrite, WriteSet
+from omnigraph.world import REAL
 from read.conftest import PEOPLE, SOCIAL, edge
 from read.graphs import rows_of
 
@@ -55,13 +56,13 @@ def write(graph: GraphManifest, branch: str = "main", **records: list[dict[str, 
 def ask(graph: GraphManifest, snapshot: Snapshot) -> list[tuple[object, ...]]:
     checked = check_query(parse_queries(TEXT).queries[0], CATALOG)
     assert isinstance(checked, CheckedQuery)
-    result = PreparedQuery(snapshot, graph.stores.tables, CATALOG, checked, {}).run()
+    result = PreparedQuery(snapshot, graph.stores.tables, CATALOG, checked, {}, world=REAL).run()
     return [tuple(row.values()) for row in result.to_pylist()]
 
 
 @pytest.fixture
 def graph(graph_uri: str) -> GraphManifest:
-    made = create_manifest(parse_location(graph_uri), NewGraph({}, ARROW))
+    made = create_manifest(parse_location(graph_uri), NewGraph({}, ARROW), REAL)
     people = [{"id": each["name"], **each} for each in PEOPLE]
     write(made, Person=people, Knows=[{"id": "k1", **edge("Alice", "Bob")}])
     return made

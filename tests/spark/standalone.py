@@ -60,7 +60,7 @@ def standalone_cluster(folder: Path) -> Iterator[Standalone]:
 def _start(folder: Path, name: str, *arguments: str) -> subprocess.Popen[bytes]:
     environment = {
         **REAL.environ,
-        "JAVA_HOME": str(find_java().home_for_spark),
+        "JAVA_HOME": str(find_java(REAL).home_for_spark),
         "SPARK_HOME": str(_HOME),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_LOCAL_DIRS": str(folder),

@@ -104,7 +104,7 @@ def graph_with(uri: str, tables: dict[str, pa.Table]) -> GraphManifest:
     """A graph of these tables, each filled by one commit."""
     files = {"_schema.pg": b"", "_schema.ir.json": b"{}", "__schema_state.json": b"{}"}
     schemas = {key: rows.schema for key, rows in tables.items()}
-    graph = create_manifest(parse_location(uri), NewGraph(files, schemas))
+    graph = create_manifest(parse_location(uri), NewGraph(files, schemas), REAL)
     for key, rows in tables.items():
         append(graph, key, rows)
     return graph

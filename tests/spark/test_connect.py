@@ -76,7 +76,7 @@ def server(tmp_path: Path) -> Iterator[str]:
     }
     options = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
     main = "org.apache.spark.sql.connect.service.SparkConnectServer"
-    environment = {"JAVA_HOME": str(find_java().home_for_spark), "PYSPARK_PYTHON": sys.executable}
+    environment = {"JAVA_HOME": str(find_java(REAL).home_for_spark), "PYSPARK_PYTHON": sys.executable}
     with (tmp_path / "server.log").open("wb") as log:
         process = subprocess.Popen(
             [home / "bin" / "spark-submit", "--class", main, *options, "spark-internal"],

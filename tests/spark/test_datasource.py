@@ -14,6 +14,7 @@ from omnigraph.pipeline.datasource.source import read_type
 from omnigraph.storage.filters.model import Compare, Or, equal
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.tasks.table_scan import resolve_scan, tasks_of
+from omnigraph.world import REAL
 from spark.tables import EVERY_TYPE, append, every_type, graph_with
 
 if TYPE_CHECKING:
@@ -178,11 +179,11 @@ def test_tasks_are_groups_of_neighbouring_fragments(tmp_path: Path) -> None:
     graph = graph_with(where, {"edge:Knows": KNOWS})
     for number in range(3):
         append(graph, "edge:Knows", another(f"n{number}"))
-    scan = resolve_scan(where, "Knows")
+    scan = resolve_scan(where, "Knows", world=REAL)
     assert [task.fragments for task in tasks_of(scan)] == [(0, 1, 2, 3)]
     assert [task.fragments for task in tasks_of(scan, rows_per_task=2)] == [(0,), (1, 2), (3,)]
     with pytest.raises(NotFound, match="no commit as old as 2001"):
-        resolve_scan(where, "Knows", timestamp="2001-01-01")
+        resolve_scan(where, "Knows", world=REAL, timestamp="2001-01-01")
 
 
 def load(session: SparkSession, uri: str, type_name: str, **options: str) -> DataFrame:

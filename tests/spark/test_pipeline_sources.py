@@ -15,6 +15,7 @@ import omnigraph as og
 from omnigraph.errors import PipelineError
 from omnigraph.pipeline.pipeline import Pipeline
 from omnigraph.pipeline.sources import refusal
+from omnigraph.world import REAL
 from spark.loading import rows_of
 
 if TYPE_CHECKING:
@@ -156,10 +157,11 @@ def test_what_java_says_is_told_without_its_trace() -> None:
     java = (
         "An error occurred while calling o1.load.\n: java.lang.RuntimeException: java.io.IOException: disk\n\tat x.y\n"
     )
-    assert refusal(RuntimeError(java)) == "disk"
+    assert refusal(RuntimeError(java), (), REAL) == "disk"
     assert (
-        refusal(RuntimeError("[TABLE_OR_VIEW_NOT_FOUND] no `x`;\n'Project [*]")) == "[TABLE_OR_VIEW_NOT_FOUND] no `x`"
+        refusal(RuntimeError("[TABLE_OR_VIEW_NOT_FOUND] no `x`;\n'Project [*]"), (), REAL)
+        == "[TABLE_OR_VIEW_NOT_FOUND] no `x`"
     )
     assert "for ftp4://: start the session with" in refusal(
-        RuntimeError('No FileSystem for scheme "ftp4"'), ["ftp4://h/x"]
+        RuntimeError('No FileSystem for scheme "ftp4"'), ["ftp4://h/x"], REAL
     )

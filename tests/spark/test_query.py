@@ -15,6 +15,7 @@ import omnigraph as og
 from omnigraph.language.ir.params import bind_params
 from omnigraph.query.run import PreparedQuery
 from omnigraph.spark.query.run import run_on_spark
+from omnigraph.world import REAL
 from read.generated import SCHEMA, graph
 from read.graphs import NOW, make_graph
 from read.test_differential import PARAMS, written
@@ -32,7 +33,9 @@ pytestmark = pytest.mark.spark
 def on_spark(spark: SparkSession, made: Graph, text: str, params: dict[str, Any]) -> DataFrame:
     checked = made.checked(text if text.lstrip().startswith("query") else f"query q() {{ {text} }}")
     bound = bind_params(checked, params)
-    return run_on_spark(spark, PreparedQuery(made.snapshot, made.store, made.catalog, checked, bound, now=NOW))
+    return run_on_spark(
+        spark, PreparedQuery(made.snapshot, made.store, made.catalog, checked, bound, now=NOW, world=REAL)
+    )
 
 
 def comparable(value: Any) -> Any:

@@ -20,6 +20,7 @@ from omnigraph.load.bulk.splits import (
 )
 from omnigraph.load.files import InputFile, list_files
 from omnigraph.spark.runner import SparkRunner
+from omnigraph.world import REAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -219,7 +219,7 @@ def test_neighbouring_parts_make_groups(sizes: list[int], most: int, groups: lis
 
 
 def test_a_place_is_made_when_it_is_needed_and_gone_afterwards(temporary: Path) -> None:
-    with SpillDirectory() as place:
+    with SpillDirectory(REAL) as place:
         assert list(temporary.iterdir()) == []
         assert place.folder().is_dir()
         assert len(list(temporary.iterdir())) == 1
@@ -227,13 +227,13 @@ def test_a_place_is_made_when_it_is_needed_and_gone_afterwards(temporary: Path) 
 
 
 def test_what_a_killed_process_has_left_goes_with_the_next_large_merge(temporary: Path) -> None:
-    with SpillDirectory() as other:
+    with SpillDirectory(REAL) as other:
         living = other.folder().parent
         mine = REAL.process().replace(":", ".")
         dead = living.with_name(living.name.replace(mine, "999999999.1"))
         elsewhere = living.with_name(dead.name.replace("omnigraph-merge~", "omnigraph-merge~other-"))
         for each in (dead, elsewhere):
             (each / "1").mkdir(parents=True)
-        with SpillDirectory() as place:
+        with SpillDirectory(REAL) as place:
             place.folder()
             assert (living.exists(), dead.exists(), elsewhere.exists()) == (True, False, True)

@@ -17,6 +17,7 @@ from omnigraph.transaction.schemas import blueprint
 from omnigraph.transaction.table_writes import writes_of
 from omnigraph.transaction.write_buffer import Budget, WriteBuffer
 from omnigraph.transaction.write_set import TableChanges, WriteSet
+from omnigraph.world import REAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,7 +34,7 @@ class SmallGraph:
     def __init__(self, path: Path, schema: str) -> None:
         self.catalog = compile_schema(schema)
         self.schemas = table_arrow_schemas(self.catalog)
-        self.manifest = create_manifest(parse_location(path), blueprint(schema, "schema.pg"))
+        self.manifest = create_manifest(parse_location(path), blueprint(schema, "schema.pg"), REAL)
 
     def rows(self, table_key: str, rows: Rows) -> pa.Table:
         """Dicts as whole rows. A moment is given as milliseconds."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from omnigraph.world import World
 
 
-def fill_vectors(rows: pa.Table, kind: NodeType | EdgeType, embeddings: Embeddings, world: World = REAL) -> pa.Table:
+def fill_vectors(rows: pa.Table, kind: NodeType | EdgeType, embeddings: Embeddings, world: World) -> pa.Table:
     """Compute the vector of every `@embed` property in rows that have its source text and no vector."""
     for each in kind.properties.values():
         if each.embed_source in rows.column_names and each.name in rows.column_names:
@@ -57,7 +57,7 @@ class EmbeddingStep:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield each batch with its vectors filled."""
         for batch in batches:
-            yield from fill_vectors(pa.Table.from_batches([batch]), self.kind, self.embeddings).to_batches()
+            yield from fill_vectors(pa.Table.from_batches([batch]), self.kind, self.embeddings, REAL).to_batches()
 
 
 def _filled(rows: pa.Table, declared: Property, embeddings: Embeddings, world: World) -> pa.ChunkedArray[Any]:
@@ -111,7 +111,7 @@ class Embeddings:
         return found[[places[text] for text in texts]]
 
     def of_property(
-        self, texts: Sequence[str], declared: Property, *, purpose: Purpose = "document", world: World = REAL
+        self, texts: Sequence[str], declared: Property, *, world: World, purpose: Purpose = "document"
     ) -> NDArray[np.float32]:
         """The vectors for a Vector property. If the property names a model, the provider must have the same."""
         dimensions = declared.type.dimensions

@@ -15,7 +15,6 @@ from omnigraph.embeddings.embedder import Embeddings
 from omnigraph.embeddings.http import USUAL, Patience
 from omnigraph.embeddings.providers import Gemini, Mock, OpenAICompatible
 from omnigraph.errors import EmbeddingFailed, InvalidInput
-from omnigraph.world import REAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +39,7 @@ _KINDS = {
 }
 
 
-def from_environment(world: World = REAL) -> Embeddings:
+def from_environment(world: World) -> Embeddings:
     """The configured provider. Raises `EmbeddingFailed`, which names the variable, if its API key is not set."""
     environ = world.environ
     name = environ.get("OMNIGRAPH_EMBED_PROVIDER") or "openai-compatible"

@@ -105,7 +105,7 @@ def workshop(
     only for merges that are too large for memory.
     """
     require_engine(engine)
-    with SpillDirectory() as place:
+    with SpillDirectory(world) as place:
         session = spark if engine != "auto" or spark is not None else _at_hand()
         if engine == "local" or (engine == "auto" and session is None):
             yield PartitionedMerge(place, BUDGET)

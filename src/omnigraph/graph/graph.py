@@ -616,6 +616,8 @@ class Graph:
 
 
 def _opened_again(location: Location, read_only: bool, fold: CompactionPolicy | None, actor: str | None) -> Graph:
+    """Open the graph of a pickled object in the process that received it, with that process's clock and environment."""
     from omnigraph.manifest.graph_manifest import GraphManifest
+    from omnigraph.world import REAL
 
-    return Graph(GraphManifest(location, read_only=read_only, fold=fold), actor=actor)
+    return Graph(GraphManifest(location, world=REAL, read_only=read_only, fold=fold), actor=actor)

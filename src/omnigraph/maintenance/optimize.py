@@ -223,7 +223,7 @@ class Optimize:
         branch_manifest = self.manifest.fresh_branch(self.branch)
         try:
             compacted = compact(branch_manifest, replace(self.manifest.upkeep, small_fragments=1))
-            collect(branch_manifest, self.manifest.upkeep)
+            collect(branch_manifest, self.manifest.upkeep, self.manifest.world)
         except (CommitConflict, CommitRejected):
             return False
         return compacted

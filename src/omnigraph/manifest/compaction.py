@@ -18,7 +18,6 @@ from omnigraph.manifest.version_gc import VersionRetention, collect_versions, li
 from omnigraph.storage.tables.compaction import compacted, stage_rewrite
 from omnigraph.storage.tables.immediate import collect_old_versions
 from omnigraph.storage.tables.staging import commit_staged
-from omnigraph.world import REAL
 
 if TYPE_CHECKING:
     from lance import FragmentMetadata
@@ -61,7 +60,7 @@ class ManifestPolicy:
 DEFAULT_UPKEEP = ManifestPolicy()
 
 
-def tidy(manifest: BranchManifest, policy: ManifestPolicy, world: World = REAL) -> None:
+def tidy(manifest: BranchManifest, policy: ManifestPolicy, world: World) -> None:
     """Compact and collect when due. Losing the race to another process is fine: that process then does the work."""
     try:
         if compact(manifest, policy):
@@ -96,7 +95,7 @@ def _is_due(tail: ActiveFragment, small: list[FragmentMetadata], policy: Manifes
     return tail.publishes + len(small) > policy.small_fragments or tail.rows.num_rows >= policy.tail_rows
 
 
-def collect(manifest: BranchManifest, policy: ManifestPolicy, world: World = REAL) -> int:
+def collect(manifest: BranchManifest, policy: ManifestPolicy, world: World) -> int:
     """Delete manifest versions that are old enough and the files that only they need; return the number of versions."""
     with manifest.lock:
         version = manifest.table.version

@@ -32,21 +32,21 @@ from omnigraph.manifest.version_refs import branch_references
 from omnigraph.storage.objects.store import open_control_store
 from omnigraph.storage.tables.compaction import DEFAULT_FOLD, CompactionPolicy
 from omnigraph.storage.tables.table import TableStore
-from omnigraph.world import REAL, World
 
 if TYPE_CHECKING:
     from omnigraph.manifest.rows import GraphCommit
     from omnigraph.manifest.snapshot import Snapshot
     from omnigraph.storage.objects.location import Location
+    from omnigraph.world import World
 
 
-def open_stores(location: Location, world: World = REAL) -> Storage:
+def open_stores(location: Location, world: World) -> Storage:
     """The tables and control objects below one root. Makes no request."""
     return Storage(TableStore(location), open_control_store(location, world))
 
 
 def create_manifest(
-    location: Location, blueprint: NewGraph, world: World = REAL, *, fold: CompactionPolicy | None = DEFAULT_FOLD
+    location: Location, blueprint: NewGraph, world: World, *, fold: CompactionPolicy | None = DEFAULT_FOLD
 ) -> GraphManifest:
     """Create a new graph and open it."""
     initialize(open_stores(location, world), blueprint, world)
@@ -63,8 +63,8 @@ class GraphManifest:
         self,
         location: Location,
         *,
+        world: World,
         read_only: bool = False,
-        world: World = REAL,
         upkeep: ManifestPolicy = DEFAULT_UPKEEP,
         fold: CompactionPolicy | None = DEFAULT_FOLD,
     ) -> None:

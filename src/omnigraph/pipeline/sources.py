@@ -24,7 +24,6 @@ from omnigraph.spark.runtime.jvm import spark_home
 from omnigraph.storage.objects.location import OBJECT_STORES, parse_location
 from omnigraph.storage.tables.table import TableStore
 from omnigraph.tasks.table_scan import TableScan, read_scan, tasks_of
-from omnigraph.world import REAL, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
     from omnigraph.pipeline.file import PipelineFile, PipelineSource, YamlText
     from omnigraph.pipeline.yaml import PipelineFindings
+    from omnigraph.world import World
 
 # By scheme: the Hadoop connector, and the equivalent URI that needs no connector.
 _CONNECTORS = {
@@ -49,7 +49,7 @@ _NO_DRIVER = re.compile(r"No suitable driver|ClassNotFoundException: (?!Class )(
 _JAVA = re.compile(r"^: (?:[\w.$]+: )+(.*)$", re.MULTILINE)
 
 
-def refusal(error: Exception, paths: Sequence[str] = (), world: World = REAL) -> str:
+def refusal(error: Exception, paths: Sequence[str], world: World) -> str:
     """A one-line message for an error that Spark raised while opening these paths."""
     told = str(error)
     scheme = next((each.partition("://")[0] for each in paths if "://" in each), "")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -35,7 +35,6 @@ from omnigraph.query.plan.estimates import Estimates
 from omnigraph.query.plan.planner import Planner, visible
 from omnigraph.query.result.picture import entity_columns
 from omnigraph.query.result.result import Result
-from omnigraph.world import REAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -69,8 +68,9 @@ class PreparedQuery:
     checked: CheckedQuery
     params: Mapping[str, object]
     options: ReadOptions = DEFAULT_OPTIONS
+    _: KW_ONLY
+    world: World
     now: dt.datetime | None = None
-    world: World = REAL
     cache: ReadCache | None = None
 
     def run(self) -> Result:

@@ -23,7 +23,6 @@ from omnigraph.manifest.layout import MAIN
 from omnigraph.spark.runner import SparkRunner
 from omnigraph.spark.runtime.session import spark_session
 from omnigraph.transaction.commit.protocol import ANY_SCHEMA, AnySchema, Operation, Receipt, commit
-from omnigraph.world import REAL, World
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from omnigraph.embeddings.embedder import Embeddings
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.values.batches import Mode
+    from omnigraph.world import World
 
 
 def load_frames(
@@ -110,7 +110,7 @@ def load_plan(
     return receipt, _summary(load, plan, world.monotonic() - started)
 
 
-def load_session(*, master: str | None = None, memory: str | None = None, world: World = REAL) -> SparkSession:
+def load_session(*, world: World, master: str | None = None, memory: str | None = None) -> SparkSession:
     """The running session, or a new one for file loads with only the first tier of the JIT compiler.
 
     Java does little in such a load; the second tier took more than half of its time.

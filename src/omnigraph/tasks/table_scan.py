@@ -21,7 +21,6 @@ from omnigraph.manifest.layout import MAIN
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.tables.table import Table, TableStore
 from omnigraph.storage.tables.take_rows import blobs_at
-from omnigraph.world import REAL, World
 
 if TYPE_CHECKING:
     import os
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.filters.model import Filter
     from omnigraph.storage.objects.location import Location
     from omnigraph.storage.tables.table import Pin
+    from omnigraph.world import World
 
 # Few enough that a task takes seconds and a lost one costs little, enough that its start-up cost is negligible.
 ROWS_PER_TASK = 500_000
@@ -68,13 +68,13 @@ def resolve_scan(
     graph: str | os.PathLike[str],
     type_name: str,
     *,
+    world: World,
     branch: str = MAIN,
     snapshot: str | None = None,
     timestamp: str | None = None,
     columns: Sequence[str] | None = None,
     where: Filter | None = None,
     storage_options: Mapping[str, str] | None = None,
-    world: World = REAL,
 ) -> TableScan:
     """Pin the newest snapshot of a branch, that of the commit `snapshot`, or that of the branch at a time.
 

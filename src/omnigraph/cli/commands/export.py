@@ -61,9 +61,10 @@ def _records(target: GraphScope, branch: str, at: str | None, types: list[str] |
     from omnigraph.export.records import export_records
     from omnigraph.manifest.graph_manifest import open_stores
     from omnigraph.storage.objects.location import parse_location
+    from omnigraph.world import REAL
 
     graph = target.open(read_only=True)
     snapshot = graph.snapshot(branch=branch, commit_id=at)
     return export_records(
-        snapshot, open_stores(parse_location(target.uri)).tables, graph.catalog_of(snapshot), types=types
+        snapshot, open_stores(parse_location(target.uri), REAL).tables, graph.catalog_of(snapshot), types=types
     )

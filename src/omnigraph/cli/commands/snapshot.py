@@ -40,8 +40,9 @@ def _stamp(uri: str, branch: str) -> int:
     from omnigraph.manifest.graph_manifest import open_stores
     from omnigraph.manifest.layout import MANIFEST, physical_branch, read_stamp
     from omnigraph.storage.objects.location import parse_location
+    from omnigraph.world import REAL
 
-    return read_stamp(open_stores(parse_location(uri)).tables.open_newest(MANIFEST, physical_branch(branch)))
+    return read_stamp(open_stores(parse_location(uri), REAL).tables.open_newest(MANIFEST, physical_branch(branch)))
 
 
 def _told(found: "Snapshot", stamp: int) -> dict[str, Any]:

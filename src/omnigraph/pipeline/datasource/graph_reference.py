@@ -42,16 +42,16 @@ class GraphReference:
 
     def objects(self) -> ObjectStore:
         """The object store of the graph's root."""
-        return open_stores(self.location).objects
+        return open_stores(self.location, REAL).objects
 
     def reader(self) -> tuple[GraphManifest, Schemas]:
         """The graph opened read-only, with its schemas."""
-        manifest = GraphManifest(self.location, read_only=True)
+        manifest = GraphManifest(self.location, world=REAL, read_only=True)
         return manifest, Schemas(manifest)
 
 
 @lru_cache(maxsize=8)
 def _opened(door: GraphReference) -> GraphManifest:
-    manifest = GraphManifest(door.location)
+    manifest = GraphManifest(door.location, world=REAL)
     sweep(manifest)
     return manifest

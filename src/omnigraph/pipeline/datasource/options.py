@@ -75,6 +75,7 @@ class SourceOptions:
         return resolve_scan(
             self.graph,
             self.type_name,
+            world=REAL,
             branch=self.branch,
             snapshot=self.options.get("snapshot"),
             timestamp=self.options.get("timestamp"),

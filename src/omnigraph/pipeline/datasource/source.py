@@ -75,10 +75,12 @@ def read_type(
     """Read one type as a frame with projection and filter push-down, which the data source API cannot express fully."""
     from omnigraph.spark.runner import one_task_each
     from omnigraph.tasks.table_scan import ROWS_PER_TASK, read_scan, resolve_scan, tasks_of
+    from omnigraph.world import REAL
 
     scan = resolve_scan(
         graph,
         type_name,
+        world=REAL,
         branch=branch,
         snapshot=snapshot,
         timestamp=timestamp,

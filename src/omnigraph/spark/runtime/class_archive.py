@@ -20,11 +20,12 @@ import pyspark
 from omnigraph.errors import SparkUnavailable
 from omnigraph.spark.runtime.java import Java, cache_directory
 from omnigraph.spark.runtime.jvm import spark_home
-from omnigraph.world import REAL, World
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from omnigraph.world import World
 
 SETTING = "OMNIGRAPH_SPARK_ARCHIVE"
 # Otherwise the JVM prints a line for every class that it cannot archive.
@@ -57,7 +58,7 @@ class ClassArchive:
         return [*base, f"-XX:ArchiveClassesAtExit={into}", _SILENT]
 
 
-def archive_for(java: Java, world: World = REAL) -> ClassArchive:
+def archive_for(java: Java, world: World) -> ClassArchive:
     """The archive for the installed Spark on this Java."""
     name, directory = f"java-{java.version}-{_fingerprint(java, world)}", cache_directory(world)
     return ClassArchive(
@@ -67,20 +68,20 @@ def archive_for(java: Java, world: World = REAL) -> ClassArchive:
     )
 
 
-def build_at_exit(archive: ClassArchive, world: World = REAL) -> None:
+def build_at_exit(archive: ClassArchive, world: World) -> None:
     """Build the archive in the background when this process exits, unless it exists or the setting forbids it."""
     if not archive.is_there and world.environ.get(SETTING) in (None, "", "on"):
         atexit.register(_start_building, archive, world)
 
 
-def build_now(world: World = REAL) -> None:
+def build_now(world: World) -> None:
     """Build the archive in a separate process and wait for it, about half a minute."""
     done = subprocess.run(_builder(), env=dict(world.environ), capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode:
         raise SparkUnavailable(f"the class archive could not be built:\n{done.stderr.strip()[-2_000:]}")
 
 
-def claim(archive: ClassArchive, world: World = REAL) -> Path | None:
+def claim(archive: ClassArchive, world: World) -> Path | None:
     """Take the lock file for building; the caller removes it. None while a running process holds it."""
     mark = archive.path.with_suffix(".building")
     mark.parent.mkdir(parents=True, exist_ok=True)

