@@ -181,6 +181,23 @@ def test_what_was_undone_after_histories_crossed_does_not_come_back(forked: Soci
     assert "Z" in forked.people()
 
 
+def test_a_type_that_came_after_histories_crossed_is_merged(forked: Social) -> None:
+    """None of the merge bases has its table, because both branches have got it since."""
+    forked.do('insert Person { name: "X" }', "feature")
+    forked.do('insert Person { name: "Y" }')
+    forked.graph.branches.create("feature-then", from_="feature")
+    forked.graph.branches.create("main-then")
+    forked.graph.merge("feature-then")
+    forked.graph.merge("main-then", into="feature")
+    assert len(forked.graph._manifest.merge_bases("feature", "main").tips) == 2
+    forked.graph.apply_schema(f"{forked.graph.schema}\nnode Town {{ name: String @key }}")
+    forked.do('insert Town { name: "Rome" }', "feature")
+    forked.do('insert Town { name: "Oslo" }')
+    forked.graph.merge("feature")
+    found = forked.graph.query("query q() { match { $t: Town } return { $t.name as name } order { $t.name } }")
+    assert found.to_pylist() == [{"name": "Oslo"}, {"name": "Rome"}]
+
+
 def test_what_crossed_histories_settled_differently_is_a_conflict(forked: Social) -> None:
     forked.do('update Person set { age: 31 } where name = "Alice"', "feature")
     forked.do('update Person set { age: 32 } where name = "Alice"')

@@ -73,8 +73,8 @@ class CommonState:
         """The version pairs whose differences decide the merge of a table of the source and the target."""
         if self.reshaping is not None:
             return [(_entry(self.root, there.table_key), there), (self._base_of(here, self.reshaping), here)]
-        tips = [each for tip in self.tips if (each := _entry(tip, here.table_key))] if len(self.tips) > 1 else []
-        return [(_entry(self.root, each.table_key), each) for each in (there, here, *tips)]
+        tips = self._tips_of(here.table_key) if len(self.tips) > 1 else []
+        return [(self._root_of(each.table_key), each) for each in (there, here, *tips)]
 
     def has(self, entry: TableEntry) -> bool:
         """Whether every common state has exactly this version of the table, so that nothing was changed since."""
@@ -86,7 +86,7 @@ class CommonState:
         if self.reshaping is not None:
             return self._in_new_shape(side, self.reshaping)
         since_root = self._since_root(side)
-        if len(self.tips) < 2:
+        if len(self.tips) < 2 or not self._tips_of(side.table_key):
             return since_root
         return rebased(self._join(side.table_key).since_root, since_root)
 
@@ -116,15 +116,24 @@ class CommonState:
 
     def undecided(self, table_key: str) -> frozenset[str]:
         """The ids of rows on which the tips themselves disagree."""
-        return self._join(table_key).undecided if len(self.tips) > 1 else frozenset()
+        several = len(self.tips) > 1 and self._tips_of(table_key)
+        return self._join(table_key).undecided if several else frozenset()
+
+    def _tips_of(self, table_key: str) -> list[TableEntry]:
+        return [each for tip in self.tips if (each := _entry(tip, table_key)) is not None]
+
+    def _root_of(self, table_key: str) -> TableEntry | None:
+        """The root's version of a table; None if several tips all lack it: none of it is common."""
+        if len(self.tips) > 1 and not self._tips_of(table_key):
+            return None
+        return _entry(self.root, table_key)
 
     def _since_root(self, side: TableEntry) -> TableDelta:
-        return self._rows.delta(_entry(self.root, side.table_key), side)
+        return self._rows.delta(self._root_of(side.table_key), side)
 
     def _join(self, table_key: str) -> Joined:
         if table_key not in self._joined:
-            entries = [each for tip in self.tips if (each := _entry(tip, table_key)) is not None]
-            first, *others = [self._since_root(each) for each in entries]
+            first, *others = [self._since_root(each) for each in self._tips_of(table_key)]
             joined = Joined(first, frozenset())
             for other in others:
                 joined = joined.with_(other)
