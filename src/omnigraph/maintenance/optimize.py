@@ -49,7 +49,7 @@ INHERITED = "inherited"
 
 @dataclass(frozen=True)
 class OptimizedTable:
-    """The outcome for one table. `skipped` says why nothing was done to it; `error` why it failed."""
+    """The outcome for one table. `skipped` says why nothing was done to it; `error` why it, or a part of it, failed."""
 
     table_key: str
     fragments_removed: int = 0
@@ -89,6 +89,15 @@ class _Prepared:
             return TableWrite(self.entry, stage_disarm) if self.armed else None
         then = None if self.compaction is None else self._index
         return TableWrite(self.entry, lambda _: first, then)
+
+    def report_at(self, published: int) -> OptimizedTable:
+        """The report of a published version. Indexes follow a compaction as a version of their own, or failed."""
+        done = replace(self.report, committed=True, published_version=published, head_version=published)
+        if self.compaction is None or self.coverage is None or published > self.entry.version + 1:
+            return done
+        return replace(
+            done, indexed=(), error="it was compacted, and its indexes were not completed: run optimize again."
+        )
 
     def _index(self, table: Table) -> Staged | None:
         return None if self.coverage is None else staged_upon(self.coverage, table)
@@ -158,9 +167,7 @@ class Optimize:
             elif now is None or now.version == prepared.entry.version:
                 self._reports[key] = replace(_untouched(prepared.entry), skipped=BUSY)
             else:
-                self._reports[key] = replace(
-                    prepared.report, committed=True, published_version=now.version, head_version=now.version
-                )
+                self._reports[key] = prepared.report_at(now.version)
 
     def _prepare(self, entry: TableEntry, kind: NodeType | EdgeType) -> _Prepared:
         report = _untouched(entry)
