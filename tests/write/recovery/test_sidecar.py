@@ -12,7 +12,16 @@ import omnigraph as og
 from omnigraph.errors import RecoveryRequired
 from omnigraph.storage.objects.lease import Owner
 from omnigraph.transaction.commit.protocol import commit
-from omnigraph.transaction.intents.sidecar import AddedTable, DroppedTable, PlannedCommit, Sidecar, TablePin, decode
+from omnigraph.transaction.intents.sidecar import (
+    AddedTable,
+    DroppedTable,
+    FastForwardedTable,
+    PlannedCommit,
+    PlannedSchema,
+    Sidecar,
+    TablePin,
+    decode,
+)
 from omnigraph.transaction.recovery.recover import sweep
 from omnigraph.world import REAL
 from seeded_world import SeededWorld
@@ -195,6 +204,35 @@ def test_a_version_1_file_of_release_0_4_2_is_read() -> None:
     sidecar = _read(json.dumps(fields))
     assert (sidecar.schema_version, sidecar.tables[0].post_commit_pin) == (1, 4)
     assert json.loads(sidecar.encode())["schema_version"] == 1
+
+
+def test_fields_inside_our_object_that_are_not_known_survive_a_rewrite() -> None:
+    """A later release of this program may write them, and an earlier one may take the operation over."""
+    mine = Sidecar(ID, STARTED, "Mutation", commit=PlannedCommit(ID, STARTED), reads=("node:Author",))
+    fields = json.loads(mine.leased(Owner.of(REAL), REAL).encode())
+    fields["omnigraph_python"]["from_the_future"] = {"a": [1]}
+    read = decode(json.dumps(fields).encode(), path=mine.path)
+    rewritten = json.loads(replace(read, phase="running").encode())["omnigraph_python"]
+    assert rewritten == {**fields["omnigraph_python"], "phase": "running"}
+
+
+def test_every_key_that_is_written_inside_our_object_is_known() -> None:
+    """Otherwise a field that a rewrite leaves out, such as `aborted`, would come back."""
+    owner = Owner.of(REAL)
+    mine = Sidecar(
+        ID,
+        STARTED,
+        "SchemaApply",
+        aborted=True,
+        former=(owner,),
+        commit=PlannedCommit(ID, STARTED),
+        reads=("node:Author",),
+        incarnation="x",
+        added=(AddedTable("node:Author", AUTHORS),),
+        schema=PlannedSchema("a", "b"),
+        pointed=(FastForwardedTable("node:Author", 1, 2, 3),),
+    ).leased(owner, REAL)
+    assert decode(mine.encode(), path=mine.path).unknown_own == {}
 
 
 def test_fields_that_are_not_known_survive_a_rewrite() -> None:

@@ -144,8 +144,9 @@ class Sidecar:
     incarnation: str | None = None
     schema: PlannedSchema | None = None
     pointed: tuple[FastForwardedTable, ...] = ()
-    # Fields of a later release, preserved when the sidecar is rewritten.
+    # Fields of a later release, beside ours and inside our object, preserved when the sidecar is rewritten.
     unknown: dict[str, Any] = field(default_factory=dict, compare=False)
+    unknown_own: dict[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def path(self) -> str:
@@ -263,12 +264,28 @@ _KNOWN = frozenset(
         _OWN,
     }
 )
+_KNOWN_OWN = frozenset(
+    {
+        "lease",
+        "phase",
+        "transactions",
+        "aborted",
+        "former",
+        "commit",
+        "reads",
+        "incarnation",
+        "added",
+        "schema",
+        "pointed",
+    }
+)
 
 
 def _own_fields(sidecar: Sidecar) -> dict[str, Any]:
     if sidecar.owner is None:
-        return {}
+        return {_OWN: sidecar.unknown_own} if sidecar.unknown_own else {}
     own: dict[str, Any] = {
+        **sidecar.unknown_own,
         "lease": {
             "owner": sidecar.owner.to_json(),
             "expires_at": sidecar.expires_at,
@@ -353,6 +370,7 @@ def _from_fields(fields: dict[str, Any]) -> Sidecar:
         schema=_planned_schema(own["schema"]) if "schema" in own else None,
         pointed=tuple(FastForwardedTable(**each) for each in own.get("pointed", ())),
         unknown={key: value for key, value in fields.items() if key not in _KNOWN},
+        unknown_own={key: value for key, value in own.items() if key not in _KNOWN_OWN},
     )
 
 
