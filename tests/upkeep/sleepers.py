@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import omnigraph as og
 from crash.graph_copies import neighbour, replace_graph
-from omnigraph import counters
+from omnigraph import counters, failpoints
+from omnigraph.manifest import branches
 from omnigraph.manifest.graph_manifest import snapshot_named
 from omnigraph.manifest.layout import MANIFEST, branch_tree
 from omnigraph.manifest.reclaimed import read_note
@@ -65,6 +66,20 @@ def blindly(uri: str, work: str, *arguments: Any) -> object:
     """Do something as a process that is stopped between its look at the lease and the step: it looks at none."""
     counters.require_leases = lambda: None
     return globals()[work](uri, *arguments)
+
+
+def blindly_once_it_has_the_lease(uri: str, stop: str, work: str, *arguments: Any) -> object:
+    """The same; its steps are counted from the moment it has the lease on branches, however long it waited for that."""
+    acquire = branches.acquire
+
+    def acquire_and_arm(*given: Any, **named: Any) -> Any:
+        lease = acquire(*given, **named)
+        failpoints.arm(stop)
+        branches.acquire = acquire
+        return lease
+
+    branches.acquire = acquire_and_arm
+    return blindly(uri, work, *arguments)
 
 
 def merge_main_into_behind(uri: str) -> None:
