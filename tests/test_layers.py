@@ -31,7 +31,7 @@ MAY_USE_THE_REAL_WORLD = (
     "graph/graph.py",  # a pickled graph, opened where it arrives
     "embeddings/embedder.py",  # `Embeddings.vectors`, and the step of a task
     "pipeline/datasource/",  # Spark makes it, in processes of its own
-    "load/bulk/splits.py",  # a task reads its part of a file
+    "load/files.py",  # a task reads its part of a file
     "load/bulk/write.py",  # a task has its own clock, and the settings of the driver
     "spark/export.py",  # a task writes its file
     "spark/runtime/session.py",

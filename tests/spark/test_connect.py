@@ -29,6 +29,7 @@ from omnigraph.spark.runtime.session import spark_session
 from omnigraph.load.bulk.splits import number_lines, plan_splits
 from omnigraph.load.files import list_files
 from omnigraph.spark.runner import SparkRunner
+from omnigraph.world import REAL
 
 folder = sys.argv[1]
 spark = spark_session()
@@ -36,7 +37,7 @@ told = []
 with watch(spark, "reading", told.append):
     print(read_type(spark, folder + "/graph.omni", "Knows").count())
 print(spark.read.format("omnigraph").option("type", "Knows").load(folder + "/graph.omni").where("id = 'e2'").count())
-splits = plan_splits(list_files(folder + "/lines"), split_bytes=4)
+splits = plan_splits(list_files(folder + "/lines", world=REAL), split_bytes=4)
 print([split.first_line for split in number_lines(SparkRunner(spark), splits)])
 print(spark_session().session_id == spark.session_id, bool(told))
 """

@@ -51,7 +51,7 @@ def test_every_line_is_read_once_with_its_number_wherever_the_file_is_cut(
 def test_files_are_numbered_each_from_one(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"1\n2\n3\n")
     (tmp_path / "b").write_bytes(b"4\n5")
-    planned = plan_splits(list_files(tmp_path), split_bytes=2)
+    planned = plan_splits(list_files(tmp_path, world=REAL), split_bytes=2)
     numbered = number_splits(planned, {split: count_lines(split) for split in planned})
     assert [(split.file.where[-1], split.first_line) for split in numbered] == [
         ("a", 1),
@@ -65,13 +65,13 @@ def test_files_are_numbered_each_from_one(tmp_path: Path) -> None:
 def test_a_file_without_content_has_no_splits(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").touch()
     (tmp_path / "empty.jsonl.gz").touch()
-    assert plan_splits(list_files(tmp_path)) == []
+    assert plan_splits(list_files(tmp_path, world=REAL)) == []
 
 
 def test_counting_reads_long_ranges_in_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(splits, "_STEP", 7)
     (tmp_path / "a").write_bytes(b"line\n" * 100)
-    (split,) = plan_splits(list_files(tmp_path))
+    (split,) = plan_splits(list_files(tmp_path, world=REAL))
     assert count_lines(split) == 100
 
 
@@ -88,7 +88,7 @@ def test_a_compressed_file_is_one_split_read_in_blocks(
         ".lz4": lambda data: pa.compress(data, "lz4", asbytes=True),
     }
     (tmp_path / f"a.jsonl{suffix}").write_bytes(pack[suffix](content))
-    planned = number_splits(plan_splits(list_files(tmp_path), split_bytes=100), {})
+    planned = number_splits(plan_splits(list_files(tmp_path, world=REAL), split_bytes=100), {})
     assert len(planned) == 1
     blocks = list(read_blocks(planned[0]))
     assert len(blocks) > 3
@@ -97,14 +97,14 @@ def test_a_compressed_file_is_one_split_read_in_blocks(
 
 def test_gzip_members_one_after_the_other_are_one_file(tmp_path: Path) -> None:
     (tmp_path / "a.gz").write_bytes(gzip.compress(b"1\n2") + gzip.compress(b"2\n3\n"))
-    (split,) = plan_splits(list_files(tmp_path))
+    (split,) = plan_splits(list_files(tmp_path, world=REAL))
     assert lines_of(split) == [(1, b"1"), (2, b"22"), (3, b"3")]
 
 
 def test_a_truncated_compressed_file_is_an_error_that_names_the_line(tmp_path: Path) -> None:
     whole = gzip.compress(b"".join(b"%d\n" % (number * 7919 % 10_007) for number in range(10_000)))
     (tmp_path / "a.gz").write_bytes(whole[: len(whole) // 2])
-    (split,) = plan_splits(list_files(tmp_path))
+    (split,) = plan_splits(list_files(tmp_path, world=REAL))
     with pytest.raises(InvalidInput, match=r"a\.gz, after line \d+: gzip cannot read on"):
         lines_of(split)
 
@@ -114,7 +114,7 @@ def test_a_file_without_line_ends_is_refused_before_it_is_taken_into_memory(
 ) -> None:
     monkeypatch.setattr(splits, "LONGEST_LINE", 1 << 20)
     (tmp_path / "a.bin").write_bytes(b"\0" * (5 << 20))
-    first, *others = plan_splits(list_files(tmp_path), split_bytes=1 << 20)
+    first, *others = plan_splits(list_files(tmp_path, world=REAL), split_bytes=1 << 20)
     with pytest.raises(InvalidInput, match=r"a\.bin has a line of more than 1 MiB"):
         lines_of(first)
     assert [lines_of(split) for split in others] == [[], [], [], []]
@@ -125,7 +125,7 @@ def test_lines_are_counted_on_the_executors(spark: SparkSession, tmp_path: Path)
     text = b"".join(b'{"n": %d}\n' % number for number in range(20_000))
     (tmp_path / "a.jsonl").write_bytes(text)
     (tmp_path / "b.jsonl").write_bytes(b"one\ntwo\n")
-    numbered = number_lines(SparkRunner(spark), plan_splits(list_files(tmp_path), split_bytes=50_000))
+    numbered = number_lines(SparkRunner(spark), plan_splits(list_files(tmp_path, world=REAL), split_bytes=50_000))
     assert len(numbered) > 4
     found = [(number, line) for split in numbered for number, line in lines_of(split) if b"12345" in line]
     assert found == [(12_346, b'{"n": 12345}')]

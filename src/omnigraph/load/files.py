@@ -188,8 +188,8 @@ def find_files(where: str, world: World) -> list[InputFile]:
 def list_files(
     sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     *,
+    world: World,
     storage_options: Mapping[str, str] | None = None,
-    world: World = REAL,
 ) -> list[InputFile]:
     """The files of all sources by absolute path or URI, sorted. Raises `InvalidInput` for a source without files."""
     given = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
@@ -203,7 +203,7 @@ def list_files(
 
 
 def resolved_options(
-    files: Iterable[InputFile], storage_options: Mapping[str, str] | None = None, world: World = REAL
+    files: Iterable[InputFile], storage_options: Mapping[str, str] | None = None, *, world: World
 ) -> dict[str, str]:
     """The storage options with which another process reads the buckets of these files."""
     resolved: dict[str, str] = {}

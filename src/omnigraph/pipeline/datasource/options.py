@@ -144,5 +144,5 @@ class SourceOptions:
         place = self.options.get("checkpointlocation")
         if not place:
             raise InvalidInput("a stream needs a checkpoint: .option('checkpointLocation', ...)")
-        (found,) = list_files(f"{place.rstrip('/')}/metadata")
-        return str(orjson.loads(read_range(found, 0, found.size, resolved_options([found])))["id"])
+        (found,) = list_files(f"{place.rstrip('/')}/metadata", world=REAL)
+        return str(orjson.loads(read_range(found, 0, found.size, resolved_options([found], world=REAL)))["id"])
