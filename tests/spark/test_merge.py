@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 import omnigraph as og
 from omnigraph import errors
 from omnigraph.graph import backends
-from omnigraph.history.merge.partitioned.hash_partitions import MergeBudget
+from omnigraph.history.merge.partitioned.hash_partitions import MergeBudget, parts_of
+from omnigraph.storage.tables.row_rewrite import KEPT_IDS_SPAN
 from versions.drawn_merges import Drawn, outcome, told
 from versions.test_partitioned_merge import people, row_ids
 
@@ -105,6 +107,23 @@ def test_rows_keep_their_row_ids_and_a_dry_run_writes_nothing(spark: SparkSessio
     assert after.keys() == before.keys() - {"p000002"} | {f"p{each:06d}" for each in range(3_000, 4_000)}
     assert all(after[each] == before[each] for each in before if each != "p000002")
     assert graph.entity("Person", "p001007") == {"id": "p001007", "name": "p001007", "age": 2, "city": "there"}
+
+
+def test_rows_far_apart_get_new_row_ids_whatever_partitions_they_are_in(spark: SparkSession, tmp_path: Path) -> None:
+    """Of each partition alone the rows would lie close together: the decision is that of the whole table."""
+    rows = KEPT_IDS_SPAN + 10
+    graph = og.init(tmp_path / "g", schema=SCHEMA)
+    graph.load({"Person": people(0, rows, 1)}, mode="append", engine="local")
+    graph.branches.create("side")
+    ends = pa.concat_tables([people(0, 4, 2), people(rows - 4, 4, 2)])
+    assert len(set(parts_of(ends.slice(0, 4).column("name"), 2))) == 2
+    graph.load({"Person": ends}, mode="merge", branch="side", engine="local")
+    graph.mutate('query q() { update Person set { city: "there" } where name = "p001007" }')
+    assert graph.merge("side", engine="spark", spark=spark).puts == {"node:Person": 8}
+    after = row_ids(graph)
+    changed = [*range(4), *range(rows - 4, rows)]
+    assert sorted(after[f"p{each:06d}"] for each in changed) == [*range(rows, rows + 8)]
+    assert (len(after), after["p000004"]) == (rows, 4)
 
 
 def test_a_branch_without_a_table_of_its_own_takes_the_rows(spark: SparkSession, tmp_path: Path) -> None:

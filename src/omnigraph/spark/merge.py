@@ -29,9 +29,8 @@ from omnigraph.load.bulk.row_rewrite import Replacements, stage_merge
 from omnigraph.spark.merge_relations import SparkRelations
 from omnigraph.spark.runner import SparkRunner, errors_of_tasks, one_task_each
 from omnigraph.spark.types import spark_schema
-from omnigraph.storage.tables.staging import Staged, stage_fragments
 from omnigraph.tasks.runner import PARTITION, grouped_rows
-from omnigraph.tasks.staged_rows import StagedFragment, StagedRows, bring_files
+from omnigraph.tasks.staged_rows import StagedFragment, StagedRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from omnigraph.history.merge.partitioned.deltas import SpillDirectory
     from omnigraph.history.merge.partitioned.hash_partitions import MergeBudget
     from omnigraph.history.merge.reconcile import MergeSettings, Pair
-    from omnigraph.storage.tables.table import Table
     from omnigraph.tasks.runner import TaskRunner
     from omnigraph.transaction.read_view import ReadView
 
@@ -146,10 +144,9 @@ class _MergePlan:
             slots.append(((base, side), slot))
             self.sources += sources(slot, location, tables.open((base or side).pin), before)
             self.sources += sources(slot + 1, location, tables.open(side.pin), after)
-        rows = sum(each.rows for each in self.sources if each.slot >= slots[0][1]) if slots else 0
         placed = self._next(1)
         self.sources += place_sources(placed, location, tables.open(here.pin))
-        self.tables.append(TableJob(there, here, tuple(slots), placed, self._narrow(here.table_key), rows))
+        self.tables.append(TableJob(there, here, tuple(slots), placed, self._narrow(here.table_key)))
 
     def job(self, settings: MergeSettings, *, writes: bool) -> MergeJob:
         """The parameters of the merge tasks."""
@@ -188,8 +185,9 @@ class _MergeResult:
     _counts: dict[int, list[dict[str, int]]] = field(default_factory=dict)
     _fragments: dict[int, list[StagedFragment]] = field(default_factory=dict)
     # Offsets of replaced and removed rows, by table and committed fragment.
-    _gone: dict[int, dict[int, bytes]] = field(default_factory=dict)
-    _replaced: dict[int, int] = field(default_factory=dict)
+    _removed: dict[int, dict[int, bytes]] = field(default_factory=dict)
+    # By table: the number of replaced rows, and their lowest and highest row id.
+    _replaced: dict[int, tuple[int, int, int]] = field(default_factory=dict)
 
     def take(self, rows: pa.Table) -> None:
         """Add result rows, dispatched by kind."""
@@ -199,7 +197,7 @@ class _MergeResult:
             "counts": lambda table, _, body: self._counts.setdefault(table, []).append(json.loads(body)),
             "fragment": self._take_fragment,
             "replaced": self._take_replaced,
-            "gone": self._take_gone,
+            "gone": self._take_removed,
         }
         for batch in rows.to_batches():
             for each in batch.to_pylist():
@@ -221,7 +219,7 @@ class _MergeResult:
         for number, table in enumerate(self.job.tables):
             key = table.here.table_key
             if key in changed:
-                stage = partial(_stage, runner=runner, replacements=self._replacements(number))
+                stage = partial(stage_merge, runner=runner, replacements=self._replacements(number))
                 yield LargeChange(key, changed[key].puts, changed[key].deletes, stage)
 
     def _replacements(self, number: int) -> Replacements:
@@ -229,22 +227,18 @@ class _MergeResult:
         kind = type_of(self.job.catalog, here.table_key)
         fragments = tuple(self._fragments.get(number, ()))
         staged = StagedRows(kind, self.job.location, here.path, here.branch, fragments)
-        return Replacements(staged, self._gone.get(number, {}), self._replaced.get(number, 0))
+        rows, low, high = self._replaced.get(number, (0, 0, 0))
+        return Replacements(staged, self._removed.get(number, {}), rows, high - low)
 
     def _take_fragment(self, table: int, rows: int, body: bytes) -> None:
         held = self._fragments.setdefault(table, [])
         held.append(StagedFragment(len(held), 0, rows, body.decode()))
 
-    def _take_replaced(self, table: int, rows: int, _: bytes) -> None:
-        self._replaced[table] = self._replaced.get(table, 0) + rows
+    def _take_replaced(self, table: int, rows: int, body: bytes) -> None:
+        low, high = json.loads(body)
+        held, lowest, highest = self._replaced.get(table, (0, low, high))
+        self._replaced[table] = held + rows, min(lowest, low), max(highest, high)
 
-    def _take_gone(self, table: int, fragment: int, offsets: bytes) -> None:
-        held = self._gone.setdefault(table, {})
+    def _take_removed(self, table: int, fragment: int, offsets: bytes) -> None:
+        held = self._removed.setdefault(table, {})
         held[fragment] = held.get(fragment, b"") + offsets
-
-
-def _stage(table: Table, runner: TaskRunner, replacements: Replacements) -> Staged:
-    if replacements.gone:
-        return stage_merge(table, runner, replacements)
-    bring_files(table, replacements.staged)
-    return stage_fragments(table, [each.metadata() for each in replacements.staged.fragments])

@@ -1,9 +1,9 @@
 """Merge mode of a bulk load: finds the committed rows that the load replaces and stages the result as one Lance Update.
 
 Ids of the load and of the table are matched by a join of 64-bit hashes. Replaced rows are removed from their fragments
-by deletion files, and the rows that replace them keep their stable row ids. Lance assigns given row ids to the first
-rows of a new fragment, so a staged fragment with both replacing and new rows is rewritten with the replacing rows
-first.
+by deletion files, and the rows that replace them keep their stable row ids where `RowRewrite` permits it, which the
+driver decides for the whole table. Lance assigns given row ids to the first rows of a new fragment, so a staged
+fragment with both replacing and new rows is rewritten with the replacing rows first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from omnigraph.kernels.row_address import addresses, fragment_of, offset_of, sta
 from omnigraph.load.bulk.locate_rows import id_chunks, known_rows, located, put_numbers, two_numbers
 from omnigraph.load.rows import rows_schema
 from omnigraph.storage.lance.data_files import fragment_from_json, write_rows
-from omnigraph.storage.tables.row_rewrite import stage_replacement, with_row_ids, without_rows
+from omnigraph.storage.tables.row_rewrite import RowRewrite, with_row_ids, without_rows
 from omnigraph.storage.tables.table import Pin, TableStore
 from omnigraph.tasks.runner import BYTES, INT, LONG, TEXT, grouped_rows, sizes_of
 from omnigraph.tasks.staged_rows import FragmentFile, StagedRows, bring_files, fragment_files
@@ -31,6 +31,7 @@ from omnigraph.transaction.constraints.exchange.exchange import PACKET, Collecte
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from lance import FragmentMetadata
     from numpy.typing import NDArray
 
     from omnigraph.storage.objects.location import Location
@@ -44,17 +45,22 @@ if TYPE_CHECKING:
 _PUT, _THERE = range(2)
 # Roles of a matched pair: a row id for a staged fragment, a removed offset for a committed fragment.
 _STAGED, _COMMITTED = range(2)
+_OFFSET_BYTES = 4
 _OUTCOME = pa.schema([("role", INT), ("number", LONG), ("body", BYTES)])
 _SHRUNK = pa.schema([("number", LONG), ("fragment", TEXT)])
 
 
 @dataclass(frozen=True)
 class Replacements:
-    """The staged table to commit, and the offsets of replaced rows by committed fragment."""
+    """The staged table to commit, and the offsets of replaced and deleted rows by committed fragment.
+
+    The staged fragments carry the row ids of the `rows` that they replace; `row_id_span` is the range of those.
+    """
 
     staged: StagedRows
-    gone: Mapping[int, bytes]
+    removed: Mapping[int, bytes]
     rows: int
+    row_id_span: int
 
 
 def find_replacements(runner: TaskRunner, view: ReadView, table: StagedRows) -> Replacements | None:
@@ -69,27 +75,26 @@ def find_replacements(runner: TaskRunner, view: ReadView, table: StagedRows) -> 
 
 
 def stage_merge(table: Table, runner: TaskRunner, replacements: Replacements) -> Staged:
-    """Write deletion files for the replaced rows in tasks, and stage everything as one Update.
+    """Write deletion files for the replaced and deleted rows in tasks, and stage everything as one transaction.
 
     `table` must be open at a version with the content that the replacements were found in.
     """
     bring_files(table, replacements.staged)
     location, pin = replacements.staged.location, table.pin
-    items = sorted(replacements.gone.items())
+    items = sorted(replacements.removed.items())
 
     def work(group: list[tuple[int, bytes]]) -> Iterator[pa.RecordBatch]:
         yield from (_shrink(location, pin, *item) for item in group)
 
-    groups = grouped_rows(runner, items, lambda each: len(each[1]) // 4)
-    told = runner.map(groups, work, _SHRUNK).collect()
-    rows = told.to_pylist()
-    return stage_replacement(
-        table,
-        [each.metadata() for each in replacements.staged.fragments],
-        shrunk=[fragment_from_json(each["fragment"]) for each in rows if each["fragment"]],
-        emptied=[each["number"] for each in rows if not each["fragment"]],
-        replaced=replacements.rows,
-    )
+    groups = grouped_rows(runner, items, lambda each: len(each[1]) // _OFFSET_BYTES)
+    shrunk: list[dict[str, Any]] = runner.map(groups, work, _SHRUNK).collect().to_pylist()
+    rewrite = RowRewrite(TableStore(location), table, replaced=replacements.rows, row_id_span=replacements.row_id_span)
+    for fragment in replacements.staged.fragments:
+        rewrite.take_written(fragment.metadata())
+    removed = sum(len(offsets) // _OFFSET_BYTES for offsets in replacements.removed.values())
+    left = [fragment_from_json(each["fragment"]) for each in shrunk if each["fragment"]]
+    rewrite.take_removed(removed, left, [each["number"] for each in shrunk if not each["fragment"]])
+    return rewrite.stage()
 
 
 def _by_sieve(
@@ -229,7 +234,7 @@ def _with_old_rows_first(
     places, row_ids = rows[:, 0].astype(np.int64), rows[:, 1]
     if np.array_equal(places, np.arange(len(places))):
         kept = with_row_ids(fragment_from_json(fragment), row_ids)
-        return {"fragment": json.dumps(kept.to_json()), "replaced": len(row_ids)}
+        return _body(kept, row_ids)
     whole = pa.Table.from_batches(list(file.read(None)))
     is_new = np.ones(whole.num_rows, dtype=bool)
     is_new[places] = False
@@ -239,7 +244,13 @@ def _with_old_rows_first(
     written = write_rows(
         iter(stored.combine_chunks().to_batches()), location.child(line), options, schema, len(stored), "append"
     )
-    return {"fragment": json.dumps(with_row_ids(written[0], row_ids).to_json()), "replaced": len(row_ids)}
+    return _body(with_row_ids(written[0], row_ids), row_ids)
+
+
+def _body(fragment: FragmentMetadata, row_ids: Numbers) -> dict[str, object]:
+    """A staged fragment with the number of rows that it replaces, and their lowest and highest row id."""
+    low, high = (int(row_ids.min()), int(row_ids.max()))
+    return {"fragment": json.dumps(fragment.to_json()), "replaced": len(row_ids), "low": low, "high": high}
 
 
 def _shrink(location: Location, pin: Pin, number: int, offsets: bytes) -> pa.RecordBatch:
@@ -252,15 +263,15 @@ def _shrink(location: Location, pin: Pin, number: int, offsets: bytes) -> pa.Rec
 def _replacements(table: StagedRows, told: list[dict[str, Any]]) -> Replacements | None:
     if not told:
         return None
-    fragments, rows = list(table.fragments), 0
-    for each in told:
-        if each["role"] == _STAGED:
-            body = json.loads(each["body"])
-            fragments[each["number"]] = replace(fragments[each["number"]], fragment=body["fragment"])
-            rows += body["replaced"]
-    gone: dict[int, list[NDArray[np.uint32]]] = {}
+    fragments = list(table.fragments)
+    bodies = {each["number"]: json.loads(each["body"]) for each in told if each["role"] == _STAGED}
+    for number, body in bodies.items():
+        fragments[number] = replace(fragments[number], fragment=body["fragment"])
+    rows = sum(each["replaced"] for each in bodies.values())
+    span = max(each["high"] for each in bodies.values()) - min(each["low"] for each in bodies.values())
+    removed: dict[int, list[NDArray[np.uint32]]] = {}
     for each in told:
         if each["role"] == _COMMITTED:
-            gone.setdefault(each["number"], []).append(np.frombuffer(each["body"], np.uint32))
-    offsets = {number: np.sort(np.concatenate(found)).tobytes() for number, found in gone.items()}
-    return Replacements(replace(table, fragments=tuple(fragments)), offsets, rows)
+            removed.setdefault(each["number"], []).append(np.frombuffer(each["body"], np.uint32))
+    offsets = {number: np.sort(np.concatenate(found)).tobytes() for number, found in removed.items()}
+    return Replacements(replace(table, fragments=tuple(fragments)), offsets, rows, span)

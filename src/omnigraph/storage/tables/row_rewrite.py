@@ -22,16 +22,17 @@ from lance import LanceOperation
 from lance.fragment import RowIdSequence, write_fragments
 
 from omnigraph.kernels.arrays import ID, one_array
+from omnigraph.kernels.equality import row_numbers
 from omnigraph.kernels.hashing import are_among
 from omnigraph.kernels.rebatch import rebatch
 from omnigraph.kernels.row_address import ROW_ADDRESS, ROW_ID, by_fragment
 from omnigraph.storage.filters.model import one_of, render
 from omnigraph.storage.lance.errors import lance_errors
-from omnigraph.storage.tables.staging import refuse_removed_ids, refuse_repeated_ids, stage_operation
+from omnigraph.storage.tables.staging import Change, refuse_removed_ids, refuse_repeated_ids, stage_operation
 from omnigraph.storage.tables.table import ROWS_PER_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from lance import FragmentMetadata
     from numpy.typing import NDArray
@@ -116,12 +117,13 @@ def new_fragment(table: Table, rows: pa.Table, row_ids: Numbers | pa.Array[Any] 
         max_rows_per_file=max(rows.num_rows, 1),
         allow_external_blob_outside_bases=True,
     )
-    return fragment if row_ids is None or not len(row_ids) else with_row_ids(fragment, row_ids)
+    return fragment if row_ids is None else with_row_ids(fragment, row_ids)
 
 
 def with_row_ids(fragment: FragmentMetadata, row_ids: Numbers | pa.Array[Any]) -> FragmentMetadata:
     """Give the first rows of a new fragment existing row ids; the others get new ones at the commit."""
-    fragment.row_id_meta = RowIdSequence(pa.array(row_ids, pa.uint64())).to_inline_metadata()
+    if len(row_ids):
+        fragment.row_id_meta = RowIdSequence(pa.array(row_ids, pa.uint64())).to_inline_metadata()
     return fragment
 
 
@@ -174,21 +176,70 @@ def _told(table: Table, ids: Sequence[str]) -> str:
     return render(one_of(ID, ids), table.schema) if ids and len(ids) <= _MOST_NAMED else f"{ID} IS NOT NULL"
 
 
-def stage_replacement(
-    table: Table,
-    fragments: Sequence[FragmentMetadata],
-    *,
-    shrunk: Sequence[FragmentMetadata],
-    emptied: Sequence[int],
-    replaced: int,
-) -> Staged:
-    """Stage the fragments as replacements for rows that were deleted from others, as one Update.
+class RowRewrite:
+    """Replaces, inserts and deletes rows of a table, as one transaction.
 
-    Rows keep their stable row ids if the new fragments carry them (`with_row_ids`), as in Lance's own merge.
+    Whether replaced rows keep their row ids is decided once for all rows of the table, however many tasks write them:
+    `replaced` is their number, and `row_id_span` the difference between the highest and the lowest of their row ids.
     """
-    operation = change_of_rows(table, fragments, shrunk=shrunk, emptied=emptied)
-    added = sum(each.physical_rows for each in fragments)
-    return stage_operation(table, "upsert", operation, inserted=added - replaced, updated=replaced)
+
+    def __init__(self, tables: TableStore, table: Table, *, replaced: int, row_id_span: int) -> None:
+        self.table = table
+        self.keeps_row_ids = keeps_row_ids(replaced, span=row_id_span)
+        self._tables = tables
+        self._replaced = replaced
+        self._removed = 0
+        self._written: list[FragmentMetadata] = []
+        self._shrunk: list[FragmentMetadata] = []
+        self._emptied: list[int] = []
+
+    def put(self, rows: pa.Table, order: NDArray[np.int64], row_ids: Numbers) -> None:
+        """Write rows in this order, as new fragments; the first of them replace the rows with these row ids."""
+        for start in range(0, rows.num_rows, ROWS_PER_FILE):
+            some = slice(start, start + ROWS_PER_FILE)
+            self.take_written(new_fragment(self.table, rows.take(row_numbers(order[some])), row_ids[some]))
+
+    def add(self, tables: Iterable[pa.Table]) -> None:
+        """Write each table of new rows as a fragment."""
+        for rows in tables:
+            self.take_written(new_fragment(self.table, rows))
+
+    def take_written(self, fragment: FragmentMetadata) -> None:
+        """Take a new fragment, possibly written by a task, with the row ids of the rows that it replaces."""
+        if not self.keeps_row_ids:
+            fragment.row_id_meta = None
+        self._written.append(fragment)
+
+    def remove(self, addresses: Numbers) -> None:
+        """Delete the rows at these addresses: those that are replaced, and those that are only deleted."""
+        self.take_removed(len(addresses), *without_rows(self._tables, self.table, addresses))
+
+    def take_removed(self, rows: int, shrunk: Sequence[FragmentMetadata], emptied: Sequence[int]) -> None:
+        """Take fragments of which a task has deleted this many rows, and the ids of those that became empty."""
+        self._removed += rows
+        self._shrunk += shrunk
+        self._emptied += emptied
+
+    def stage(self, *, deleted_ids: Sequence[str] = ()) -> Staged:
+        """Stage everything. `deleted_ids` are named in the transaction, for information."""
+        operation = change_of_rows(
+            self.table, self._written, shrunk=self._shrunk, emptied=self._emptied, removed=deleted_ids
+        )
+        return stage_operation(
+            self.table,
+            self._change(named=bool(deleted_ids)),
+            operation,
+            inserted=sum(int(each.physical_rows) for each in self._written) - self._replaced,
+            updated=self._replaced,
+            deleted=self._removed - self._replaced,
+        )
+
+    def _change(self, *, named: bool) -> Change:
+        if not self._removed and (self._written or not named):
+            return "append"
+        if not self._written:
+            return "delete"
+        return "change" if named or self._removed > self._replaced else "upsert"
 
 
 # More rows than this are found faster by reading all ids.
@@ -216,24 +267,20 @@ def stage_placed(
         refuse_repeated_ids(table, puts)
         refuse_removed_ids(table, puts, deletes)
     asked = pa.concat_arrays([wanted, pa.array(deletes, pa.string())])
-    there = _places(table, asked) if places is None else places.of(asked)
-    replaced = pc.index_in(wanted, value_set=there.ids)
+    there = _locate(table, asked) if places is None else places.of(asked)
+    at = pc.index_in(wanted, value_set=there.ids)
+    row_ids = there.row_ids[at.drop_null().sort().to_numpy()]
+    span = int(np.ptp(row_ids)) if len(row_ids) else 0
+    rewrite = RowRewrite(tables, table, replaced=len(row_ids), row_id_span=span)
     with lance_errors(f"staging a change to {table.path}"):
-        shrunk, emptied = without_rows(tables, table, there.addresses)
-        written = [] if puts is None else _fragments(table, puts, replaced, there)
-        operation = change_of_rows(table, written, shrunk=shrunk, emptied=emptied, removed=deletes)
-    updated = len(replaced) - replaced.null_count
-    return stage_operation(
-        table,
-        "delete" if puts is None else "append" if not len(there) else "change" if deletes else "upsert",
-        operation,
-        inserted=replaced.null_count,
-        updated=updated,
-        deleted=len(there) - updated,
-    )
+        rewrite.remove(there.addresses)
+        if puts is not None:
+            replaced_first = np.argsort(at.fill_null(len(there)).to_numpy(), kind="stable")
+            rewrite.put(puts, replaced_first, row_ids)
+        return rewrite.stage(deleted_ids=deletes)
 
 
-def _places(table: Table, ids: pa.Array[Any]) -> RowLocations:
+def _locate(table: Table, ids: pa.Array[Any]) -> RowLocations:
     """The locations of these ids, as far as they exist."""
     if len(ids) > FEW_ROWS:
         return RowLocations(_rows_of_many(table, ids))
@@ -256,15 +303,3 @@ def _wanted(rows: pa.Table, ids: pa.Array[Any]) -> pa.Table:
     texts = one_array(rows.column(ID))
     wanted = are_among(texts, ids)
     return rows.filter(pc.is_in(texts, value_set=ids) if wanted is None else wanted)
-
-
-def _fragments(table: Table, puts: pa.Table, replaced: pa.Array[Any], places: RowLocations) -> list[FragmentMetadata]:
-    """The new rows: first the updated ones, with their row ids, then the inserted ones."""
-    known_first = np.argsort(replaced.fill_null(len(places)).to_numpy(), kind="stable")
-    row_ids = places.row_ids[replaced.drop_null().sort().to_numpy()]
-    keeps = keeps_row_ids(len(row_ids), span=int(np.ptp(row_ids)) if len(row_ids) else 0)
-    made = []
-    for start in range(0, puts.num_rows, ROWS_PER_FILE):
-        part = pa.array(known_first[start : start + ROWS_PER_FILE], pa.int64())
-        made.append(new_fragment(table, puts.take(part), row_ids[start : start + ROWS_PER_FILE] if keeps else None))
-    return made

@@ -20,20 +20,12 @@ from omnigraph.kernels.hashing import hash_column, prefixes
 from omnigraph.kernels.rebatch import rebatch
 from omnigraph.kernels.row_address import ROW_ADDRESS, ROW_ID, fragment_of
 from omnigraph.storage.lance.errors import lance_errors
-from omnigraph.storage.tables.row_rewrite import (
-    change_of_rows,
-    keeps_row_ids,
-    new_fragment,
-    without_rows,
-)
-from omnigraph.storage.tables.staging import stage_operation
+from omnigraph.storage.tables.row_rewrite import RowRewrite
 from omnigraph.storage.tables.table import ROWS_PER_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from lance import FragmentMetadata
     from numpy.typing import NDArray
 
     from omnigraph.history.merge.partitioned.changes import LargeOutcome
@@ -56,16 +48,7 @@ def stage_large(tables: TableStore, table: Table, outcome: LargeOutcome, folder:
     places = change.find_places()
     with lance_errors(f"staging a change to {table.path}"):
         change.sort_rows(places)
-        written = change.write()
-        shrunk, emptied = change.without_old_rows()
-    return stage_operation(
-        table,
-        "append" if not change.gone else "delete" if not written else "change",
-        change_of_rows(table, written, shrunk=shrunk, emptied=emptied),
-        inserted=outcome.put_rows - change.replaced,
-        updated=change.replaced,
-        deleted=change.gone - change.replaced,
-    )
+        return change.stage()
 
 
 @dataclass
@@ -75,13 +58,12 @@ class _RowChange:
     outcome: LargeOutcome
     folder: Path
     group_bytes: int
-    gone: int = 0
     replaced: int = 0
     _old_rows: HashPartitions | None = None
     _new_rows: HashPartitions | None = None
     _gone: HashPartitions | None = None
-    _lowest: int = -1
-    _highest: int = -1
+    _lowest: int = 0
+    _highest: int = 0
     _groups: dict[int, int] = field(default_factory=dict)
 
     def find_places(self) -> HashPartitions:
@@ -115,28 +97,21 @@ class _RowChange:
                 removed = deletes.read([part]).column(ID)
                 self._take_out(there.filter(pc.is_in(there.column(ID), value_set=removed)).column(ROW_ADDRESS))
 
-    def write(self) -> list[FragmentMetadata]:
-        """Write the rows as new fragments of the table."""
-        if self._old_rows is None or self._new_rows is None:
-            return []
-        keeps = keeps_row_ids(self.replaced, span=self._highest - self._lowest)
-        made = [
-            fragment for rows in self._ordered(self._old_rows) for fragment in self._old_fragments(rows, keeps=keeps)
-        ]
-        new = rebatch(self._new_rows.batches(), rows=ROWS_PER_FILE, nbytes=self.group_bytes)
-        return [*made, *(new_fragment(self.table, rows) for rows in new)]
-
-    def without_old_rows(self) -> tuple[list[FragmentMetadata], list[int]]:
-        """The old fragments without replaced and removed rows, and the ids of fragments that become empty."""
-        shrunk: list[FragmentMetadata] = []
-        emptied: list[int] = []
+    def stage(self) -> Staged:
+        """Write the rows as new fragments of the table, and delete the replaced and removed ones."""
+        rewrite = RowRewrite(self.tables, self.table, replaced=self.replaced, row_id_span=self._highest - self._lowest)
+        if self._old_rows is not None and self._new_rows is not None:
+            for groups in groups_of(self._old_rows.bytes, self.group_bytes):
+                self._replace(rewrite, self._old_rows.read(groups))
+            rewrite.add(rebatch(self._new_rows.batches(), rows=ROWS_PER_FILE, nbytes=self.group_bytes))
         assert self._gone is not None
         for group in np.flatnonzero(self._gone.rows).tolist():
-            addresses = self._gone.read([group]).column(ROW_ADDRESS).to_numpy()
-            left, nothing_left = without_rows(self.tables, self.table, addresses)
-            shrunk += left
-            emptied += nothing_left
-        return shrunk, emptied
+            rewrite.remove(self._gone.read([group]).column(ROW_ADDRESS).to_numpy())
+        return rewrite.stage()
+
+    def _replace(self, rewrite: RowRewrite, rows: pa.Table) -> None:
+        order = np.argsort(rows.column(ROW_ADDRESS).to_numpy(), kind="stable")
+        rewrite.put(rows.select(rows.column_names[:-2]), order, rows.column(ROW_ID).to_numpy()[order])
 
     def _sort_puts(self, rows: pa.Table, there: pa.Table) -> None:
         assert self._old_rows is not None
@@ -156,28 +131,14 @@ class _RowChange:
     def _take_out(self, addresses: pa.ChunkedArray[Any]) -> None:
         assert self._gone is not None
         self._gone.put(pa.table({ROW_ADDRESS: addresses}), self._group_of(addresses))
-        self.gone += len(addresses)
 
     def _note_row_ids(self, row_ids: Numbers) -> None:
+        low, high = int(row_ids.min()), int(row_ids.max())
+        self._lowest = min(self._lowest, low) if self.replaced else low
+        self._highest = max(self._highest, high)
         self.replaced += len(row_ids)
-        self._lowest = int(row_ids.min()) if self._lowest < 0 else min(self._lowest, int(row_ids.min()))
-        self._highest = max(self._highest, int(row_ids.max()))
 
     def _group_of(self, addresses: pa.ChunkedArray[Any]) -> NDArray[np.int64]:
         fragments, which = np.unique(fragment_of(addresses.to_numpy()), return_inverse=True)
         found: NDArray[np.int64] = np.array([self._groups[int(each)] for each in fragments], np.int64)[which]
         return found
-
-    def _ordered(self, rows: HashPartitions) -> Iterator[pa.Table]:
-        """The replaced rows by old row address, some groups of fragments at a time."""
-        for groups in groups_of(rows.bytes, self.group_bytes):
-            yield rows.read(groups).sort_by(ROW_ADDRESS)
-
-    def _old_fragments(self, rows: pa.Table, *, keeps: bool) -> Iterator[FragmentMetadata]:
-        for start in range(0, rows.num_rows, ROWS_PER_FILE):
-            some = rows.slice(start, ROWS_PER_FILE)
-            yield new_fragment(
-                self.table,
-                some.select(some.column_names[:-2]),
-                some.column(ROW_ID).to_numpy() if keeps else None,
-            )

@@ -23,7 +23,7 @@ from omnigraph.kernels.arrays import ID, one_array
 from omnigraph.kernels.row_address import ROW_ADDRESS, ROW_ID, by_fragment
 from omnigraph.load.rows import rows_schema
 from omnigraph.storage.lance.data_files import write_rows
-from omnigraph.storage.tables.row_rewrite import keeps_row_ids, with_row_ids
+from omnigraph.storage.tables.row_rewrite import with_row_ids
 from omnigraph.storage.tables.table import ROWS_PER_FILE, TableStore
 from omnigraph.tasks.runner import BYTES, INT, LONG, TEXT, pack
 from omnigraph.transaction.constraints.values import value_violations
@@ -56,7 +56,6 @@ class TableJob:
     slots: tuple[tuple[tuple[TableEntry | None, TableEntry], int], ...]
     places: int
     narrow: tuple[str, ...]
-    rows: int
 
     @property
     def line(self) -> str:
@@ -163,20 +162,14 @@ class _TaskResult:
         row_ids = found.column(ROW_ID).to_numpy()[order]
         removed = there.filter(pc.is_in(there.column(ID), value_set=deletes)).column(ROW_ADDRESS).to_numpy()
         gone = np.concatenate([found.column(ROW_ADDRESS).to_numpy(), removed]).astype(np.uint64)
-        yield self._row("replaced", len(row_ids), b"")
+        if len(row_ids):
+            yield self._row("replaced", len(row_ids), json.dumps([int(row_ids.min()), int(row_ids.max())]).encode())
         for fragment, offsets in by_fragment(gone):
             yield self._row("gone", fragment, offsets.tobytes())
         rows = pa.concat_tables([old, puts.filter(at.is_null())])
-        kept = row_ids if self._keeps(row_ids) else row_ids[:0]
         for start in range(0, rows.num_rows, ROWS_PER_FILE):
             some = slice(start, start + ROWS_PER_FILE)
-            yield self._fragment(rows.slice(start, ROWS_PER_FILE), kept[some])
-
-    def _keeps(self, row_ids: Any) -> bool:
-        """Whether rows keep their row ids. A hash partition is a representative sample of all replaced rows."""
-        if not len(row_ids):
-            return False
-        return keeps_row_ids(self.table.rows, span=int(np.ptp(row_ids)))
+            yield self._fragment(rows.slice(start, ROWS_PER_FILE), row_ids[some])
 
     def _fragment(self, rows: pa.Table, row_ids: Any) -> pa.RecordBatch:
         location = self.job.location
@@ -185,9 +178,7 @@ class _TaskResult:
         options = None if location.storage_options is None else dict(location.storage_options)
         batches = iter(stored.to_batches())
         (made,) = write_rows(batches, location.child(self.table.line), options, schema, rows.num_rows, "append")
-        if len(row_ids):
-            made = with_row_ids(made, row_ids)
-        return self._row("fragment", rows.num_rows, json.dumps(made.to_json()).encode())
+        return self._row("fragment", rows.num_rows, json.dumps(with_row_ids(made, row_ids).to_json()).encode())
 
     def _row(self, kind: Kind, rows: int, body: bytes) -> pa.RecordBatch:
         return pa.record_batch([[kind], [self.number], [rows], [body]], schema=RESULT)
