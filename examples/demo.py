@@ -184,7 +184,7 @@ def main() -> None:
 
     step("Back in time")
     city = 'query city() { match { $p: Person { name: "Ada" } } return { $p.city } }'
-    then = graph.query(city, snapshot=graph.tags.get("before-review").commit_id).to_pylist()
+    then = graph.query(city, at=graph.tags.get("before-review").commit_id).to_pylist()
     now = graph.query(city).to_pylist()
     tell(f"at the tag before-review Ada lived in {then[0]['p.city']}; now in {now[0]['p.city']}")
 

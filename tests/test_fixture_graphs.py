@@ -71,7 +71,7 @@ def require_history(graph: og.Graph, expected: dict[str, Any]) -> None:
     for commit_id, facts in expected["commits"].items():
         commit = graph.commit(commit_id)
         assert {name: getattr(commit, name) for name in facts} == facts
-        assert exported(graph, commit_id=commit_id) == expected["rows"][commit_id]
+        assert exported(graph, at=commit_id) == expected["rows"][commit_id]
 
 
 def require_writable(graph: og.Graph, statement: str) -> None:
@@ -101,8 +101,8 @@ def test_a_read_write_open_reads_every_commit_and_writes_to_every_branch() -> No
 def test_tags_and_blobs_are_read() -> None:
     graph = og.open(GRAPH, read_only=True)
     people = "query q() { match { $p: Person } return { $p.name } }"
-    assert len(graph.query(people, snapshot="first").to_pylist()) == 15
-    assert len(graph.query(people, snapshot="merged").to_pylist()) == 14
+    assert len(graph.query(people, at="first").to_pylist()) == 15
+    assert len(graph.query(people, at="merged").to_pylist()) == 14
     assert graph.blob("Person", "ada", "photo").read() == bytes(range(5))
 
 
@@ -175,7 +175,7 @@ def require_recorded(graph: og.Graph, history: dict[str, list[dict[str, Any]]]) 
                 recorded["actor"],
                 recorded["created_at"],
             )
-            tables = {each.table_key: [each.version, each.branch] for each in graph.snapshot(commit_id=commit.id)}
+            tables = {each.table_key: [each.version, each.branch] for each in graph.snapshot(at=commit.id)}
             assert tables == recorded["state"]
 
 

@@ -15,6 +15,7 @@ MODULES = {
     "Branch": "omnigraph.manifest.branches",
     "Tags": "omnigraph.graph.refs",
     "Tag": "omnigraph.manifest.tags",
+    "State": "omnigraph.manifest.states",
     "Snapshot": "omnigraph.manifest.snapshot",
     "TableEntry": "omnigraph.manifest.snapshot",
     "Pin": "omnigraph.storage.tables.table",

@@ -65,6 +65,7 @@ from omnigraph.manifest.rows import GraphCommit as GraphCommit
 from omnigraph.manifest.rows import SchemaChange as SchemaChange
 from omnigraph.manifest.snapshot import Snapshot as Snapshot
 from omnigraph.manifest.snapshot import TableEntry as TableEntry
+from omnigraph.manifest.states import State as State
 from omnigraph.manifest.tags import Tag as Tag
 from omnigraph.pipeline.datasource.sink import StreamSink as StreamSink
 from omnigraph.pipeline.pipeline import PipelineRun as PipelineRun

@@ -55,7 +55,7 @@ def build_behind(uri: str) -> None:
     before = graph.commits()[0].id
     graph.apply_schema(AFTER)
     graph.mutate('query q() { insert Human { name: "eve", score: 2.0 } insert City { name: "Oslo", size: 1 } }')
-    graph.branches.create("past", commit_id=before)
+    graph.branches.create("past", from_=before)
     graph.mutate('query q() { insert Person { name: "dan", age: 50 } insert City { name: "Bonn" } }', branch="past")
     graph.mutate('query q() { insert LivesIn { from: "dan", to: "Bonn" } }', branch="past")
 

@@ -85,5 +85,5 @@ def test_what_is_dropped_for_good_is_gone_however_the_change_ended(tmp_path: Pat
     graph = og.open(uri)
     assert graph.schema == smaller
     with pytest.raises(og.errors.NotFound):
-        graph.query("query q() { match { $g: Gone } return { $g.name } }", snapshot=before)
+        graph.query("query q() { match { $g: Gone } return { $g.name } }", at=before)
     assert unsettled(graph) == []

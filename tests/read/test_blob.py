@@ -71,7 +71,7 @@ def test_an_earlier_commit_has_the_earlier_bytes_and_another_tag(graph: og.Graph
     before, old = graph.commits()[0].id, graph.blob("Doc", "small", "file")
     graph.mutate('query q($b: Blob) { update Doc set { file: $b } where slug = "small" }', {"b": _packed(b"bye")})
     new = graph.blob("Doc", "small", "file")
-    assert (new.read(), graph.blob("Doc", "small", "file", snapshot=before).read()) == (b"bye", b"hello")
+    assert (new.read(), graph.blob("Doc", "small", "file", at=before).read()) == (b"bye", b"hello")
     assert new.etag != old.etag
     assert graph.blob("Doc", "small", "file").etag == new.etag
 

@@ -182,7 +182,7 @@ def test_tasks_are_groups_of_neighbouring_fragments(tmp_path: Path) -> None:
     scan = resolve_scan(where, "Knows", world=REAL)
     assert [task.fragments for task in tasks_of(scan)] == [(0, 1, 2, 3)]
     assert [task.fragments for task in tasks_of(scan, rows_per_task=2)] == [(0,), (1, 2), (3,)]
-    with pytest.raises(NotFound, match="no commit as old as 2001"):
+    with pytest.raises(NotFound, match="no commit until 2001"):
         resolve_scan(where, "Knows", world=REAL, timestamp="2001-01-01")
 
 

@@ -69,7 +69,7 @@ def test_an_export_keeps_to_its_state_and_to_a_place_of_its_own(
 ) -> None:
     before = graph.commits()[0].id
     graph.load({"Thing": [{"name": "new"}]}, mode="append")
-    (file,) = graph.export(tmp_path / "out", commit_id=before, types=["Thing"], engine="spark", spark=spark)
+    (file,) = graph.export(tmp_path / "out", at=before, types=["Thing"], engine="spark", spark=spark)
     assert file == tmp_path / "out" / "nodes" / "Thing.00000.jsonl"
     assert b"new" not in (tmp_path / "out" / "nodes" / "Thing.00000.jsonl").read_bytes()
     with pytest.raises(InvalidInput, match="out is not empty"):

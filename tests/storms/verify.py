@@ -182,7 +182,7 @@ class Verifier:
             name = each.told["tag"]
             self._named(each, f"tag {name}", name in there, dropped.get(name))
         for name in there:
-            self._read(self.graph.snapshot(commit_id=name), f"tag {name}")
+            self._read(self.graph.snapshot(at=name), f"tag {name}")
 
     def _named(self, made: Entry, name: str, is_there: bool, dropped: str | None) -> None:
         if is_there and made.end in ("not done", "verdict"):

@@ -135,7 +135,7 @@ class Worker:
 
         def once(key: str) -> None:
             snapshot = self.graph.snapshot()
-            value = self.graph.query(VALUE, {"n": SHARED}, snapshot=snapshot).to_pylist()[0]["v"]
+            value = self.graph.query(VALUE, {"n": SHARED}, at=snapshot).to_pylist()[0]["v"]
             self._set(SHARED, value + 1, key, snapshot.commit_id)
 
         self._do("increment", once)

@@ -49,9 +49,7 @@ def table(graph: og.Graph, key: str = "node:Doc", branch: str = "main") -> Table
 
 
 def slugs(graph: og.Graph, snapshot: str | None = None, branch: str = "main") -> list[str]:
-    found = graph.query(
-        "query q() { match { $d: Doc } return { $d.slug } }", snapshot=snapshot, branch=branch
-    ).to_pylist()
+    found = graph.query("query q() { match { $d: Doc } return { $d.slug } }", at=snapshot, branch=branch).to_pylist()
     return sorted(next(iter(each.values())) for each in found)
 
 

@@ -9,9 +9,9 @@ import omnigraph as og
 from crash.graph_copies import neighbour, replace_graph
 from omnigraph import counters, failpoints
 from omnigraph.manifest import branches
-from omnigraph.manifest.graph_manifest import snapshot_named
 from omnigraph.manifest.layout import MANIFEST, branch_tree
 from omnigraph.manifest.reclaimed import read_note
+from omnigraph.manifest.states import resolve
 from upkeep.library import doc, library, put, slugs
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def tag(uri: str, name: str, commit_id: str | None = None) -> None:
 
 
 def branch(uri: str, name: str, commit_id: str | None = None) -> None:
-    og.open(uri).branches.create(name, commit_id=commit_id)
+    og.open(uri).branches.create(name, from_=commit_id)
 
 
 def write_to_main(uri: str) -> None:
@@ -108,7 +108,7 @@ def rows(graph: og.Graph, snapshot: Snapshot) -> dict[str, list[dict[str, Any]]]
 
 def state_of(uri: str, commit_id: str) -> dict[str, list[dict[str, Any]]]:
     graph = og.open(uri, read_only=True)
-    return rows(graph, graph.snapshot(commit_id=commit_id))
+    return rows(graph, graph.snapshot(at=commit_id))
 
 
 def wrong_with_tag(uri: str, name: str, expected: dict[str, Any] | None) -> list[str]:
@@ -116,7 +116,7 @@ def wrong_with_tag(uri: str, name: str, expected: dict[str, Any] | None) -> list
     graph = og.open(uri, read_only=True)
     if expected is None:
         return [f"the refused tag {name} is there"] if name in {each.name for each in graph.tags.list()} else []
-    found = rows(graph, snapshot_named(graph._manifest, name))
+    found = rows(graph, resolve(graph._manifest, name))
     return [] if found == expected else [f"tag {name} does not read as its commit did"]
 
 

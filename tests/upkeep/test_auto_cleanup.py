@@ -31,7 +31,7 @@ def readable(graph: og.Graph) -> list[int]:
     counts = []
     for branch in graph.branches.list():
         for commit in graph.commits(branch=branch.name):
-            tables = graph.snapshot(commit_id=commit.id)
+            tables = graph.snapshot(at=commit.id)
             rows = {each.table_key: graph._manifest.stores.tables.open(each.pin).read().num_rows for each in tables}
             assert rows == {each.table_key: each.row_count for each in tables}
             counts.append(rows["node:Person"])
@@ -91,7 +91,7 @@ def test_a_write_takes_the_setting_away_and_loses_no_version(uri: str, write: st
     assert settings(graph) == {}
     do(graph, 'insert Person { name: "fourth" }')
     do(graph, 'delete Person where name = "first"')
-    found = graph.entity("Person", "first", snapshot=graph.commits()[1].id)
+    found = graph.entity("Person", "first", at=graph.commits()[1].id)
     assert (found is not None) == (write != "a type that goes and comes back")
 
 

@@ -130,7 +130,7 @@ def test_what_branches_read_and_began_with_stays_so_that_they_merge(tmp_path: Pa
 def test_a_version_that_a_line_of_a_branch_is_about_to_begin_at_stays(tmp_path: Path) -> None:
     graph = library(tmp_path, 6)
     objects = graph._manifest.stores.objects
-    begins, other = (graph.snapshot(commit_id=graph.commits()[at].id)["node:Doc"] for at in (3, 2))
+    begins, other = (graph.snapshot(at=graph.commits()[at].id)["node:Doc"] for at in (3, 2))
     added = AddedTable("node:Doc", begins.path, "side", version=begins.version + 1)
     note = Sidecar(new_ticket_id(REAL), REAL.now_us(), "BranchMerge", branch="side", added=(added,))
     ticket = QueueEntry.draw(objects, note, REAL)

@@ -79,7 +79,7 @@ def test_every_past_commit_reads_as_it_was(folding_soon: og.Graph) -> None:
     for number in range(8):
         add(folding_soon, number)
     for number, commit in enumerate(reversed(folding_soon.commits()[:8])):
-        rows = folding_soon.query("query q() { match { $p: Person } return { $p.name } }", snapshot=commit.id)
+        rows = folding_soon.query("query q() { match { $p: Person } return { $p.name } }", at=commit.id)
         assert len(rows.to_pylist()) == number + 1
 
 

@@ -225,7 +225,7 @@ def test_a_tag_or_branch_of_a_commit_that_is_gone_is_refused_before_anything_is_
         graph.tags.create("late", gone)
     assert not any("__tags" in each for each in counts.requests)
     with counting() as counts, pytest.raises(VersionReclaimed):
-        graph.branches.create("late", commit_id=gone)
+        graph.branches.create("late", from_=gone)
     assert counts.table_commits == 0
     assert [each.name for each in graph.branches.list()] == ["main"]
 
@@ -237,7 +237,7 @@ def test_names_of_newest_states_do_not_ask(tmp_path: Path) -> None:
     with counting() as counts:
         graph.tags.create("tagged")
         graph.branches.create("made")
-        graph.branches.create("made-of-commit", commit_id=head)
+        graph.branches.create("made-of-commit", from_=head)
     assert not any(RECLAIMED in each for each in counts.requests)
 
 
@@ -255,7 +255,7 @@ def test_a_branch_that_is_made_anew_is_not_taken_for_the_one_before(tmp_path: Pa
         put(graph, doc(number), branch="side")
     old = graph.commits(branch="side")[2].id
     graph.tags.create("old", old)
-    graph.branches.create("other", commit_id=graph.commits(branch="side")[3].id)
+    graph.branches.create("other", from_=graph.commits(branch="side")[3].id)
     graph.cleanup(keep=1, grace=NOW)
     assert len(slugs(graph, "old")) == 6
     assert len(slugs(graph, branch="other")) == 5
@@ -266,7 +266,7 @@ def test_a_branch_that_is_made_anew_is_not_taken_for_the_one_before(tmp_path: Pa
 def test_a_version_that_comes_back_after_it_was_taken_goes_again(tmp_path: Path) -> None:
     """A commit that slept since before the version of its number was made and taken lands in its place."""
     graph = library(tmp_path, 5)
-    entry = graph.snapshot(commit_id=graph.commits()[2].id)["node:Doc"]
+    entry = graph.snapshot(at=graph.commits()[2].id)["node:Doc"]
     folder = tmp_path / "graph" / entry.path / "_versions"
     kept = {each.name: each.read_bytes() for each in folder.iterdir()}
     graph.cleanup(keep=1, grace=NOW)
@@ -285,7 +285,7 @@ def test_a_note_that_cannot_be_read_stops_cleanups_and_names_of_old_commits_alon
     for attempt in (
         lambda: graph.cleanup(keep=1, grace=NOW),
         lambda: graph.tags.create("old", old),
-        lambda: graph.branches.create("old", commit_id=old),
+        lambda: graph.branches.create("old", from_=old),
     ):
         with pytest.raises(OmniGraphError, match=RECLAIMED):
             attempt()

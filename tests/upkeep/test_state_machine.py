@@ -119,7 +119,7 @@ class Upkeep(RuleBasedStateMachine):
     def kept_commits_read_as_they_were(self) -> None:
         for commit, content in list(getattr(self, "states", {}).items())[-6:]:
             try:
-                assert _content(self.graph.query(ALL, snapshot=commit)) == content
+                assert _content(self.graph.query(ALL, at=commit)) == content
             except VersionReclaimed as error:
                 raise AssertionError(f"the kept commit {commit} is gone") from error
 

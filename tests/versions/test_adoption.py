@@ -104,7 +104,7 @@ def test_a_cleanup_keeps_it_for_older_commits_of_the_branch_that_are_kept(graph:
     do(graph, "delete Person where age = 37", "old")
     do(graph, 'insert Person { name: "late" }')
     graph.cleanup(keep=2, grace=dt.timedelta(0))
-    entity = og.open(graph.uri).entity("Person", "Ada", snapshot=caught_up.id)
+    entity = og.open(graph.uri).entity("Person", "Ada", at=caught_up.id)
     assert entity is not None
     assert entity["age"] == 37
 
@@ -134,7 +134,7 @@ def test_rows_of_a_line_that_the_target_does_not_stand_on_are_written(graph: og.
 
 
 def test_two_branches_behind_catch_up_through_each_other(graph: og.Graph) -> None:
-    graph.branches.create("other", commit_id=graph.commits(branch="old")[0].id)
+    graph.branches.create("other", from_=graph.commits(branch="old")[0].id)
     graph.merge("main", into="old")
     assert graph.merge("old", into="other").adopted == ("node:Person",)
     graph.branches.delete("old")

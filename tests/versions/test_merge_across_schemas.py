@@ -40,7 +40,7 @@ def left_behind(graph: og.Graph, *schemas: str) -> og.Graph:
     before = graph.commits()[0].id
     for each in schemas:
         graph.apply_schema(each)
-    graph.branches.create("past", commit_id=before)
+    graph.branches.create("past", from_=before)
     do(graph, 'update Person set { age: 31 } where name = "ada"', "past")
     do(graph, 'insert Person { name: "dan", age: 50, nick: "d" } insert LivesIn { from: "dan", to: "Rome" }', "past")
     do(graph, 'delete Person where name = "cy"', "past")
@@ -106,7 +106,7 @@ def test_changed_rows_of_a_type_that_was_dropped_are_not_lost_silently(graph: og
     before = graph.commits()[0].id
     graph.apply_schema("node Person { name: String @key  age: I32?  nick: String? }")
     for name, statement in (("clean", 'insert Person { name: "x" }'), ("past", 'insert City { name: "Oslo" }')):
-        graph.branches.create(name, commit_id=before)
+        graph.branches.create(name, from_=before)
         do(graph, statement, name)
     graph.merge("clean")
     assert "x" in people(graph)

@@ -140,7 +140,7 @@ def check(folder: Path, seed: int) -> None:
             now = edit(graph, rng, shape, now, "main")
     last = shapes[-1]
     if not stood_by:
-        graph.branches.create("past", commit_id=commit)
+        graph.branches.create("past", from_=commit)
     graph.branches.create("side")
     began = carried(base, shapes[1:])
     past = carried(edit(graph, rng, shapes[0], behind, "past"), shapes[1:])

@@ -50,7 +50,7 @@ def behind(graph: og.Graph, *schemas: str) -> str:
     for each in schemas:
         graph.apply_schema(each)
     for name in ("idle", "past"):
-        graph.branches.create(name, commit_id=before)
+        graph.branches.create(name, from_=before)
     do(graph, 'update Person set { age: 31 } where name = "ada"', "past")
     do(graph, 'insert Person { name: "dan", age: 50, nick: "d" } insert LivesIn { from: "dan", to: "Rome" }', "past")
     do(graph, 'delete Person where name = "cy"', "past")
@@ -162,7 +162,7 @@ def test_a_branch_keeps_its_earlier_states_in_their_shape(graph: og.Graph) -> No
     earlier = graph.commits(branch="past")[0].id
     graph.merge("main", into="past")
     query = "query q() { match { $p: Person } return { $p.name, $p.age } order { $p.name } }"
-    old = graph.query(query, snapshot=earlier).to_pylist()
+    old = graph.query(query, at=earlier).to_pylist()
     assert old == [{"p.name": "ada", "p.age": 31}, {"p.name": "bo", "p.age": 30}, {"p.name": "dan", "p.age": 50}]
     change = graph.commits(branch="past")[0].schema
     assert change is not None
@@ -196,7 +196,7 @@ def test_a_branch_takes_a_type_that_was_dropped_and_came_back_unless_it_has_had_
     graph.apply_schema(SCHEMA)
     do(graph, 'insert City { name: "Bonn" }')
     for name, commit in (("between", middle), ("step", middle), ("own", before)):
-        graph.branches.create(name, commit_id=commit)
+        graph.branches.create(name, from_=commit)
     do(graph, 'insert City { name: "Oslo" }', "own")
     do(graph, 'delete City where name = "Oslo"', "own")
     earlier = graph.commits(branch="own")[1].id
@@ -205,7 +205,7 @@ def test_a_branch_takes_a_type_that_was_dropped_and_came_back_unless_it_has_had_
     assert rows(graph, "node:City", "between").keys() == {"Bonn"}
     with pytest.raises(errors.CommitRejected, match="has had a table node:City of its own before"):
         graph.merge("main", into="own")
-    found = graph.query("query q() { match { $c: City } return { $c.name } }", snapshot=earlier).to_pylist()
+    found = graph.query("query q() { match { $c: City } return { $c.name } }", at=earlier).to_pylist()
     assert {each["c.name"] for each in found} == {"Oslo", "Rome"}
 
 
@@ -213,7 +213,7 @@ def test_a_branch_that_had_its_own_of_a_type_reads_one_that_came_back(graph: og.
     """It follows main; a line of its own would be made where the rows of its earlier states lie."""
     before = graph.commits()[0].id
     graph.apply_schema(PERSON)
-    graph.branches.create("own", commit_id=before)
+    graph.branches.create("own", from_=before)
     do(graph, 'insert City { name: "Oslo" }', "own")
     do(graph, 'delete City where name = "Oslo"', "own")
     graph.merge("main", into="own")
@@ -268,7 +268,7 @@ def test_three_schemas_meet(graph: og.Graph) -> None:
     middle = graph.commits()[0].id
     graph.apply_schema(third.replace(' @rename_from("age")', ""))
     for name, commit in (("first", before), ("second", middle)):
-        graph.branches.create(name, commit_id=commit)
+        graph.branches.create(name, from_=commit)
     do(graph, 'insert Person { name: "one", age: 1 }', "first")
     do(graph, 'insert Person { name: "two", years: 2 }', "second")
     graph.merge("second", into="first")
@@ -292,7 +292,7 @@ def test_what_main_did_between_its_changes_of_schema_comes_along(graph: og.Graph
     graph.apply_schema(SCHEMA.replace("age: I32?", "years: I64?").replace("  nick: String?", ""))
     do(graph, 'update Person set { years: 2 } where name = "eve"')
     do(graph, 'update Person set { years: 30 } where name = "bo"')
-    graph.branches.create("past", commit_id=before)
+    graph.branches.create("past", from_=before)
     do(graph, 'update Person set { age: 31 } where name = "bo"', "past")
     if cleaned:
         graph.cleanup(keep=1, grace=dt.timedelta(0))
@@ -307,7 +307,7 @@ def test_main_goes_back_to_an_earlier_schema(graph: og.Graph) -> None:
     graph.apply_schema(SCHEMA.replace("  nick: String?", ""))
     middle = graph.commits()[0].id
     graph.apply_schema(SCHEMA)
-    graph.branches.create("middle", commit_id=middle)
+    graph.branches.create("middle", from_=middle)
     do(graph, 'insert Person { name: "dan", age: 50 }', "middle")
     do(graph, 'update Person set { nick: "A" } where name = "ada"')
     assert [each.kind for each in graph.merge("main", into="middle").schema_steps] == ["add_property"]
@@ -338,7 +338,7 @@ def test_blobs_come_along(tmp_path: Path) -> None:
     graph.load({"Doc": [{"name": "a", "body": b"one"}, {"name": "b", "body": b"two"}]})
     before = graph.commits()[0].id
     graph.apply_schema(schema.replace("size: I32?", 'length: I64? @rename_from("size")'))
-    graph.branches.create("past", commit_id=before)
+    graph.branches.create("past", from_=before)
     graph.load({"Doc": [{"name": "c", "body": b"three", "size": 5}]}, branch="past")
     graph.load({"Doc": [{"name": "a", "body": b"uno", "length": 3}]})
     graph.merge("main", into="past")

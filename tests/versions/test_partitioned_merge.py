@@ -164,7 +164,7 @@ def test_rows_of_a_branch_behind_a_change_of_schema_come_through_in_groups(tmp_p
     graph.load({"Person": people(0, 50, 1)}, mode="append", engine="local")
     early = graph.commits()[0].id
     graph.apply_schema('node Person { name: String @key  years: I64? @rename_from("age")  city: String? }')
-    graph.branches.create("behind", commit_id=early)
+    graph.branches.create("behind", from_=early)
     graph.load({"Person": people(40, 20, 2)}, mode="merge", branch="behind", engine="local")
     graph.mutate('query q() { update Person set { city: "there" } where name = "p000045" }')
     assert graph.merge("behind").puts == {"node:Person": 20}

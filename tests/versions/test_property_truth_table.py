@@ -64,7 +64,7 @@ def test_merging_changes_of_one_entity(forked: Social, theirs: str, by_property:
     perform(forked, CHANGES[theirs], "feature")
     for number, (name, ours) in enumerate(CHANGES.items()):
         target = f"target{number}"
-        forked.graph.branches.create(target, commit_id=forked.graph.commits()[0].id)
+        forked.graph.branches.create(target, from_=forked.graph.commits()[0].id)
         perform(forked, ours, target)
         outcome = expected(after(CHANGES[theirs]), after(ours), by_property=by_property)
         if isinstance(outcome, str):

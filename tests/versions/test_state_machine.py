@@ -143,7 +143,7 @@ class Machine:
         """Old states, diffs between any two of them, and the change feed tell what the model knows."""
         visible = sorted({each for history in self.model.branches.values() for each in history})
         for number in self.chance.sample(visible, min(5, len(visible))):
-            assert self.seen(commit_id=self.ids[number]) == self.model.commits[number].state, self.story()
+            assert self.seen(at=self.ids[number]) == self.model.commits[number].state, self.story()
             other = self.chance.choice(visible)
             assert self._diff(number, other) == _differences(
                 self.model.commits[number].state, self.model.commits[other].state

@@ -42,9 +42,9 @@ def moment(microseconds: int) -> dt.datetime:
 def test_a_query_reads_the_graph_as_of_a_commit_a_moment_and_a_manifest_version(aging: Social) -> None:
     graph = aging.graph
     for commit, age in zip(graph.commits(), (33, 32, 31, 30), strict=False):
-        assert age_of_alice(graph, snapshot=commit.id) == age
-        assert age_of_alice(graph, snapshot=graph.snapshot(at=moment(commit.created_at))) == age
-        assert age_of_alice(graph, snapshot=graph.snapshot(version=commit.manifest_version)) == age
+        assert age_of_alice(graph, at=commit.id) == age
+        assert age_of_alice(graph, at=graph.snapshot(at=moment(commit.created_at))) == age
+        assert age_of_alice(graph, at=graph.snapshot(version=commit.manifest_version)) == age
     a_moment_later = moment(graph.commits()[1].created_at + 1)
     assert graph.snapshot(at=a_moment_later).commit_id == graph.commits()[1].id
     assert graph.snapshot(at=moment(graph.commits()[0].created_at + 10**12)).commit_id == graph.commits()[0].id
@@ -60,10 +60,10 @@ def test_states_that_never_were_are_errors(aging: Social) -> None:
         graph.snapshot(version=1_000)
     with pytest.raises(errors.NotFound):
         graph.snapshot(version=0)
-    with pytest.raises(errors.NotFound, match="no commit 'nonsense'"):
-        graph.snapshot(commit_id="nonsense")
-    with pytest.raises(errors.InvalidInput, match="one of"):
-        graph.snapshot(version=1, commit_id="x")
+    with pytest.raises(errors.NotFound, match="no state 'nonsense': it is no branch, no tag, no commit id"):
+        graph.snapshot(at="nonsense")
+    with pytest.raises(errors.InvalidInput, match="at or version"):
+        graph.snapshot(version=1, at="x")
 
 
 def test_a_state_that_was_cleaned_up_says_so(aging: Social) -> None:
@@ -73,14 +73,14 @@ def test_a_state_that_was_cleaned_up_says_so(aging: Social) -> None:
     newest.handle.cleanup_old_versions(retain_versions=1, delete_unverified=True)
     reopened = og.open(aging.graph.uri)
     with pytest.raises(errors.VersionReclaimed, match="a tag keeps a commit"):
-        reopened.query(AGE, snapshot=old)
+        reopened.query(AGE, at=old)
     assert age_of_alice(reopened) == 33
 
 
 def test_one_entity_at_a_past_state(aging: Social) -> None:
     graph = aging.graph
     before = graph.commits()[2].id
-    alice = graph.entity("Person", "Alice", snapshot=before)
+    alice = graph.entity("Person", "Alice", at=before)
     assert alice is not None
     assert (alice["id"], alice["age"]) == ("Alice", 31)
     assert graph.entity("Person", "Nobody") is None
@@ -115,8 +115,8 @@ def test_a_tag_names_a_commit_for_every_read(aging: Social) -> None:
     assert (tag.commit_id, tag.branch, tag.message) == (then.id, "main", "before the party")
     assert graph.tags.create("releases/now").commit_id == graph.commits()[0].id
     assert [each.name for each in graph.tags.list()] == ["releases/now", "v1"]
-    assert age_of_alice(graph, snapshot="v1") == 32
-    assert graph.snapshot(commit_id="v1").commit_id == then.id
+    assert age_of_alice(graph, at="v1") == 32
+    assert graph.snapshot(at="v1").commit_id == then.id
     assert [each.updated for each in graph.diff("v1", "main").summary()] == [1]
     assert tagged_commits(graph._manifest) == {graph.commits()[0].id: ("releases/now",), then.id: ("v1",)}
     graph.tags.delete("v1")
@@ -232,3 +232,71 @@ def test_only_commits_of_the_branch_are_taken_back(forked: Social) -> None:
     forked.graph.merge("feature")
     forked.graph.revert(elsewhere.id)
     assert "F" not in forked.people()
+
+
+def test_a_state_has_one_name_for_every_call(aging: Social, tmp_path: Path) -> None:
+    graph = aging.graph
+    then = graph.commits()[1]
+    graph.tags.create("v1", then.id)
+    graph.branches.create("old", from_="v1")
+    graph.branches.create("older", from_=then)
+    names = [then, then.id, then.id[:25], then.id[:25].lower(), "v1", "old", "older", "main~1", "v1~0", "old~0"]
+    for name in [*names, graph.snapshot(at=then.id)]:
+        assert age_of_alice(graph, at=name) == 32, name
+        entity = graph.entity("Person", "Alice", at=name)
+        assert entity is not None
+        assert entity["age"] == 32
+        assert graph.history("Person", "Alice", at=name).versions[0].entity == entity
+        assert [each.updated for each in graph.diff(name, "main").summary()] == [1]
+        graph.export(tmp_path / "state.jsonl", at=name)
+        assert '"age":32' in (tmp_path / "state.jsonl").read_text().replace(" ", "")
+        assert graph.tags.create(f"again-{names.index(name) if name in names else 'x'}", name).commit_id == then.id
+    assert graph.commit(then.id[:25]) == graph.commit("v1") == then
+    assert graph.commit_changes("v1").commit == then
+    assert graph.revert("main", dry_run=True).reverted == graph.commits()[0]
+
+
+def test_a_name_of_two_states_is_refused(aging: Social) -> None:
+    graph = aging.graph
+    with pytest.raises(errors.InvalidInput, match=r"begins 5 commit ids \(.*: give more of it"):
+        graph.snapshot(at=graph.commits()[0].id[:6])
+    with pytest.raises(errors.NotFound, match="no state 'main~9': 'main' has 4 commits before it"):
+        graph.snapshot(at="main~9")
+    with pytest.raises(errors.InvalidInput, match="name two states"):
+        graph.query(AGE, branch="side", at="main")
+    with pytest.raises(errors.InvalidInput, match="not 5"):
+        graph.query(AGE, at=5)  # type: ignore[call-overload]
+    graph.tags.create("both")
+    tag = graph._manifest.stores.objects.read("__tags/both.json")
+    graph.tags.delete("both")
+    graph.branches.create("both")
+    graph._manifest.stores.objects.create("__tags/both.json", tag)
+    with pytest.raises(errors.InvalidInput, match="'both' is a branch and a tag"):
+        graph.snapshot(at="both")
+
+
+def test_the_history_ends_at_the_state_that_it_is_asked_for(aging: Social) -> None:
+    graph = aging.graph
+    ages = [each.entity["age"] for each in graph.history("Person", "Alice", at="main~2") if each.entity]
+    assert ages == [31, 30]
+
+
+def test_old_keywords_work_and_warn(aging: Social, tmp_path: Path) -> None:
+    graph = aging.graph
+    then = graph.commits()[1].id
+    with pytest.warns(
+        DeprecationWarning, match=r"Graph.query\(snapshot=…\) is deprecated .* omnigraph 0.3: use at=…"
+    ) as told:
+        assert age_of_alice(graph, snapshot=then) == 32
+    assert told[0].filename == __file__
+    with pytest.warns(DeprecationWarning, match="Graph.snapshot"):
+        assert graph.snapshot(commit_id=then).commit_id == then  # type: ignore[call-arg]
+    with pytest.warns(DeprecationWarning, match="Branches.create"):
+        graph.branches.create("old", commit_id=then)  # type: ignore[call-arg]
+    with pytest.warns(DeprecationWarning, match="Graph.export"):
+        graph.export(tmp_path / "out.jsonl", commit_id=then)  # type: ignore[call-arg]
+    with (
+        pytest.warns(DeprecationWarning, match="Graph.snapshot"),
+        pytest.raises(errors.InvalidInput, match="give one of them"),
+    ):
+        graph.snapshot(at="main", commit_id=then)  # type: ignore[call-arg]

@@ -9,12 +9,13 @@ import datetime as dt
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
+from omnigraph.deprecation import renamed_keywords
 from omnigraph.errors import InvalidInput
 from omnigraph.graph.engines import CHOSEN, require_engine
 from omnigraph.graph.refs import Branches, Tags
 from omnigraph.language.gq.compile import QueryCache
-from omnigraph.manifest.graph_manifest import snapshot_at, snapshot_at_version, snapshot_named
 from omnigraph.manifest.layout import MAIN
+from omnigraph.manifest.states import commit_named, resolve, snapshot_at_version
 from omnigraph.query.exec.limits import DEFAULT_OPTIONS, ReadOptions
 from omnigraph.transaction.schemas import Schemas
 
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.manifest.rows import GraphCommit
     from omnigraph.manifest.snapshot import Snapshot
+    from omnigraph.manifest.states import State
     from omnigraph.mutation.run import Mutated
     from omnigraph.query.blob import Blob
     from omnigraph.query.explain import Explanation
@@ -97,9 +99,9 @@ class Graph:
         """The compiled schema of main."""
         return self._schemas.current().catalog
 
-    def catalog_of(self, snapshot: Snapshot) -> Catalog:
-        """The compiled schema that the rows of a snapshot are in: an old one, or one of a branch, may have another."""
-        return self._schemas.of(snapshot.schema).catalog
+    def catalog_of(self, at: State) -> Catalog:
+        """The compiled schema that the rows of a state are in: an old one, or one of a branch, may have another."""
+        return self._schemas.of(resolve(self._manifest, at).schema).catalog
 
     @property
     def analytics(self) -> Analytics:
@@ -118,7 +120,7 @@ class Graph:
         params: Mapping[str, object] | None = None,
         *,
         branch: str = MAIN,
-        snapshot: Snapshot | str | None = None,
+        at: State | None = None,
         name: str | None = None,
         options: ReadOptions = DEFAULT_OPTIONS,
         engine: Literal["local"] = "local",
@@ -131,44 +133,48 @@ class Graph:
         params: Mapping[str, object] | None = None,
         *,
         branch: str = MAIN,
-        snapshot: Snapshot | str | None = None,
+        at: State | None = None,
         name: str | None = None,
         options: ReadOptions = DEFAULT_OPTIONS,
         engine: Literal["spark"],
         spark: SparkSession | None = None,
     ) -> DataFrame: ...
 
+    @renamed_keywords(snapshot="at", removed_in="0.3")
     def query(
         self,
         source: str,
         params: Mapping[str, object] | None = None,
         *,
         branch: str = MAIN,
-        snapshot: Snapshot | str | None = None,
+        at: State | None = None,
         name: str | None = None,
         options: ReadOptions = DEFAULT_OPTIONS,
         engine: Literal["local", "spark"] = "local",
         spark: SparkSession | None = None,
     ) -> Result | DataFrame:
-        """Run a query over one state of the graph: a branch as it is now, a snapshot, or a commit by its id.
+        """Run a query over one state of the graph: a branch as it is now, or the state that `at` names.
 
+        `at` is a `Snapshot`, a commit or its id (the beginning of it is enough), a tag, a branch, `name~2` for two
+        commits before, or a datetime of `branch`; it means the same wherever a state is read.
         With `engine="spark"` the result is a Spark DataFrame over that state: the query runs when the frame does.
         """
         require_engine(engine, CHOSEN)
-        request = self._request(source, params, branch, snapshot, name, options)
+        request = self._request(source, params, branch, at, name, options)
         if engine == "spark":
             from omnigraph.graph.backends import query_on_spark
 
             return query_on_spark(self._reading, request, spark)
         return self._reading.run(request)
 
+    @renamed_keywords(snapshot="at", removed_in="0.3")
     def stream(
         self,
         source: str,
         params: Mapping[str, object] | None = None,
         *,
         branch: str = MAIN,
-        snapshot: Snapshot | str | None = None,
+        at: State | None = None,
         name: str | None = None,
         options: ReadOptions = DEFAULT_OPTIONS,
     ) -> pa.RecordBatchReader:
@@ -177,33 +183,35 @@ class Graph:
         Its rows are those of `query`, over one state of the graph however long reading takes. Without `order`, groups
         and `distinct` the first batch comes at once; otherwise many matches wait on disk, within `options`.
         """
-        return self._reading.stream(self._request(source, params, branch, snapshot, name, options))
+        return self._reading.stream(self._request(source, params, branch, at, name, options))
 
+    @renamed_keywords(snapshot="at", removed_in="0.3")
     def explain(
         self,
         source: str,
         params: Mapping[str, object] | None = None,
         *,
         branch: str = MAIN,
-        snapshot: Snapshot | str | None = None,
+        at: State | None = None,
         name: str | None = None,
         options: ReadOptions = DEFAULT_OPTIONS,
     ) -> Explanation:
         """How a query would run: its operators in order, estimates, indexes and traversal modes. Reads no rows."""
-        return self._reading.explain(self._request(source, params, branch, snapshot, name, options))
+        return self._reading.explain(self._request(source, params, branch, at, name, options))
 
+    @renamed_keywords(snapshot="at", removed_in="0.3")
     def analyze(
         self,
         source: str,
         params: Mapping[str, object] | None = None,
         *,
         branch: str = MAIN,
-        snapshot: Snapshot | str | None = None,
+        at: State | None = None,
         name: str | None = None,
         options: ReadOptions = DEFAULT_OPTIONS,
     ) -> tuple[Result, Explanation]:
         """Run a query, and tell how it ran: rows and time of each operator, and the ways it went."""
-        return self._reading.analyze(self._request(source, params, branch, snapshot, name, options))
+        return self._reading.analyze(self._request(source, params, branch, at, name, options))
 
     def mutate(
         self,
@@ -311,11 +319,12 @@ class Graph:
             return done
         return self.branches.delete_merged(done) if delete_branch else done
 
-    def diff(self, before: str, after: str) -> GraphDiff:
-        """What changed between two states, each given as a branch or a commit id."""
+    def diff(self, before: State, after: State) -> GraphDiff:
+        """What changed between two states."""
         from omnigraph.history.delta import GraphDiff
 
-        return GraphDiff(self._state(before), self._state(after), self._manifest.stores.tables)
+        states = resolve(self._manifest, before), resolve(self._manifest, after)
+        return GraphDiff(*states, self._manifest.stores.tables)
 
     def changes(
         self,
@@ -353,8 +362,8 @@ class Graph:
         """What one commit did against its first parent; iterate it, or take Arrow from its `deltas()`."""
         from omnigraph.history.change_feed import changes_of, wanted
 
-        branch_manifest, _ = self._manifest.find(commit_id)
-        return changes_of(self._manifest, commit_id, wanted(branch_manifest.locations, types, kinds, ops))
+        branch_manifest, commit = self._manifest.find(commit_named(self._manifest, commit_id).id)
+        return changes_of(self._manifest, commit.id, wanted(branch_manifest.locations, types, kinds, ops))
 
     def baseline(self, *, branch: str = MAIN, types: Sequence[str] | None = None) -> Baseline:
         """The newest state of a branch to begin a copy with: its `records()`, and the `cursor` to keep it by."""
@@ -362,12 +371,13 @@ class Graph:
 
         return take_baseline(self._manifest, self.change_feed(branch=branch), self._schemas, types)
 
+    @renamed_keywords(commit_id="at", removed_in="0.3")
     def export(
         self,
         path: str | os.PathLike[str],
         *,
         branch: str = MAIN,
-        commit_id: str | None = None,
+        at: State | None = None,
         format: Literal["jsonl", "parquet", "csv"] = "jsonl",  # noqa: A002 - the word everybody uses
         types: Sequence[str] | None = None,
         engine: Literal["local", "spark"] = "local",
@@ -381,7 +391,7 @@ class Graph:
         from omnigraph.graph.backends import Export
 
         require_engine(engine, CHOSEN)
-        state = self.snapshot(branch=branch, commit_id=commit_id)
+        state = resolve(self._manifest, at, branch=branch)
         export = Export(state, self.catalog_of(state), path, format, types)
         if engine == "spark":
             return export.write_on_spark(self._manifest, spark)
@@ -476,37 +486,30 @@ class Graph:
         accepted = self._schemas.current()
         return SchemaApply(self._manifest, accepted, source, desired, allow_data_loss=allow_data_loss, actor=actor)
 
+    @renamed_keywords(commit_id="at", removed_in="0.3")
     def snapshot(
         self,
         *,
         branch: str = MAIN,
-        commit_id: str | None = None,
-        at: dt.datetime | None = None,
+        at: State | None = None,
         version: int | None = None,
     ) -> Snapshot:
-        """Which version of each table makes up the graph: a branch as it is now, or at a moment or manifest version.
-
-        `commit_id` is a commit of any branch, or a tag. `at` needs a time zone.
-        """
-        if sum(each is not None for each in (commit_id, at, version)) > 1:
-            raise InvalidInput("a snapshot is of one state: give one of commit_id, at and version.")
-        if commit_id is not None:
-            return snapshot_named(self._manifest, commit_id)
+        """Which version of each table makes up the graph: a branch as it is now, a state, or a manifest version."""
+        if version is None:
+            return resolve(self._manifest, at, branch=branch)
         if at is not None:
-            return snapshot_at(self._manifest, branch, at)
-        if version is not None:
-            return snapshot_at_version(self._manifest, branch, version)
-        return self._manifest.snapshot(branch)
+            raise InvalidInput("a snapshot is of one state: give at or version.")
+        return snapshot_at_version(self._manifest, branch, version)
 
-    def entity(
-        self, type_name: str, entity_id: str, *, branch: str = MAIN, snapshot: Snapshot | str | None = None
-    ) -> Entity | None:
-        """One node or edge as it is on a branch, or as it was in a snapshot, commit or tag; None if it is not there."""
+    @renamed_keywords(snapshot="at", removed_in="0.3")
+    def entity(self, type_name: str, entity_id: str, *, branch: str = MAIN, at: State | None = None) -> Entity | None:
+        """One node or edge as it is on a branch or in a state; None if it is not there."""
         from omnigraph.history.entities import entity_at
 
-        state = self._snapshot(snapshot, branch)
+        state = resolve(self._manifest, at, branch=branch)
         return entity_at(self._manifest.stores.tables, state, type_name, entity_id)
 
+    @renamed_keywords(snapshot="at", removed_in="0.3")
     def blob(
         self,
         type_name: str,
@@ -514,20 +517,20 @@ class Graph:
         property_name: str,
         *,
         branch: str = MAIN,
-        snapshot: Snapshot | str | None = None,
+        at: State | None = None,
     ) -> Blob:
         """A blob of a node or edge, to be read whole or in parts; `NotFound` if there is none."""
         from omnigraph.query.blob import open_blob
 
-        state = self._snapshot(snapshot, branch)
-        catalog = self.catalog_of(state)
-        return open_blob(state, self._manifest.stores.tables, catalog, type_name, entity_id, property_name)
+        state, tables = resolve(self._manifest, at, branch=branch), self._manifest.stores.tables
+        return open_blob(state, tables, self.catalog_of(state), type_name, entity_id, property_name)
 
-    def history(self, type_name: str, entity_id: str, *, branch: str = MAIN) -> EntityHistory:
-        """Everything that a node or edge has been on a branch, with the commits that made it so, the newest first."""
+    def history(self, type_name: str, entity_id: str, *, branch: str = MAIN, at: State | None = None) -> EntityHistory:
+        """All that a node or edge has been up to a state, with the commits that made it so, the newest first."""
         from omnigraph.history.entities import history_of
 
-        return history_of(self._manifest.stores.tables, self._manifest.fresh_branch(branch), type_name, entity_id)
+        state = resolve(self._manifest, at, branch=branch)
+        return history_of(self._manifest, state, type_name, entity_id)
 
     def revert(
         self,
@@ -550,9 +553,10 @@ class Graph:
 
         def attempt(_: str | None) -> Reverted:
             settings = MergeSettings(by_property=by_property, resolver=resolve, workshop=large)
-            revert = Revert(self._manifest, self._schemas, commit_id, branch, settings)
+            revert = Revert(self._manifest, self._schemas, commit.id, branch, settings)
             return revert.preview() if dry_run else revert.run(actor or self.actor)
 
+        commit = commit_named(self._manifest, commit_id)
         with workshop("local", None, self._manifest.world) as large:
             return self._schemas.attempt(branch, attempt)
 
@@ -561,8 +565,8 @@ class Graph:
         return self._manifest.lineage(branch).newest_first()
 
     def commit(self, commit_id: str) -> GraphCommit:
-        """One commit."""
-        return self._manifest.commit(commit_id)
+        """One commit, by its id or by any name of its state."""
+        return commit_named(self._manifest, commit_id)
 
     def recoveries(self) -> list[Recovery]:
         """The operations that died and were finished or undone, the oldest first."""
@@ -583,14 +587,6 @@ class Graph:
 
         return self.embeddings if self.embeddings is not None else from_environment(self._manifest.world)
 
-    def _snapshot(self, given: Snapshot | str | None, branch: str) -> Snapshot:
-        if given is None:
-            return self._manifest.snapshot(branch)
-        return snapshot_named(self._manifest, given) if isinstance(given, str) else given
-
-    def _state(self, name: str) -> Snapshot:
-        return self.snapshot(branch=name) if name in self.branches else self.snapshot(commit_id=name)
-
     @property
     def _reading(self) -> QueryRunner:
         from omnigraph.query.run import QueryRunner
@@ -602,13 +598,13 @@ class Graph:
         source: str,
         params: Mapping[str, object] | None,
         branch: str,
-        snapshot: Snapshot | str | None,
+        at: State | None,
         name: str | None,
         options: ReadOptions,
     ) -> ReadRequest:
         from omnigraph.query.run import ReadRequest
 
-        return ReadRequest(source, params, name, self._snapshot(snapshot, branch), options)
+        return ReadRequest(source, params, name, resolve(self._manifest, at, branch=branch), options)
 
     def __repr__(self) -> str:
         mode = ", read-only" if self.read_only else ""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from omnigraph.deprecation import renamed_keywords
 from omnigraph.errors import OmniGraphError
 from omnigraph.manifest.layout import MAIN
+from omnigraph.manifest.states import create_branch_at, resolve
 from omnigraph.manifest.tags import list_tags, read_tag
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from omnigraph.history.merge.merge import Merged
     from omnigraph.manifest.branches import Branch
     from omnigraph.manifest.graph_manifest import GraphManifest
+    from omnigraph.manifest.states import State
     from omnigraph.manifest.tags import Tag
 
 
@@ -24,9 +27,10 @@ class Branches:
     def __init__(self, manifest: GraphManifest) -> None:
         self._manifest = manifest
 
-    def create(self, name: str, *, from_: str = MAIN, commit_id: str | None = None) -> None:
-        """Make a branch from the newest state of another, or from a commit."""
-        self._manifest.create_branch(name, source=from_, commit_id=commit_id)
+    @renamed_keywords(commit_id="from_", removed_in="0.3")
+    def create(self, name: str, *, from_: State = MAIN) -> None:
+        """Make a branch from the newest state of another, or from any other state: a commit, a tag, a snapshot."""
+        create_branch_at(self._manifest, name, from_)
 
     def list(self) -> list[Branch]:
         """All branches, main first."""
@@ -59,11 +63,20 @@ class Tags:
         self._manifest = manifest
         self._actor = actor
 
-    def create(self, name: str, commit_id: str | None = None, *, branch: str = MAIN, message: str | None = None) -> Tag:
-        """Name a commit, or the newest one of a branch. `TagExists` when the name is taken."""
-        chosen = commit_id or self._manifest.snapshot(branch).commit_id
+    @renamed_keywords(commit_id="at", removed_in="0.3")
+    def create(
+        self,
+        name: str,
+        at: State | None = None,
+        *,
+        branch: str = MAIN,
+        message: str | None = None,
+        actor: str | None = None,
+    ) -> Tag:
+        """Name the commit of a state, or the newest one of a branch. `TagExists` when the name is taken."""
+        chosen = resolve(self._manifest, at, branch=branch).commit_id
         assert chosen is not None, "every branch has a commit: the first one of the graph"
-        return self._manifest.create_tag(name, chosen, actor=self._actor(), message=message)
+        return self._manifest.create_tag(name, chosen, actor=actor or self._actor(), message=message)
 
     def list(self) -> list[Tag]:
         """All tags, by name."""

@@ -16,7 +16,7 @@ from omnigraph.storage.filters.model import equal
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from omnigraph.manifest.branch_manifest import BranchManifest
+    from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.manifest.rows import GraphCommit
     from omnigraph.manifest.snapshot import Snapshot, TableEntry
     from omnigraph.storage.tables.table import TableStore
@@ -54,9 +54,11 @@ def entity_at(tables: TableStore, snapshot: Snapshot, type_name: str, row_id: st
     return None if found is None else found[0]
 
 
-def history_of(tables: TableStore, manifest: BranchManifest, type_name: str, row_id: str) -> EntityHistory:
-    """Every state that an entity had on a branch. A state that lasted for many commits is looked up once."""
-    states = manifest.table_history(resolve_table_key(type_name, manifest.locations))
+def history_of(manifest: GraphManifest, until: Snapshot, type_name: str, row_id: str) -> EntityHistory:
+    """Every state that an entity had on a branch until a snapshot; a lasting one is looked up once."""
+    tables, branch_manifest = manifest.stores.tables, manifest.fresh_branch(until.branch)
+    key = resolve_table_key(type_name, branch_manifest.locations)
+    states = branch_manifest.table_history(key, until.manifest_version)
     found: list[EntityVersion] = []
     at = 0
     try:

@@ -147,10 +147,10 @@ class BranchManifest:
         with self.lock:
             return self.state.current_entry(table_key)
 
-    def table_history(self, table_key: str) -> Sequence[tuple[GraphCommit, TableEntry]]:
-        """Every published state of a table with the commit that published it, the newest first."""
+    def table_history(self, table_key: str, until: int | None = None) -> Sequence[tuple[GraphCommit, TableEntry]]:
+        """Every state of a table up to a manifest version with the commit that published it, the newest first."""
         with self.lock:
-            return self.state.table_history(table_key)
+            return self.state.table_history(table_key, until)
 
     def shown_since(self, table_key: str) -> Mapping[int, int]:
         """The version of `__manifest` that first showed each version of a table that this branch itself wrote."""

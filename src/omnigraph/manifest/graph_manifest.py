@@ -1,11 +1,7 @@
-"""`GraphManifest` is the manifest of a whole graph: branches, tags, history, time travel, and the way to publish.
-
-The `snapshot_*` functions resolve past states of a branch: as of a moment, a manifest version, a commit or a tag.
-"""
+"""`GraphManifest` is the manifest of a whole graph: branches, tags, history, and the way to publish."""
 
 from __future__ import annotations
 
-import datetime as dt
 import threading
 from typing import TYPE_CHECKING
 
@@ -273,51 +269,3 @@ class GraphManifest:
     def _require_writable(self) -> None:
         if self.read_only:
             raise CommitRejected("the graph was opened read-only.")
-
-
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_MICROSECOND = dt.timedelta(microseconds=1)
-
-
-def snapshot_at(manifest: GraphManifest, branch: str, moment: dt.datetime) -> Snapshot:
-    """The state of a branch at a moment: that of its last commit at or before the moment."""
-    if moment.tzinfo is None:
-        raise InvalidInput(f"{moment.isoformat()} has no time zone: say which, such as datetime.UTC.")
-    limit = (moment - _EPOCH) // _MICROSECOND
-    branch_manifest = manifest.fresh_branch(branch)
-    commit, oldest = branch_manifest.head, None
-    while commit is not None and commit.created_at > limit:
-        oldest = commit
-        commit = branch_manifest.commit(commit.parent) if commit.parent else None
-    if commit is None:
-        raise NotFound(_before_all(branch, moment, oldest))
-    return branch_manifest.snapshot_of(commit)
-
-
-def snapshot_at_version(manifest: GraphManifest, branch: str, version: int) -> Snapshot:
-    """The state that a manifest version of a branch shows."""
-    branch_manifest = manifest.fresh_branch(branch)
-    with branch_manifest.lock:
-        commit = branch_manifest.state.commit_at(version)
-        newest = branch_manifest.state.manifest_version
-        if commit is None or version > newest:
-            first = _first_version(branch_manifest)
-            raise NotFound(f"branch {branch!r} has no manifest version {version}: it has {first} to {newest}.")
-        return branch_manifest.state.at(branch, commit)
-
-
-def snapshot_named(manifest: GraphManifest, name: str) -> Snapshot:
-    """The state of a commit, by its id or by a tag."""
-    tag = find_tag(manifest.stores, name) if manifest.branch().commit(name) is None else None
-    return manifest.snapshot_of(name if tag is None else tag.commit_id)
-
-
-def _before_all(branch: str, moment: dt.datetime, oldest: GraphCommit | None) -> str:
-    if oldest is None:
-        return f"branch {branch!r} has no commits."
-    first = (_EPOCH + oldest.created_at * _MICROSECOND).isoformat()
-    return f"branch {branch!r} has no commit until {moment.isoformat()}: its first is of {first}."
-
-
-def _first_version(branch_manifest: BranchManifest) -> int:
-    return min((each.manifest_version for each in branch_manifest.state.commits.values()), default=0)

@@ -116,15 +116,15 @@ class ManifestState:
         shown = (each for each in self.commits.values() if self.visible_since(each) <= version)
         return max(shown, key=_rank, default=None)
 
-    def table_history(self, table_key: str) -> list[tuple[GraphCommit, TableEntry]]:
-        """Every published state of a table with the commit that published it, the newest first."""
+    def table_history(self, table_key: str, until: int | None = None) -> list[tuple[GraphCommit, TableEntry]]:
+        """Every state of a table up to a manifest version with the commit that published it, the newest first."""
         commits = sorted(self.commits.values(), key=self.visible_since)
         since = [self.visible_since(each) for each in commits]
         published = sorted(self.versions.get(table_key, {}).values(), key=lambda each: each.since, reverse=True)
         return [
             (commits[at], self._entry(table_key, each))
             for each in published
-            if (at := bisect_left(since, each.since)) < len(commits)
+            if (until is None or each.since <= until) and (at := bisect_left(since, each.since)) < len(commits)
         ]
 
     def current_version(self, table_key: str) -> int | None:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.load.operation import vectors_may_be_missing
 from omnigraph.load.plan import Input, LoadPlan, plan_load
-from omnigraph.manifest.layout import MAIN
 from omnigraph.pipeline.check import check_against
 from omnigraph.pipeline.file import FILES, YamlText
 from omnigraph.pipeline.parse import read_file, read_text
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from omnigraph.history.merge.merge import Merged
     from omnigraph.load.operation import LoadSummary
     from omnigraph.manifest.rows import GraphCommit
+    from omnigraph.manifest.snapshot import Snapshot
     from omnigraph.pipeline.file import PipelineFile, PipelineSource, TypeMapping
     from omnigraph.pipeline.mapping import Mapped
     from omnigraph.pipeline.sources import Workspace
@@ -148,10 +148,9 @@ class Pipeline:
         findings.raise_if_any()
 
     def _schema(self, graph: Graph) -> _Schema:
-        """That of the branch that the run starts from, as it is now; of main while there is no such branch."""
-        base = self._base(graph)
-        branch = base if base in {each.name for each in graph.branches.list()} else MAIN
-        name = graph._manifest.fresh_branch(branch).schema
+        """That of the state that the run starts from, as it is now; of main while there is no such branch."""
+        starts = self._file.from_ is not None or self._has_branch(graph)
+        name = (self._base(graph) if starts else graph.snapshot()).schema
         catalog = graph._schemas.of(name).catalog
         return _Schema(name, catalog, vectors_may_be_missing(catalog) if self._file.embed else catalog)
 
@@ -170,15 +169,16 @@ class Pipeline:
 
         location = graph._manifest.stores.tables.location
         work.findings.raise_if_any()
-        base = graph.snapshot(branch=self._base(graph))
-        mapped = Mapper(self._file, catalog, work, location, base).map()
+        mapped = Mapper(self._file, catalog, work, location, self._base(graph)).map()
         work.findings.raise_if_any()
         return mapped
 
-    def _base(self, graph: Graph) -> str:
-        """The branch whose state the run starts from."""
+    def _base(self, graph: Graph) -> Snapshot:
+        """The state that the run starts from."""
         given = self._file.from_
-        return self._file.branch.value if given is None or self._has_branch(graph) else given.value
+        if given is None or self._has_branch(graph):
+            return graph.snapshot(branch=self._file.branch.value)
+        return graph.snapshot(at=given.value)
 
     def _has_branch(self, graph: Graph) -> bool:
         return self._file.branch.value in {each.name for each in graph.branches.list()}

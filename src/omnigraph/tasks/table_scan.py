@@ -6,7 +6,6 @@ meanwhile. A task needs the scan and this package, nothing else.
 
 from __future__ import annotations
 
-import datetime as dt
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +13,11 @@ import pyarrow as pa
 
 from omnigraph.catalog.arrow import BLOB, is_blob, stored_schema
 from omnigraph.catalog.catalog import resolve_table_key
-from omnigraph.errors import InvalidInput, NotFound
+from omnigraph.errors import InvalidInput
 from omnigraph.kernels.row_address import ROW_ADDRESS
 from omnigraph.manifest.graph_manifest import GraphManifest
 from omnigraph.manifest.layout import MAIN
+from omnigraph.manifest.states import named_state, resolve
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.tables.table import Table, TableStore
 from omnigraph.storage.tables.take_rows import blobs_at
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Mapping, Sequence
 
-    from omnigraph.manifest.snapshot import Snapshot
     from omnigraph.storage.filters.model import Filter
     from omnigraph.storage.objects.location import Location
     from omnigraph.storage.tables.table import Pin
@@ -76,12 +75,13 @@ def resolve_scan(
     where: Filter | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> TableScan:
-    """Pin the newest snapshot of a branch, that of the commit `snapshot`, or that of the branch at a time.
+    """Pin the newest snapshot of a branch, the one that `snapshot` names, or that of the branch at a time.
 
     `type_name` is a node or edge type, an edge type in any letter case; `node:Name` and `edge:Name` are accepted too.
     """
     location = parse_location(graph, world, storage_options)
-    state = _snapshot(GraphManifest(location, read_only=True, world=world), branch, snapshot, timestamp)
+    manifest = GraphManifest(location, read_only=True, world=world)
+    state = resolve(manifest, named_state(snapshot, timestamp), branch=branch)
     pin = state[resolve_table_key(type_name, state.tables)].pin
     return TableScan(location, pin, None if columns is None else tuple(columns), where)
 
@@ -113,29 +113,6 @@ def read_scan(scan: TableScan) -> Iterator[pa.RecordBatch]:
                 for name in schema.names
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _snapshot(manifest: GraphManifest, branch: str, commit_id: str | None, timestamp: str | None) -> Snapshot:
-    if commit_id is not None and timestamp is not None:
-        raise InvalidInput("give either a snapshot or a timestamp, not both.")
-    if commit_id is not None:
-        return manifest.snapshot_of(commit_id)
-    if timestamp is None:
-        return manifest.snapshot(branch)
-    moment = _microseconds(timestamp)
-    for commit in manifest.lineage(branch).newest_first():
-        if commit.created_at <= moment:
-            return manifest.snapshot_of(commit.id)
-    raise NotFound(f"branch {branch!r} has no commit as old as {timestamp}")
-
-
-def _microseconds(timestamp: str) -> int:
-    try:
-        moment = dt.datetime.fromisoformat(timestamp)
-    except ValueError as error:
-        raise InvalidInput(f"{timestamp!r} is not a moment: write 2026-06-28T12:30:00Z") from error
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
-    return (aware - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
 
 
 def _blobs(table: Table, name: str, batch: pa.RecordBatch) -> pa.Array[Any]:

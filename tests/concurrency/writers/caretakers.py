@@ -41,8 +41,8 @@ def keep_reading(uri: str, seconds: float) -> int:
     end = REAL.monotonic() + seconds
     while REAL.monotonic() < end:
         snapshot = graph.snapshot()
-        people = graph.query(ALL, snapshot=snapshot).to_pylist()[0]["n"]
-        assert graph.query(COUNT, snapshot=snapshot).to_pylist()[0]["n"] == people, "a state between two"
+        people = graph.query(ALL, at=snapshot).to_pylist()[0]["n"]
+        assert graph.query(COUNT, at=snapshot).to_pylist()[0]["n"] == people, "a state between two"
         assert people >= seen, "somebody has vanished"
         seen = people
         reads += 1

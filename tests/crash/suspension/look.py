@@ -39,7 +39,7 @@ def look(graph: og.Graph) -> Seen:
     for branch in graph.branches.list():
         reader.read(f"branch {branch.name}", lambda name=branch.name: graph.snapshot(branch=name))
     for tag in graph.tags.list():
-        reader.read(f"tag {tag.name}", lambda name=tag.name: graph.snapshot(commit_id=name))
+        reader.read(f"tag {tag.name}", lambda name=tag.name: graph.snapshot(at=name))
     actors: dict[str, str] = {}
     for branch in graph.branches.list():
         for commit in graph._manifest.lineage(branch.name).commits.values():

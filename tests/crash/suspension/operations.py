@@ -35,7 +35,7 @@ def build(uri: str) -> None:
     graph.tags.create(OLD_TAG, commit_at(graph, TAGGED))
     graph.tags.create("sided", branch="side")
     graph.tags.create(SPARE_TAG)
-    graph.branches.create(SPARE, commit_id=commit_at(graph, TAGGED + 1))
+    graph.branches.create(SPARE, from_=commit_at(graph, TAGGED + 1))
     _insert(SPARE)(graph, "spared")
 
 
@@ -95,7 +95,7 @@ def create_branch(graph: og.Graph, label: str) -> None:
 
 
 def branch_at_old_commit(graph: og.Graph, label: str) -> None:
-    graph.branches.create(f"old-by-{label}", commit_id=commit_at(graph, OLD))
+    graph.branches.create(f"old-by-{label}", from_=commit_at(graph, OLD))
 
 
 def tag_at_old_commit(graph: og.Graph, label: str) -> None:

@@ -72,7 +72,7 @@ def test_every_kind_of_column_change_in_one_commit(graph: og.Graph) -> None:
 def test_time_travel_reads_the_old_shape(graph: og.Graph) -> None:
     before = graph.commits()[0].id
     graph.apply_schema(with_person("node Person { name: String @key }"))
-    assert rows(graph, "Person", "name", "age", "nick", snapshot=before)[0] == ("ada", 30, "x")
+    assert rows(graph, "Person", "name", "age", "nick", at=before)[0] == ("ada", 30, "x")
     with pytest.raises(QueryError):
         rows(graph, "Person", "age")
 
@@ -100,7 +100,7 @@ def test_a_dropped_type_is_gone_and_an_added_one_is_empty(graph: og.Graph) -> No
     graph.apply_schema(f"{PERSON}\nnode Tag {{ label: String @key }}\n")
     assert set(graph.snapshot().tables) == {"node:Person", "node:Tag"}
     assert rows(graph, "Tag", "label") == []
-    assert rows(graph, "City", "name", snapshot=before) == [("Rome",)]
+    assert rows(graph, "City", "name", at=before) == [("Rome",)]
 
 
 def test_a_type_that_comes_back_is_empty_and_can_be_written(graph: og.Graph) -> None:
@@ -118,11 +118,11 @@ def test_what_was_dropped_for_good_cannot_be_read_at_an_earlier_commit(graph: og
     before = graph.commits()[0].id
     graph.apply_schema(f"node Person {{ name: String @key  age: I32? }}\n{CITY}", allow_data_loss=True)
     with pytest.raises(NotFound):
-        rows(graph, "Person", "nick", snapshot=before)
+        rows(graph, "Person", "nick", at=before)
     assert len(rows(graph, "Person", "name")) == 3
     graph.apply_schema(PERSON, allow_data_loss=True)
     with pytest.raises(NotFound):
-        rows(graph, "City", "name", snapshot=before)
+        rows(graph, "City", "name", at=before)
     graph.apply_schema(f"{PERSON}\n{CITY}")
     assert rows(graph, "City", "name") == []
 
@@ -320,7 +320,7 @@ def test_the_claim_that_keeps_branches_from_being_made_is_renewed_for_as_long_as
 def test_a_branch_made_from_an_old_commit_keeps_its_schema(graph: og.Graph) -> None:
     before = graph.commits()[0].id
     graph.apply_schema(with_person("node Person { name: String @key }"))
-    graph.branches.create("past", commit_id=before)
+    graph.branches.create("past", from_=before)
     graph.mutate('query q() { insert Person { name: "old", age: 1, nick: "o" } }', branch="past")
     assert ("old", 1) in rows(graph, "Person", "name", "age", branch="past")
     again = og.open(graph.uri)
@@ -340,7 +340,7 @@ def test_on_a_disk_and_in_a_bucket(graph_uri: str) -> None:
     again = og.open(graph_uri)
     again.mutate('query q() { insert Tag { label: "t" } insert Human { name: "bo" } }')
     assert rows(again, "Human", "name", "age") == [("ada", 30), ("bo", None)]
-    assert rows(again, "Person", "name", "nick", snapshot=before) == [("ada", None)]
+    assert rows(again, "Person", "name", "nick", at=before) == [("ada", None)]
     assert again.schema == desired
 
 

@@ -186,7 +186,7 @@ def changed(place: Path, seed: int, steps: int) -> None:
             states.append((done.commit.id, deepcopy(model.types)))
     later = og.open(place, read_only=True)
     for commit, types in states:
-        assert read(later, types, snapshot=commit) == expected(types)
+        assert read(later, types, at=commit) == expected(types)
 
 
 @pytest.mark.parametrize("seed", range(3))

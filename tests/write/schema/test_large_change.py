@@ -53,7 +53,7 @@ def test_merges_across_a_change_of_schema_hold_what_both_sides_changed(tmp_path:
     before = graph.commits()[0].id
     run("apply", place, CHANGES["renamed and filled"])
     for branch, age in (("behind", "1"), ("other", "2")):
-        graph.branches.create(branch, commit_id=before)
+        graph.branches.create(branch, from_=before)
         text = f'query q() {{ update Person set {{ age: {age} }} where name = "p00000007" }}'
         graph.mutate(text, branch=branch)
     graph.mutate('query q() { update Person set { score: 2.0 } where name = "p00000008" }')

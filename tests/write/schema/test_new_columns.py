@@ -66,7 +66,7 @@ def test_a_nullable_property_writes_no_data_and_moves_no_row(graph: og.Graph) ->
 
 def stored_at(graph: og.Graph, commit_id: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = (
-        graph._manifest.stores.tables.open(graph.snapshot(commit_id=commit_id)["node:Person"].pin).read().to_pylist()
+        graph._manifest.stores.tables.open(graph.snapshot(at=commit_id)["node:Person"].pin).read().to_pylist()
     )
     return found
 

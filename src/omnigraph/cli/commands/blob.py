@@ -95,11 +95,11 @@ def _open(
 
     refuse_together(branch=branch, snapshot=snapshot)
     graph = addressed(uri).open(read_only=True)
-    state = graph.snapshot(branch=branch or "main", commit_id=snapshot)
+    state = graph.snapshot(branch=branch or "main", at=snapshot)
     catalog = graph.catalog_of(state)
     if type_name not in (catalog.nodes if entity == "node" else catalog.edges):
         raise InvalidInput(f"the graph has no {entity} type {type_name!r}.")
-    found = graph.blob(type_name, entity_id, property_name, snapshot=state)
+    found = graph.blob(type_name, entity_id, property_name, at=state)
     where = None if snapshot is not None else branch or "main"
     return found, present(branch=where, snapshot=snapshot, resolved_snapshot=state.commit_id)
 

@@ -44,7 +44,7 @@ def create(
     from omnigraph.cli.render.documents import present
 
     target = addressed(uri)
-    target.open().branches.create(name, from_=from_, commit_id=at)
+    target.open().branches.create(name, from_=at or from_)
     if json:
         say_json({"uri": target.uri, "name": name, "from": from_, **present(actor_id=actor())})
     else:

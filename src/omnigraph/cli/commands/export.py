@@ -51,7 +51,7 @@ def export(
         return
     graph = target.open(read_only=True)
     with working(f"exporting {target.uri}"):
-        written = graph.export(out, branch=branch or "main", commit_id=at, format=form, types=types, engine=engine)
+        written = graph.export(out, branch=branch or "main", at=at, format=form, types=types, engine=engine)
     for path in written:
         say(str(path))
 
@@ -64,7 +64,7 @@ def _records(target: GraphScope, branch: str, at: str | None, types: list[str] |
     from omnigraph.world import REAL
 
     graph = target.open(read_only=True)
-    snapshot = graph.snapshot(branch=branch, commit_id=at)
+    snapshot = graph.snapshot(branch=branch, at=at)
     return export_records(
         snapshot, open_stores(parse_location(target.uri), REAL).tables, graph.catalog_of(snapshot), types=types
     )

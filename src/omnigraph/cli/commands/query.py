@@ -156,15 +156,15 @@ def _say_rows(asked: QueryArguments, form: Format | None) -> None:
 
     graph = asked.target.open(read_only=True)
     # Taken first, so that the commit that is told is the one that was read.
-    state = graph.snapshot(branch=asked.branch, commit_id=asked.snapshot)
+    state = graph.snapshot(branch=asked.branch, at=asked.snapshot)
     options, defaults = ReadOptions(timeout=asked.timeout), settings().defaults
     wanted = form or defaults.output or "table"
     if wanted in ("csv", "jsonl"):
-        reader = graph.stream(asked.source, asked.values, snapshot=state, name=asked.name, options=options)
+        reader = graph.stream(asked.source, asked.values, at=state, name=asked.name, options=options)
         for line in stream_lines(asked.name, asked.place, reader, wanted):
             say(line)
         return
-    result = graph.query(asked.source, asked.values, snapshot=state, name=asked.name, options=options)
+    result = graph.query(asked.source, asked.values, at=state, name=asked.name, options=options)
     rows = json_rows(result.to_arrow(), large_integers_as_text=True)
     output = ReadOutput(asked.name, asked.place, result.columns, rows, state.commit_id)
     style = TableStyle(defaults.table_max_column_width, defaults.table_cell_layout)
@@ -176,12 +176,12 @@ def _say_plan(asked: QueryArguments, *, analyze: bool, json: bool) -> None:
     from omnigraph.query.exec.limits import ReadOptions
 
     graph = asked.target.open(read_only=True)
-    state = graph.snapshot(branch=asked.branch, commit_id=asked.snapshot)
+    state = graph.snapshot(branch=asked.branch, at=asked.snapshot)
     options = ReadOptions(timeout=asked.timeout)
     if analyze:
-        _, plan = graph.analyze(asked.source, asked.values, snapshot=state, name=asked.name, options=options)
+        _, plan = graph.analyze(asked.source, asked.values, at=state, name=asked.name, options=options)
     else:
-        plan = graph.explain(asked.source, asked.values, snapshot=state, name=asked.name, options=options)
+        plan = graph.explain(asked.source, asked.values, at=state, name=asked.name, options=options)
     if json:
         steps = [line.to_json() for line in plan.lines]
         say_json({"query_name": asked.name, "target": asked.place, "analyzed": analyze, "operators": steps})

@@ -25,7 +25,7 @@ def snapshot(
     """
     refuse_together(branch=branch, at=at)
     target = addressed(uri)
-    found = target.open(read_only=True).snapshot(branch=branch or "main", commit_id=at)
+    found = target.open(read_only=True).snapshot(branch=branch or "main", at=at)
     told = _told(found, _stamp(target.uri, found.branch))
     if json:
         say_json(told)

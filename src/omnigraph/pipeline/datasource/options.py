@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from omnigraph.errors import InvalidInput
+from omnigraph.manifest.states import named_state, resolve
 from omnigraph.pipeline.datasource.graph_reference import GraphReference
 from omnigraph.world import REAL
 
@@ -92,8 +93,10 @@ class SourceOptions:
 
         if self.options.get("type"):
             raise InvalidInput("give either a type or a query, not both.")
-        params, commit = self.options.get("params", ""), self.options.get("snapshot")
-        return QuerySource(self.door, text, params, self.options.get("name"), self.branch, commit).pinned()
+        named = named_state(self.options.get("snapshot"), self.options.get("timestamp"))
+        state = resolve(self.door.reader()[0], named, branch=self.branch)
+        assert state.commit_id is not None, "every branch has a commit: the first one of the graph"
+        return QuerySource(self.door, text, self.options.get("params", ""), self.options.get("name"), state.commit_id)
 
     def change_schema(self) -> pa.Schema:
         """The Arrow schema of the change stream."""

@@ -38,20 +38,12 @@ class QuerySource:
     text: str
     params: str
     name: str | None
-    branch: str
-    commit: str | None
-
-    def pinned(self) -> QuerySource:
-        """The source pinned to a commit: the newest of its branch unless one is set."""
-        if self.commit is not None:
-            return self
-        newest = self.door.reader()[0].snapshot(self.branch).commit_id
-        return QuerySource(self.door, self.text, self.params, self.name, self.branch, newest)
+    commit: str
 
     def rows(self) -> pa.Table:
         """Run the query."""
         manifest, schemas = self.door.reader()
-        state = manifest.snapshot(self.branch) if self.commit is None else manifest.snapshot_of(self.commit)
+        state = manifest.snapshot_of(self.commit)
         catalog = schemas.of(state.schema).catalog
         checked = check_query(parse_queries(self.text).select(self.name), catalog)
         if isinstance(checked, CheckedMutation):

@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.deprecation import renamed_keywords
 from omnigraph.errors import InvalidInput
 from omnigraph.manifest.layout import MAIN
+from omnigraph.manifest.states import create_branch_at, resolve
 from omnigraph.spark.analytics import array_algorithms, frame_algorithms
 from omnigraph.spark.analytics.arrays import Arrays, fits
 from omnigraph.spark.analytics.topology import Ground, Topology, settle
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from omnigraph.catalog.catalog import EdgeType
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.manifest.rows import GraphCommit
+    from omnigraph.manifest.states import State
     from omnigraph.spark.analytics.frame_algorithms import Direction
     from omnigraph.transaction.schemas import Schemas
 
@@ -42,7 +45,7 @@ class WrittenBack:
 
 @dataclass(frozen=True)
 class Analytics:
-    """Algorithms over a graph. Each reads one state of it: a branch as it is now, or that of a commit.
+    """Algorithms over a graph. Each reads one state of it: a branch as it is now, or the state `at`.
 
     `edges` names the edge types to follow, all if it is None; the vertices are all nodes of the types that those join.
     Results are the same to the last bit whenever the nodes and edges are the same.
@@ -57,6 +60,7 @@ class Analytics:
         """The same on a Spark session of yours."""
         return Analytics(self._manifest, self._schemas, self.actor, session)
 
+    @renamed_keywords(commit_id="at", removed_in="0.3")
     def page_rank(
         self,
         edges: Sequence[str] | None = None,
@@ -65,49 +69,51 @@ class Analytics:
         tolerance: float = 1e-6,
         max_iterations: int = 100,
         branch: str = MAIN,
-        commit_id: str | None = None,
+        at: State | None = None,
     ) -> DataFrame:
         """type, id and rank. Ranks add up to 1; rounds end when they change by less than `tolerance` in total."""
         settings: Any = {"damping": damping, "tolerance": tolerance, "max_iterations": max_iterations}
-        arrays = self._arrays(edges, branch, commit_id)
+        arrays = self._arrays(edges, branch, at)
         if arrays is not None:
             return array_algorithms.page_rank(arrays, **settings)
-        return frame_algorithms.page_rank(self._topology(edges, branch, commit_id), **settings)
+        return frame_algorithms.page_rank(self._topology(edges, branch, at), **settings)
 
-    def degrees(
-        self, edges: Sequence[str] | None = None, *, branch: str = MAIN, commit_id: str | None = None
-    ) -> DataFrame:
+    @renamed_keywords(commit_id="at", removed_in="0.3")
+    def degrees(self, edges: Sequence[str] | None = None, *, branch: str = MAIN, at: State | None = None) -> DataFrame:
         """type, id, in_degree, out_degree and degree, their sum."""
-        return frame_algorithms.degrees(self._topology(edges, branch, commit_id))
+        return frame_algorithms.degrees(self._topology(edges, branch, at))
 
+    @renamed_keywords(commit_id="at", removed_in="0.3")
     def connected_components(
-        self, edges: Sequence[str] | None = None, *, branch: str = MAIN, commit_id: str | None = None
+        self, edges: Sequence[str] | None = None, *, branch: str = MAIN, at: State | None = None
     ) -> DataFrame:
         """type, id and component: the number of its first vertex, counted in the order of type and id. Edges count
         both ways.
         """
-        arrays = self._arrays(edges, branch, commit_id)
+        arrays = self._arrays(edges, branch, at)
         if arrays is not None:
             return array_algorithms.connected_components(arrays)
-        return frame_algorithms.connected_components(self._topology(edges, branch, commit_id))
+        return frame_algorithms.connected_components(self._topology(edges, branch, at))
 
+    @renamed_keywords(commit_id="at", removed_in="0.3")
     def label_propagation(
         self,
         edges: Sequence[str] | None = None,
         *,
         max_iterations: int = 20,
         branch: str = MAIN,
-        commit_id: str | None = None,
+        at: State | None = None,
     ) -> DataFrame:
         """type, id and community. In a round each vertex takes the label that most neighbours and itself have, the
         smallest among equals; edges count both ways.
         """
-        arrays = self._arrays(edges, branch, commit_id)
+        arrays = self._arrays(edges, branch, at)
         if arrays is not None:
             return array_algorithms.label_propagation(arrays, max_iterations=max_iterations)
-        topology = self._topology(edges, branch, commit_id)
+        topology = self._topology(edges, branch, at)
         return frame_algorithms.label_propagation(topology, max_iterations=max_iterations)
 
+    @renamed_keywords(commit_id="at", removed_in="0.3")
     def shortest_paths(
         self,
         sources: Sequence[str] | Mapping[str, Sequence[str]],
@@ -116,23 +122,24 @@ class Analytics:
         direction: Direction = "out",
         max_distance: int | None = None,
         branch: str = MAIN,
-        commit_id: str | None = None,
+        at: State | None = None,
     ) -> DataFrame:
         """source_type, source, type, id and distance in edges, for every source and every vertex that it reaches.
 
         `sources`: ids, or ids by node type where the edges join several.
         """
-        ground = self._ground(branch, commit_id)
+        ground = self._ground(branch, at)
         starts = _by_type(sources, ground.edge_types(edges))
         return frame_algorithms.shortest_paths(
             ground.topology(edges), starts, direction=direction, max_distance=max_distance
         )
 
+    @renamed_keywords(commit_id="at", removed_in="0.3")
     def triangle_count(
-        self, edges: Sequence[str] | None = None, *, branch: str = MAIN, commit_id: str | None = None
+        self, edges: Sequence[str] | None = None, *, branch: str = MAIN, at: State | None = None
     ) -> DataFrame:
         """type, id and triangles. Edges count both ways, and several between two vertices count as one."""
-        return frame_algorithms.triangle_count(self._topology(edges, branch, commit_id))
+        return frame_algorithms.triangle_count(self._topology(edges, branch, at))
 
     def write_back(
         self,
@@ -141,26 +148,26 @@ class Analytics:
         *,
         type: str | None = None,  # noqa: A002 - the name of the column that it stands for
         branch: str = MAIN,
-        from_: str | None = None,
+        from_: State | None = None,
         actor: str | None = None,
         idempotency_key: str | None = None,
     ) -> WrittenBack:
         """Write columns of a result to properties of its nodes, as one commit; `{"influence": "rank"}` writes the
         column rank to the property influence.
 
-        `scores` has id and type, unless `type` says it. `from_`: make the branch from this one if it is not there.
+        `scores` has id and type, unless `type` says it. `from_`: make the branch from this state if it is not there.
         Nodes that the branch does not have are left out; a value that the schema does not allow is an error, and so
         is a schema of the branch that is changed meanwhile (`SchemaChanged`).
         """
         branches = {each.name for each in self._manifest.branches()}
-        schema = self._manifest.fresh_branch(branch if from_ is None or branch in branches else from_).schema
+        schema = resolve(self._manifest, branch if from_ is None or branch in branches else from_).schema
         catalog = self._schemas.of(schema).catalog
         values = values_of(scores, properties, type)
         settled = settle(values)
         named = [row["type"] for row in settled.select("type").distinct().collect()]
         types = checked_types(catalog, named, list(properties))
         if from_ is not None and branch not in branches:
-            self._manifest.create_branch(branch, source=from_)
+            create_branch_at(self._manifest, branch, from_)
         work = WriteBack(catalog, self._manifest.stores.tables.location, settled, list(properties), types)
         operation = Operation(
             "Load",
@@ -174,18 +181,18 @@ class Analytics:
         assert receipt is not None, "a write-back always makes a commit"
         return WrittenBack(receipt.commit, {} if receipt.repeated else dict(work.written), repeated=receipt.repeated)
 
-    def _topology(self, edges: Sequence[str] | None, branch: str, commit_id: str | None) -> Topology:
-        return self._ground(branch, commit_id).topology(edges)
+    def _topology(self, edges: Sequence[str] | None, branch: str, at: State | None) -> Topology:
+        return self._ground(branch, at).topology(edges)
 
-    def _arrays(self, edges: Sequence[str] | None, branch: str, commit_id: str | None) -> Arrays | None:
+    def _arrays(self, edges: Sequence[str] | None, branch: str, at: State | None) -> Arrays | None:
         """The snapshot as arrays, or None if it has too many vertices."""
-        ground = self._ground(branch, commit_id)
+        ground = self._ground(branch, at)
         kinds = ground.edge_types(edges)
         return Arrays(ground, tuple(kinds)) if fits(ground, kinds) else None
 
-    def _ground(self, branch: str, commit_id: str | None) -> Ground:
+    def _ground(self, branch: str, at: State | None) -> Ground:
         manifest = self._manifest
-        snapshot = manifest.snapshot(branch) if commit_id is None else manifest.snapshot_of(commit_id)
+        snapshot = resolve(manifest, at, branch=branch)
         session = spark_session(session=self.session, world=manifest.world)
         return Ground(session, manifest.stores.tables.location, snapshot, self._schemas.of(snapshot.schema).catalog)
 
