@@ -40,6 +40,14 @@ MAY_USE_THE_REAL_WORLD = (
     "spark/runtime/jvm.py",  # pyspark reads the environment of the process
     "storage/",
 )
+# Private attributes of other libraries that have no public way in, and of another object of the same class.
+MAY_LOOK_INSIDE = {
+    "graph/open.py": {"graph._manifest", "graph._schemas", "graph._embeddings"},  # the parts of a graph, in its package
+    "language/core/parse_tables.py": {"loaded._load"},  # lark
+    "query/csr/adjacency.py": {"whole._places"},
+    "storage/objects/settings.py": {"parts._replace"},  # a named tuple's way to replace a field
+    "storage/tables/version_diff.py": {"each._path"},  # Lance
+}
 BANNED_NAMES = {"utils", "helpers", "common", "manager", "base", "util", "misc"}
 
 
@@ -192,6 +200,35 @@ def test_the_real_world_enters_where_a_user_or_another_process_calls() -> None:
         or (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "World")
     ]
     assert named == []
+
+
+def looks_inside(tree: ast.Module) -> list[tuple[int, str]]:
+    """Where a private attribute of another object is used: not of `self`, of a class by itself, or of pyspark."""
+    return [
+        (node.lineno, ast.unparse(node))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__")
+        if ast.unparse(node.value) not in ("self", "cls", "SparkContext")
+    ]
+
+
+def test_no_package_looks_inside_an_object_of_another() -> None:
+    found = [
+        f"{file}:{line} {what}"
+        for file, tree in modules().items()
+        for line, what in looks_inside(tree)
+        if what not in MAY_LOOK_INSIDE.get(file, set())
+    ]
+    imported = [
+        f"{file}:{node.lineno} {name.name}"
+        for file, tree in modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("omnigraph")
+        for name in node.names
+        if name.name.startswith("_") and not name.name.startswith("__")
+    ]
+    assert [*found, *imported] == []
+    assert looks_inside(ast.parse("graph._manifest.x")) == [(1, "graph._manifest")]
 
 
 def test_importing_omnigraph_starts_nothing_heavy() -> None:

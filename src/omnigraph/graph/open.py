@@ -1,7 +1,8 @@
-"""`omnigraph.init` and `omnigraph.open`."""
+"""`omnigraph.init` and `omnigraph.open`; and the parts of an open graph, for the packages above."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,24 @@ from omnigraph.world import REAL, World
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from omnigraph.embeddings.embedder import Embeddings
+    from omnigraph.transaction.schemas import Schemas
+
+
+@dataclass(frozen=True)
+class GraphParts:
+    """What an open graph is made of. `embeddings` gives its provider, or raises if none is configured."""
+
+    manifest: GraphManifest
+    schemas: Schemas
+    embeddings: Callable[[], Embeddings]
+
+
+def parts_of(graph: Graph) -> GraphParts:
+    """The parts of a graph, for code of this program that works below `Graph`."""
+    return GraphParts(graph._manifest, graph._schemas, graph._embeddings)
 
 
 def init(
