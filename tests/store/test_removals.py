@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from lance import LanceOperation, Transaction
 
+from omnigraph.cache import ByteCache
 from omnigraph.counters import counting
 from omnigraph.storage.lance.deletion_vectors import DeletionVectors
 from omnigraph.storage.objects.location import parse_location
@@ -80,7 +81,7 @@ def test_lists_are_written_as_lance_reads_them(tables: TableStore, branch: str |
 
 def test_what_was_asked_for_long_ago_is_forgotten(tables: TableStore) -> None:
     tables.open_newest("t").handle.delete("n % 1000 = 3")
-    table, few = tables.open_newest("t"), DeletionVectors(tables.objects, kept_bytes=40)
+    table, few = tables.open_newest("t"), DeletionVectors(tables.objects, cache=ByteCache(40))
     first, second = _fragments(table)
     with counting() as counts:
         for fragment in (first, first, second, second, first):

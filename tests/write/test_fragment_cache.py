@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
+from omnigraph.cache import ByteCache
 from omnigraph.counters import counting
 from omnigraph.storage.filters.arrow_eval import columns_of
 from omnigraph.storage.filters.model import And, IsNull, Not, Or, equal
@@ -246,7 +247,7 @@ def test_memory_has_a_bound_and_the_oldest_goes_first(graph: og.Graph) -> None:
         graph.mutate(ADD, {"n": f"p{each}", "a": each})
     _, table = _opened(graph, "node:Person")
     fragments = [each.metadata for each in table.handle.get_fragments()]
-    memory = FragmentCache(most_bytes=3_000)
+    memory = FragmentCache(ByteCache(3_000))
     for fragment in fragments:
         memory.add(table, fragment, _known(1_000))
     assert [memory.of(table, each, ["age"]) is not None for each in fragments] == [False, False, True, True]

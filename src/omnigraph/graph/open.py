@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from omnigraph.cache import set_cache_bytes
 from omnigraph.graph.graph import Graph
 from omnigraph.manifest.graph_manifest import GraphManifest, create_manifest
 from omnigraph.storage.objects.location import parse_location
@@ -42,11 +43,16 @@ def init(
     actor: str | None = None,
     storage_options: Mapping[str, str] | None = None,
     auto_compact: bool = True,
+    cache_bytes: int | None = None,
     world: World = REAL,
 ) -> Graph:
-    """Make a new graph. `schema` is the text of a `.pg` schema, or a `Path` to one. Refuses an existing graph."""
+    """Make a new graph. `schema` is the text of a `.pg` schema, or a `Path` to one. Refuses an existing graph.
+
+    `cache_bytes` is the memory that all open graphs of the process may use together to cache what they read.
+    """
     source, name = (schema.read_text("utf-8"), str(schema)) if isinstance(schema, Path) else (schema, "<schema>")
     location = parse_location(uri, world, storage_options)
+    set_cache_bytes(cache_bytes, world.environ)
     fold = DEFAULT_FOLD if auto_compact else None
     return Graph(create_manifest(location, blueprint(source, name), world, fold=fold), actor=actor)
 
@@ -58,13 +64,16 @@ def open_graph(
     actor: str | None = None,
     storage_options: Mapping[str, str] | None = None,
     auto_compact: bool = True,
+    cache_bytes: int | None = None,
     world: World = REAL,
 ) -> Graph:
     """Open a graph. For writing, operations that died are finished or undone first; read-only never writes.
 
     `auto_compact`: now and then a write joins the small fragments that earlier ones have left, within its own commit.
+    `cache_bytes` is the memory that all open graphs of the process may use together to cache what they read.
     """
     location = parse_location(uri, world, storage_options)
+    set_cache_bytes(cache_bytes, world.environ)
     fold = DEFAULT_FOLD if auto_compact else None
     manifest = GraphManifest(location, read_only=read_only, world=world, fold=fold)
     if not read_only:

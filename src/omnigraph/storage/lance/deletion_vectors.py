@@ -7,19 +7,18 @@ if it is long. It never changes and its name is used once, so a cached deletion 
 
 from __future__ import annotations
 
-import threading
 from array import array
-from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
 from lance.fragment import DeletionFile
 from pyroaring import BitMap
 
+from omnigraph.cache import PROCESS, ByteCache
 from omnigraph.errors import ObjectNotFound, StoreError
 from omnigraph.kernels.row_address import ROW_ADDRESS
 from omnigraph.world import REAL
@@ -52,7 +51,8 @@ def encode(numbers: Set) -> bytes:
 
 # Lance's own threshold between its two formats.
 LISTED_ROWS = 5_000
-KEPT_BYTES = 16 * 1024 * 1024
+# What the deletion vectors of a graph may take of the process's cache.
+MOST_BYTES = 16 * 1024 * 1024
 _AT_ONCE = 16
 _NONE = np.zeros(0, dtype=np.uint32)
 _SCHEMA = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
@@ -79,14 +79,11 @@ class TableHandle(Protocol):
 
 
 class DeletionVectors:
-    """Reads and writes the deletion vectors of all tables of a graph, with an LRU cache."""
+    """Reads and writes the deletion vectors of all tables of a graph, with a share of a cache."""
 
-    def __init__(self, objects: ObjectStore, *, kept_bytes: int = KEPT_BYTES) -> None:
+    def __init__(self, objects: ObjectStore, *, cache: ByteCache = PROCESS) -> None:
         self._objects = objects
-        self._kept: OrderedDict[str, Offsets] = OrderedDict()
-        self._bytes = 0
-        self._limit = kept_bytes
-        self._lock = threading.Lock()
+        self._cached = cache.share(MOST_BYTES)
 
     def of(self, wanted: Sequence[tuple[TableHandle, FragmentMetadata]]) -> list[Offsets]:
         """The deletion vector of each fragment: the sorted offsets of its deleted rows."""
@@ -109,10 +106,8 @@ class DeletionVectors:
         if fragment.deletion_file is None:
             return _NONE
         path = f"{_home(table, fragment)}/{fragment.deletion_file.path(fragment.id)}"
-        with self._lock:
-            if path in self._kept:
-                self._kept.move_to_end(path)
-                return self._kept[path]
+        if (cached := self._cached.find(path)) is not None:
+            return cast("Offsets", cached)
         return self._keep(path, self._read(path, table, fragment))
 
     def _read(self, path: str, table: TableHandle, fragment: FragmentMetadata) -> Offsets:
@@ -137,12 +132,7 @@ class DeletionVectors:
         return replace(fragment, deletion_file=file)
 
     def _keep(self, path: str, removed: Offsets) -> Offsets:
-        with self._lock:
-            if path not in self._kept:
-                self._kept[path] = removed
-                self._bytes += removed.nbytes
-            while self._bytes > self._limit:
-                self._bytes -= self._kept.popitem(last=False)[1].nbytes
+        self._cached.keep(path, removed, removed.nbytes)
         return removed
 
 

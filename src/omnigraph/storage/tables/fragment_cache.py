@@ -8,12 +8,13 @@ again and again needs no request to know its content.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
+
+from omnigraph.cache import PROCESS, ByteCache
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
     Offsets = NDArray[np.uint32]
 
-CACHE_BYTES = 32 * 1024 * 1024
+# What the rows of a graph may take of the process's cache.
+MOST_BYTES = 32 * 1024 * 1024
 # Larger fragments are not cached, and neither are columns that take more than this in memory.
 FRAGMENT_BYTES = 4 * 1024 * 1024
 
@@ -56,39 +58,28 @@ class CachedRows:
 
 
 class FragmentCache:
-    """An LRU cache of fragments of all tables of a graph, limited by bytes. Safe to use from several threads."""
+    """The cached fragments of all tables of a graph: a share of a cache. Safe to use from several threads."""
 
-    def __init__(self, most_bytes: int = CACHE_BYTES) -> None:
-        self._most_bytes = most_bytes
-        self._cached: OrderedDict[Key, CachedRows] = OrderedDict()
-        self._bytes = 0
+    def __init__(self, cache: ByteCache = PROCESS) -> None:
+        self._cached = cache.share(MOST_BYTES)
         self._lock = threading.Lock()
 
     def of(self, table: Table, fragment: FragmentMetadata, columns: Iterable[str]) -> CachedRows | None:
         """The cached rows of a fragment, if all these columns are cached."""
-        key = _key(table, fragment)
-        with self._lock:
-            found = self._cached.get(key)
-            if found is None or not all(name in found.columns for name in columns):
-                return None
-            self._cached.move_to_end(key)
-            return found
+        found = cast("CachedRows | None", self._cached.find(_key(table, fragment)))
+        return found if found is not None and all(name in found.columns for name in columns) else None
 
     def add(self, table: Table, fragment: FragmentMetadata, rows: CachedRows) -> None:
         """Cache rows; columns already cached under the same deletion vector are kept."""
         key = _key(table, fragment)
         with self._lock:
-            before = self._cached.pop(key, None)
-            if before is not None:
-                self._bytes -= before.nbytes
-                if before.deletion_vector == rows.deletion_vector:
-                    rows = replace(rows, columns={**before.columns, **rows.columns})
+            before = cast("CachedRows | None", self._cached.find(key))
+            if before is not None and before.deletion_vector == rows.deletion_vector:
+                rows = replace(rows, columns={**before.columns, **rows.columns})
             if rows.nbytes > FRAGMENT_BYTES:
-                return
-            self._cached[key] = rows
-            self._bytes += rows.nbytes
-            while self._bytes > self._most_bytes:
-                self._bytes -= self._cached.popitem(last=False)[1].nbytes
+                self._cached.forget(key)
+            else:
+                self._cached.keep(key, rows, rows.nbytes)
 
 
 def is_cacheable(fragment: FragmentMetadata) -> bool:
