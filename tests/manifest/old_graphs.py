@@ -18,8 +18,9 @@ from lance.dataset import AutoCleanupConfig
 from lance.fragment import write_fragments
 
 from manifest.graphs import AUTHOR, FILES, PAPER, SCHEMAS, WROTE
-from omnigraph.manifest.layout import STAMP_KEY, lance_manifest_file, table_path
+from omnigraph.manifest.layout import STAMP_KEY, table_path
 from omnigraph.manifest.rows import SCHEMA
+from omnigraph.storage.lance.paths import version_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -197,7 +198,7 @@ def _leave_runs(graph: OldGraph) -> None:
 
 
 def _version_row(root: Path, key: str, version: int, branch: str | None, rows: int | None = None) -> dict[str, Any]:
-    path = str(root / lance_manifest_file(table_path(key), branch, version)).lstrip("/")
+    path = str(root / version_file(table_path(key), branch, version)).lstrip("/")
     metadata = {"manifest_path": path, "manifest_size": 800, "e_tag": None, "naming_scheme": "V2"}
     return {
         "object_id": f"{key}${version:020d}",

@@ -21,9 +21,10 @@ from omnigraph.failpoints import InjectedFaultError
 from omnigraph.manifest.branches import claim_branches
 from omnigraph.manifest.compaction import DEFAULT_UPKEEP, ManifestPolicy, collect, compact
 from omnigraph.manifest.graph_manifest import GraphManifest
-from omnigraph.manifest.layout import MANIFEST, branch_tree, physical_branch
+from omnigraph.manifest.layout import MANIFEST, physical_branch
 from omnigraph.manifest.version_gc import VersionRetention, collect_versions, list_versions
 from omnigraph.manifest.version_refs import ReferredVersions, names_in
+from omnigraph.storage.lance.paths import table_dir
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.world import REAL
 from seeded_world import SeededWorld
@@ -59,7 +60,7 @@ def versions_of(graph: GraphManifest, branch: str = "main") -> list[int]:
 
 def rows_of(uri: str, branch: str, version: int) -> list[tuple[object, ...]]:
     """Every row of one version, read from its files by Lance alone, in a session that knows nothing."""
-    place = f"{uri}/{branch_tree(MANIFEST, physical_branch(branch))}"
+    place = f"{uri}/{table_dir(MANIFEST, physical_branch(branch))}"
     table = lance.dataset(place, version=version, session=lance.Session()).to_table()
     return sorted(zip(*(table.column(name).to_pylist() for name in ("object_id", "metadata")), strict=True))
 
@@ -171,7 +172,7 @@ def test_publishers_and_branch_makers_of_several_processes_collect_under_each_ot
         for version in versions_of(after, branch.name):
             found = rows_of(uri, branch.name, version)
             assert len({row[0] for row in found}) == len(found)
-        lance.dataset(f"{uri}/{branch_tree(MANIFEST, physical_branch(branch.name))}").validate()
+        lance.dataset(f"{uri}/{table_dir(MANIFEST, physical_branch(branch.name))}").validate()
 
 
 def test_a_copied_graph_whose_files_have_shuffled_times_keeps_what_its_versions_name(

@@ -26,7 +26,8 @@ from manifest.graphs import (
     version,
 )
 from omnigraph.errors import CommitRejected, ExpectedVersionMismatch, InvalidInput
-from omnigraph.manifest.layout import branch_reference_file, fnv1a64, lance_manifest_file, table_path
+from omnigraph.manifest.layout import fnv1a64, table_path
+from omnigraph.storage.lance.paths import branch_reference_file, version_file
 from omnigraph.storage.tables.table import Pin
 
 if TYPE_CHECKING:
@@ -65,10 +66,8 @@ def test_what_is_not_a_table_key_is_refused_by_name(key: str) -> None:
 
 
 def test_version_files_count_down_and_branches_lie_below_tree() -> None:
-    assert lance_manifest_file(AUTHORS, None, 1) == f"{AUTHORS}/_versions/18446744073709551614.manifest"
-    assert (
-        lance_manifest_file(AUTHORS, "feature", 5) == f"{AUTHORS}/tree/feature/_versions/18446744073709551610.manifest"
-    )
+    assert version_file(AUTHORS, None, 1) == f"{AUTHORS}/_versions/18446744073709551614.manifest"
+    assert version_file(AUTHORS, "feature", 5) == f"{AUTHORS}/tree/feature/_versions/18446744073709551610.manifest"
     assert branch_reference_file("__manifest", "team/x") == "__manifest/_refs/branches/team%2Fx.json"
 
 

@@ -9,9 +9,10 @@ import omnigraph as og
 from crash.graph_copies import neighbour, replace_graph
 from omnigraph import counters, failpoints
 from omnigraph.manifest import branches
-from omnigraph.manifest.layout import MANIFEST, branch_tree
+from omnigraph.manifest.layout import MANIFEST
 from omnigraph.manifest.reclaimed import read_note
 from omnigraph.manifest.states import resolve
+from omnigraph.storage.lance.paths import table_dir
 from upkeep.library import doc, library, put, slugs
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def wrong_with_branch(uri: str, name: str, expected: dict[str, Any] | None) -> l
     """The same of a branch, which must also take a write."""
     graph = og.open(uri)
     if expected is None:
-        there = name in graph.branches or graph._manifest.stores.objects.exists(branch_tree(MANIFEST, name))
+        there = name in graph.branches or graph._manifest.stores.objects.exists(table_dir(MANIFEST, name))
         return [f"the refused branch {name} is there"] if there else []
     if rows(graph, graph.snapshot(branch=name)) != expected:
         return [f"branch {name} does not read as its commit did"]

@@ -9,7 +9,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.manifest.layout import lance_manifest_file
+from omnigraph.storage.lance.paths import version_file
 from upkeep.library import doc, library, put, slugs, table
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def test_what_cannot_be_told_any_more_is_unverifiable(tmp_path: Path) -> None:
     ours = table(graph)
     foreign(graph).delete("slug = 'd0'")
     foreign(graph).delete("slug = 'd1'")
-    middle = tmp_path / "graph" / lance_manifest_file(ours.path, None, ours.version + 1)
+    middle = tmp_path / "graph" / version_file(ours.path, None, ours.version + 1)
     middle.unlink()
     assert documents(graph.repair()).classification == "unverifiable"
     assert documents(graph.repair(confirm=True)).action == "refused"
@@ -126,6 +126,6 @@ def test_force_alone_and_read_only_graphs_are_refused(tmp_path: Path) -> None:
 def test_a_table_that_lost_versions_is_not_touched(tmp_path: Path) -> None:
     graph = library(tmp_path, 3)
     ours = table(graph)
-    (tmp_path / "graph" / lance_manifest_file(ours.path, None, ours.version)).unlink()
+    (tmp_path / "graph" / version_file(ours.path, None, ours.version)).unlink()
     found = documents(og.open(graph.uri).repair(confirm=True, force=True))
     assert (found.classification, found.action) == ("lost_versions", "refused")

@@ -18,8 +18,9 @@ from omnigraph.errors import (
     KeyConflict,
     ReadSetChanged,
 )
-from omnigraph.manifest.layout import branch_tree, table_path
+from omnigraph.manifest.layout import table_path
 from omnigraph.manifest.publisher import NewVersion, PublishRequest
+from omnigraph.storage.lance.paths import table_dir
 from omnigraph.transaction.commit.protocol import Operation, commit
 from omnigraph.transaction.recovery.recover import sweep
 from omnigraph.transaction.write_set import WriteSet
@@ -415,7 +416,7 @@ def test_a_fork_that_belongs_to_nobody_is_replaced(graph: GraphManifest) -> None
     path = table_path(PERSON)
     lance.dataset(graph.stores.tables.uri(path)).create_branch("dev")
     lance.write_dataset(rows_of({"stale": 0}), graph.stores.tables.uri(path, "dev"), mode="append")
-    assert graph.stores.objects.exists(branch_tree(path, "dev"))
+    assert graph.stores.objects.exists(table_dir(path, "dev"))
     commit(graph, insert("ada", branch="dev"))
     assert content(graph, "dev")[PERSON].keys() & {"ada", "stale"} == {"ada"}
     require_settled(graph, "dev")

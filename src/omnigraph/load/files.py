@@ -20,6 +20,7 @@ import pyarrow as pa
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 
 from omnigraph.errors import InvalidInput, ObjectNotFound, StoreError, StorePermissionDenied, StoreUnavailable
+from omnigraph.storage.lance.paths import VERSIONS
 from omnigraph.storage.objects.location import OBJECT_STORES, parse_location
 from omnigraph.storage.objects.remote import RemoteObjects, open_remote_objects
 from omnigraph.world import REAL, World
@@ -242,7 +243,7 @@ def read_range(file: InputFile, start: int, end: int, storage_options: Mapping[s
 
 def is_lance(where: str) -> bool:
     """Whether a path is a Lance dataset."""
-    return where.rstrip("/").endswith(".lance") or (not is_remote(where) and (Path(where) / "_versions").is_dir())
+    return where.rstrip("/").endswith(".lance") or (not is_remote(where) and (Path(where) / VERSIONS).is_dir())
 
 
 def _read_local(path: str, start: int, end: int, _: Mapping[str, str] | None) -> bytes:

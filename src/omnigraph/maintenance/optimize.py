@@ -16,7 +16,8 @@ from omnigraph.errors import CommitConflict, CommitRejected, LeaseLost, OmniGrap
 from omnigraph.failpoints import reach
 from omnigraph.maintenance.indexes import PendingIndex
 from omnigraph.manifest.compaction import collect, compact
-from omnigraph.manifest.layout import detached_manifest_file, physical_branch
+from omnigraph.manifest.layout import physical_branch
+from omnigraph.storage.lance.paths import detached_version_file
 from omnigraph.storage.tables.compaction import stage_compaction
 from omnigraph.storage.tables.immediate import cleans_itself, preview, stage_disarm
 from omnigraph.storage.tables.indexes import IndexSpec, has_vectors, stage_coverage, staged_upon
@@ -209,7 +210,7 @@ class Optimize:
         )
 
     def _drop(self, previewed: Table) -> None:
-        file = detached_manifest_file(previewed.path, previewed.branch, previewed.version)
+        file = detached_version_file(previewed.path, previewed.branch, previewed.version)
         self.manifest.stores.objects.delete(file)
 
     def _why_ahead(self, entry: TableEntry) -> str | None:

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 
 from omnigraph.errors import BranchNotFound
 from omnigraph.manifest.commit_graph import Lineage, merge_bases, unknown_ancestors
-from omnigraph.manifest.layout import MAIN, MANIFEST, branch_tree, physical_branch, table_path
+from omnigraph.manifest.layout import MAIN, MANIFEST, physical_branch, table_path
 from omnigraph.manifest.reclaimed import TableRef
 from omnigraph.manifest.tags import tagged_commits
 from omnigraph.manifest.version_gc import list_versions, version_files
 from omnigraph.manifest.version_ranges import NONE, VersionRanges
 from omnigraph.manifest.version_refs import branch_references
+from omnigraph.storage.lance.paths import is_detached, versions_dir
 from omnigraph.transaction.intents.queue import list_sidecars
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ class Chooser:
         return TableRefPlan(line, table, VersionRanges.of(chosen), VersionRanges.of(condemned), self._previews(listed))
 
     def _previews(self, listed: list[ObjectInfo]) -> tuple[str, ...]:
-        detached = [each for each in listed if each.path.rpartition("/")[2].startswith("d")]
+        detached = [each for each in listed if is_detached(each.path)]
         return tuple(each.path for each in detached if self.clock.age(each) > PREVIEW_SECONDS)
 
     def _published(self, table_key: str, line: TableRef, files: Mapping[int, ObjectInfo]) -> dict[int, float]:
@@ -243,4 +244,4 @@ def manifest_plan(manifest: GraphManifest, branch: str) -> TableRefPlan:
 
 
 def _list(objects: ObjectStore, line: TableRef) -> list[ObjectInfo]:
-    return objects.list(f"{branch_tree(line.path, line.branch)}/_versions")
+    return objects.list(versions_dir(line.path, line.branch))

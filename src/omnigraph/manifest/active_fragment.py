@@ -27,6 +27,7 @@ from omnigraph.manifest.row_versions import ends_its_publishes, tuples
 from omnigraph.manifest.rows import KEY, SCHEMA
 from omnigraph.storage.lance.errors import lance_errors
 from omnigraph.storage.lance.metadata import has_row_versions, row_ids, without_row_versions
+from omnigraph.storage.lance.paths import data_file
 from omnigraph.storage.tables.row_rewrite import new_fragment, stage_swapped_fragment
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ class OwnFragments:
 
     def keep_only(self, names: Names) -> None:
         """Evict fragments whose files the newest version does not reference any more."""
-        self._rows = {file: rows for file, rows in self._rows.items() if f"data/{file}" in names}
+        self._rows = {file: rows for file, rows in self._rows.items() if data_file("", file) in names}
 
     def among(self, fragments: Sequence[FragmentMetadata]) -> list[FragmentMetadata]:
         """The fragments whose rows are cached and have not been deleted since."""

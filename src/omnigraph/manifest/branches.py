@@ -34,7 +34,6 @@ from omnigraph.manifest.layout import (
     MAIN,
     MANIFEST,
     Storage,
-    branch_tree,
     check_stamp,
     no_such_branch,
     physical_branch,
@@ -48,6 +47,7 @@ from omnigraph.manifest.state import ManifestState
 from omnigraph.manifest.tags import find_tag, list_tags
 from omnigraph.manifest.version_refs import branch_references
 from omnigraph.storage.filters.model import one_of
+from omnigraph.storage.lance.paths import table_dir
 from omnigraph.storage.objects.lease import acquire, lease_seconds, patience
 from omnigraph.storage.tables.immediate import create_branch, delete_branch
 from omnigraph.storage.tables.staging import commit_staged, stage_delete
@@ -201,7 +201,7 @@ def drop_fork(stores: Storage, path: str, branch: str) -> None:
         with suppress(NotFound):
             delete_branch(main, branch)
     # Lance deletes no branch directory without a reference file, and refuses to drop one without a complete version.
-    stores.objects.delete_prefix(branch_tree(path, branch))
+    stores.objects.delete_prefix(table_dir(path, branch))
 
 
 def fork_table(stores: Storage, path: str, branch: str, *, parent: Table) -> Table:
@@ -210,7 +210,7 @@ def fork_table(stores: Storage, path: str, branch: str, *, parent: Table) -> Tab
     An existing fork of the same name is deleted first: the caller has made sure that no manifest refers to it.
     """
     main = stores.tables.open_newest(path)
-    if branch in branch_references(main) or stores.objects.exists(branch_tree(path, branch)):
+    if branch in branch_references(main) or stores.objects.exists(table_dir(path, branch)):
         drop_fork(stores, path, branch)
     create_branch(parent, branch)
     stores.tables.forget(path, branch)
@@ -331,8 +331,8 @@ def _require_no_tag(stores: Storage, name: str) -> None:
 
 def _reclaim_orphan(stores: Storage, name: str) -> None:
     """Delete the files of a branch whose creator died before writing its reference: Lance can do nothing with them."""
-    if stores.objects.exists(branch_tree(MANIFEST, name)):
-        stores.objects.delete_prefix(branch_tree(MANIFEST, name))
+    if stores.objects.exists(table_dir(MANIFEST, name)):
+        stores.objects.delete_prefix(table_dir(MANIFEST, name))
         stores.tables.forget(MANIFEST, name)
 
 

@@ -29,11 +29,11 @@ from omnigraph.manifest.layout import (
     NODES,
     SCHEMA_FILES,
     STAMP_KEY,
-    lance_manifest_file,
     open_manifest,
     table_path,
 )
 from omnigraph.manifest.rows import SCHEMA, GraphCommit, GraphHead, Registration, Row, TableVersion, encode
+from omnigraph.storage.lance.paths import version_file
 from omnigraph.storage.objects.lease import Lease, try_acquire
 from omnigraph.storage.tables.immediate import set_config
 from omnigraph.storage.tables.new_tables import create_table
@@ -206,7 +206,7 @@ def _create_manifest(stores: Storage, blueprint: NewGraph, world: World) -> None
     rows: list[Row] = []
     for table_key in blueprint.tables:
         path = table_path(table_key)
-        file = stores.tables.location.object_path(lance_manifest_file(path, None, 1))
+        file = stores.tables.location.object_path(version_file(path, None, 1))
         rows += [Registration(table_key, path), TableVersion(table_key, 1, None, 0, file)]
     rows.append(commit)
     # The format version is part of the first commit: a manifest without one would be taken for a v1 graph.

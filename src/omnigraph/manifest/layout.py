@@ -22,6 +22,7 @@ from omnigraph.errors import (
     ObjectNotFound,
     StoreError,
 )
+from omnigraph.storage.lance.paths import branch_reference_file
 from omnigraph.storage.objects.lease import read_claim
 
 if TYPE_CHECKING:
@@ -59,26 +60,6 @@ def table_path(table_key: str) -> str:
     if kind not in ("node", "edge") or not name:
         raise InvalidInput(f"{table_key!r} is not a table key; expected node:<Type> or edge:<Type>")
     return f"{NODES if kind == 'node' else EDGES}/{fnv1a64(name):016x}"
-
-
-def branch_tree(path: str, branch: str | None) -> str:
-    """The directory that holds a branch of a table."""
-    return path if branch is None else f"{path}/tree/{branch}"
-
-
-def lance_manifest_file(path: str, branch: str | None, version: int) -> str:
-    """The Lance manifest file of one table version. Lance counts down, so that the newest sorts first."""
-    return f"{branch_tree(path, branch)}/_versions/{_U64 - version:020d}.manifest"
-
-
-def detached_manifest_file(path: str, branch: str | None, version: int) -> str:
-    """The Lance manifest file of a detached version, which is in no history."""
-    return f"{branch_tree(path, branch)}/_versions/d{version}.manifest"
-
-
-def branch_reference_file(path: str, branch: str) -> str:
-    """The reference file that makes a directory a branch."""
-    return f"{path}/_refs/branches/{branch.replace('/', '%2F')}.json"
 
 
 def physical_branch(branch: str) -> str | None:

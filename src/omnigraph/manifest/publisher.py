@@ -28,7 +28,6 @@ from omnigraph.failpoints import reach
 from omnigraph.manifest.active_fragment import stage_longer_tail
 from omnigraph.manifest.branch_manifest import StagedPublish
 from omnigraph.manifest.compaction import DEFAULT_UPKEEP, ManifestPolicy, tidy
-from omnigraph.manifest.layout import lance_manifest_file
 from omnigraph.manifest.rows import (
     KEY,
     GraphCommit,
@@ -41,6 +40,7 @@ from omnigraph.manifest.rows import (
     encode,
 )
 from omnigraph.manifest.upgrade import bring_up_to_date
+from omnigraph.storage.lance.paths import version_file
 from omnigraph.storage.tables.immediate import upsert_rows_by_key
 from omnigraph.storage.tables.staging import commit_staged
 
@@ -261,7 +261,7 @@ def _rows(manifest: BranchManifest, request: PublishRequest, commit: GraphCommit
         if path is None:
             path = _path_of_new_table(manifest, new)
             registrations.append(Registration(new.table_key, path))
-        file = manifest.stores.tables.location.object_path(lance_manifest_file(path, new.branch, new.version))
+        file = manifest.stores.tables.location.object_path(version_file(path, new.branch, new.version))
         versions.append(TableVersion(new.table_key, new.version, new.branch, new.row_count, file))
     tombstones = [Tombstone(key, manifest.state.next_tombstone(key)) for key in request.drops]
     return [*registrations, *versions, *tombstones, commit]

@@ -27,15 +27,24 @@ is deleted, and why it is safe (tests/manifest/test_collection.py):
 
 from __future__ import annotations
 
-import re
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import ObjectNotFound
-from omnigraph.manifest.layout import BRANCH_CLAIM, MANIFEST, branch_tree, physical_branch
+from omnigraph.manifest.layout import BRANCH_CLAIM, MANIFEST, physical_branch
 from omnigraph.manifest.version_refs import names_in
+from omnigraph.storage.lance.paths import (
+    DATA,
+    DELETIONS,
+    TRANSACTIONS,
+    is_content,
+    table_dir,
+    version_of,
+    version_read_by,
+    versions_dir,
+)
 from omnigraph.storage.objects.lease import patience, read_claim
 from omnigraph.storage.tables.table import Pin
 
@@ -50,11 +59,6 @@ if TYPE_CHECKING:
 
 READERS = 8
 FEWEST = 3
-
-_U64 = (1 << 64) - 1
-_VERSION = re.compile(r"(\d+)\.manifest")
-_TRANSACTION = re.compile(r"_transactions/(\d+)-[^/]+\.txn")
-_FILE = re.compile(r"data/[^/]+\.lance|_deletions/\d+-\d+-\d+\.(arrow|bin)")
 
 
 @dataclass(frozen=True)
@@ -84,17 +88,14 @@ class VersionListing:
 
 def list_versions(manifest: BranchManifest) -> VersionListing:
     """The versions that exist; one listing."""
-    return VersionListing(version_files(manifest.stores.objects.list(f"{_home(manifest)}/_versions")))
+    return VersionListing(
+        version_files(manifest.stores.objects.list(versions_dir(MANIFEST, physical_branch(manifest.branch))))
+    )
 
 
 def version_files(listed: Iterable[ObjectInfo]) -> dict[int, ObjectInfo]:
     """The version files in a listing of a `_versions` directory; detached versions are left out."""
-    found = {}
-    for each in listed:
-        name = _VERSION.fullmatch(each.path.rpartition("/")[2])
-        if name is not None:
-            found[_number(name[1])] = each
-    return found
+    return {version: each for each in listed if (version := version_of(each.path)) is not None}
 
 
 def collect_versions(
@@ -120,7 +121,7 @@ def collect_versions(
     unneeded = [
         each.path
         for name, each in files.items()
-        if _FILE.fullmatch(name) and name not in needed and (name in went or each.modified_us < orphaned)
+        if is_content(name) and name not in needed and (name in went or each.modified_us < orphaned)
     ]
     manifest.stores.objects.delete_all(unneeded + _old_transactions(files, listed, staying, retention))
     return len(going)
@@ -166,7 +167,7 @@ def _read_one(manifest: BranchManifest, version: int) -> Names:
 def _files(manifest: BranchManifest) -> dict[str, ObjectInfo]:
     """The files of a branch of the manifest except its version files, by path below its directory."""
     home = _home(manifest)
-    parts = [manifest.stores.objects.list(f"{home}/{part}") for part in ("data", "_deletions", "_transactions")]
+    parts = [manifest.stores.objects.list(f"{home}/{part}") for part in (DATA, DELETIONS, TRANSACTIONS)]
     return {each.path.removeprefix(f"{home}/"): each for part in parts for each in part}
 
 
@@ -179,17 +180,12 @@ def _old_transactions(
     settled = listed.files[oldest].modified_us - int(retention.settled_seconds * 1_000_000)
     found = []
     for name, each in files.items():
-        note = _TRANSACTION.fullmatch(name)
-        made = int(note[1]) + 1 if note is not None else oldest
+        read = version_read_by(name)
+        made = read + 1 if read is not None else oldest
         if made < oldest and made not in kept and each.modified_us <= settled:
             found.append(each.path)
     return found
 
 
 def _home(manifest: BranchManifest) -> str:
-    return branch_tree(MANIFEST, physical_branch(manifest.branch))
-
-
-def _number(name: str) -> int:
-    """Lance counts down in names of twenty digits; the older naming scheme has the number itself."""
-    return _U64 - int(name) if len(name) == 20 else int(name)
+    return table_dir(MANIFEST, physical_branch(manifest.branch))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import NotFound, ObjectNotFound, StoreError
 from omnigraph.manifest.layout import MANIFEST, physical_branch
+from omnigraph.storage.lance.paths import data_file, is_tag_reference, references_dir
 from omnigraph.storage.tables import immediate
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class NamedFiles:
 
 
 def _files(fragment: FragmentMetadata) -> tuple[str, ...]:
-    names = [f"data/{each.path}" for each in fragment.files if each.base_id is None]
+    names = [data_file("", each.path) for each in fragment.files if each.base_id is None]
     removed = fragment.deletion_file
     if removed is not None and removed.base_id is None:
         names.append(str(removed.path(fragment.id)))
@@ -119,7 +120,7 @@ class ReferredVersions:
 
     def read(self, objects: ObjectStore) -> frozenset[int]:
         """The versions that are referred to now."""
-        found = [each for each in objects.list(f"{MANIFEST}/_refs") if each.path.endswith(".json")]
+        found = [each for each in objects.list(references_dir(MANIFEST)) if each.path.endswith(".json")]
         self._known = {(each.path, each.e_tag): self._versions(objects, each) for each in found}
         return frozenset().union(*self._known.values())
 
@@ -129,7 +130,7 @@ class ReferredVersions:
             return known
         try:
             says: dict[str, Any] = json.loads(objects.read(reference.path))
-            return self._of_tag(says) if "/tags/" in reference.path else self._of_branch(says)
+            return self._of_tag(says) if is_tag_reference(reference.path) else self._of_branch(says)
         except ObjectNotFound:
             return frozenset()
         except (ValueError, KeyError, TypeError, IndexError) as error:

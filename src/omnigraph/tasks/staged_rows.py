@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from omnigraph.storage.lance.data_files import fragment_from_json, read_data_file, take_over
+from omnigraph.storage.lance.paths import data_file, table_dir
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -75,7 +76,7 @@ class StagedRows:
     @property
     def line(self) -> str:
         """The path, below the location, of the table or table branch whose files these are."""
-        return self.path if self.branch is None else f"{self.path}/tree/{self.branch}"
+        return table_dir(self.path, self.branch)
 
     @property
     def rows(self) -> int:
@@ -117,7 +118,7 @@ def fragment_files(table: StagedRows) -> list[FragmentFile]:
     """The fragments of a table, for tasks to read."""
     return [
         FragmentFile(
-            number, file_uri(table.location, f"{table.line}/data/{each.path}"), table.options(), each.minted, each.rows
+            number, file_uri(table.location, data_file(table.line, each.path)), table.options(), each.minted, each.rows
         )
         for number, each in enumerate(table.fragments)
     ]
@@ -125,7 +126,7 @@ def fragment_files(table: StagedRows) -> list[FragmentFile]:
 
 def bring_files(table: Table, staged: StagedRows) -> None:
     """Copy the files to the table branch that they are staged on, if it was forked after they were written."""
-    line = table.path if table.branch is None else f"{table.path}/tree/{table.branch}"
+    line = table_dir(table.path, table.branch)
     if line != staged.line:
         take_over(staged.location, [each.path for each in staged.fragments], source=staged.line, target=line)
 

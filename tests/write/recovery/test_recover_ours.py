@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from omnigraph.manifest.layout import branch_tree, table_path
+from omnigraph.manifest.layout import table_path
+from omnigraph.storage.lance.paths import table_dir
 from omnigraph.transaction.commit.protocol import commit
 from omnigraph.transaction.recovery.audit import TableOutcome, recoveries
 from omnigraph.transaction.recovery.classify import Decision
@@ -141,7 +142,7 @@ def test_a_first_write_to_a_branch_that_dies_leaves_a_fork_that_the_next_one_rep
     add(graph, PERSON)
     graph.create_branch("dev")
     kill_writer(zygote, uri, "commit.forked", [PERSON], "dev")
-    assert graph.stores.objects.exists(branch_tree(table_path(PERSON), "dev"))
+    assert graph.stores.objects.exists(table_dir(table_path(PERSON), "dev"))
     add(graph, PERSON, branch="dev")
     assert len(content(graph, "dev")[PERSON]) == 2
     assert graph.snapshot("dev")[PERSON].branch == "dev"

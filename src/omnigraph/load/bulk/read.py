@@ -20,6 +20,7 @@ from omnigraph.load.bulk.write import RESULT, FragmentTarget, WriteJob, partitio
 from omnigraph.load.operation import vectors_may_be_missing
 from omnigraph.load.plan import FAIL, ErrorPolicy
 from omnigraph.load.tabular import read_arrow
+from omnigraph.storage.lance.paths import table_dir
 from omnigraph.tasks.hash_runs import draws_of
 from omnigraph.tasks.runner import grouped, sizes_of
 from omnigraph.tasks.staged_rows import StagedFragment, StagedRows
@@ -187,7 +188,7 @@ def targets_of(
     known = {each.table_key: _known(catalog, each, location) for each in snapshot if mode == "merge" and each.row_count}
     return {
         entry.table_key: FragmentTarget(
-            location.child(entry.path if entry.branch is None else f"{entry.path}/tree/{entry.branch}"),
+            location.child(table_dir(entry.path, entry.branch)),
             None if options is None else dict(options),
             "overwrite" if mode == "overwrite" else "append",
             known.get(entry.table_key),

@@ -20,6 +20,7 @@ from lance import FragmentMetadata
 from lance.file import LanceFileReader
 from lance.fragment import write_fragments
 
+from omnigraph.storage.lance.paths import DATA
 from omnigraph.storage.objects.remote import open_remote_objects
 from omnigraph.world import REAL
 
@@ -77,7 +78,7 @@ def take_over(location: Location, files: Sequence[str], *, source: str, target: 
     """Copy data files, and the blobs stored beside them, from one branch of a table to another, given by path."""
     copy = _copy_local if location.is_local else _copy_remote
     with ThreadPoolExecutor(_COPIES_AT_ONCE) as pool:
-        list(pool.map(lambda name: copy(location, f"{source}/data", f"{target}/data", name), files))
+        list(pool.map(lambda name: copy(location, f"{source}/{DATA}", f"{target}/{DATA}", name), files))
 
 
 def _copy_local(location: Location, source: str, target: str, name: str) -> None:

@@ -21,6 +21,7 @@ from pyroaring import BitMap
 from omnigraph.cache import PROCESS, ByteCache
 from omnigraph.errors import ObjectNotFound, StoreError
 from omnigraph.kernels.row_address import ROW_ADDRESS
+from omnigraph.storage.lance.paths import table_dir
 from omnigraph.world import REAL
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class DeletionVectors:
             return None
         kind = "array" if len(removed) < LISTED_ROWS else "bitmap"
         file = DeletionFile(table.version, REAL.random_bits(64), kind, len(removed), None)
-        path = f"{_line(table)}/{file.path(fragment.id)}"
+        path = f"{table_dir(table.path, table.branch)}/{file.path(fragment.id)}"
         self._objects.stage(path, _packed(removed) if kind == "array" else encode(removed))
         self._keep(path, removed)
         return replace(fragment, deletion_file=file)
@@ -140,13 +141,9 @@ def _home(table: TableHandle, fragment: FragmentMetadata) -> str:
     """The directory of the fragment's deletion file: that of the table, or of the one that it was forked from."""
     base: Any = fragment.deletion_file.base_id
     if base is None:
-        return _line(table)
+        return table_dir(table.path, table.branch)
     path = str(table.handle.base_paths()[base].path)
     return path[path.rindex(table.path) :].rstrip("/")
-
-
-def _line(table: TableHandle) -> str:
-    return table.path if table.branch is None else f"{table.path}/tree/{table.branch}"
 
 
 def _packed(removed: Offsets) -> bytes:

@@ -20,6 +20,7 @@ from lance.fragment import write_fragments
 
 from omnigraph.errors import ObjectChanged, ObjectExists, StoreError, StorePermissionDenied, StoreUnsafe
 from omnigraph.storage.lance.errors import lance_errors
+from omnigraph.storage.lance.paths import DATA
 from omnigraph.storage.objects.settings import shown_uri
 from omnigraph.storage.objects.store import ObjectStore, open_control_store
 from omnigraph.world import REAL, World
@@ -167,7 +168,7 @@ def _table_in_place(stores: Sequence[ObjectStore]) -> str:
     with lance_errors(f"writing a trial table below {shown_uri(location.uri)}"):
         rows = pa.table({"id": ["trial"]})
         write_fragments(rows, location.child("table"), mode="create", storage_options=location.storage_options)
-    if not stores[0].exists("table/data"):
+    if not stores[0].exists(f"table/{DATA}"):
         raise StoreUnsafe("the files of a table went to another place than the control objects")
     return "a file of a table was found by a control client"
 

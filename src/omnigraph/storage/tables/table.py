@@ -21,6 +21,7 @@ from omnigraph.errors import NotFound, VersionReclaimed
 from omnigraph.storage.filters.model import Filter, render
 from omnigraph.storage.lance.deletion_vectors import DeletionVectors
 from omnigraph.storage.lance.errors import Trouble, classify, lance_errors, translate
+from omnigraph.storage.lance.paths import table_dir
 from omnigraph.storage.objects.store import ObjectStore, open_control_store
 from omnigraph.storage.tables.fragment_cache import FragmentCache
 
@@ -225,7 +226,7 @@ class TableStore:
 
     def uri(self, path: str, branch: str | None = None) -> str:
         """The URI of a table, or of its branch. Branches are opened by their own directory: such handles pickle."""
-        return self.location.child(path if branch is None else f"{path}/tree/{branch}")
+        return self.location.child(table_dir(path, branch))
 
     def open(self, pin: Pin) -> Table:
         """Open the table at exactly this pin; the handle is cached."""

@@ -23,6 +23,7 @@ from omnigraph.kernels.arrays import ID, one_array
 from omnigraph.kernels.row_address import ROW_ADDRESS, ROW_ID, by_fragment
 from omnigraph.load.rows import rows_schema
 from omnigraph.storage.lance.data_files import write_rows
+from omnigraph.storage.lance.paths import table_dir
 from omnigraph.storage.tables.row_rewrite import with_row_ids
 from omnigraph.storage.tables.table import ROWS_PER_FILE, TableStore
 from omnigraph.tasks.runner import BYTES, INT, LONG, TEXT, pack
@@ -60,8 +61,7 @@ class TableJob:
     @property
     def line(self) -> str:
         """Where new files go: beside the version that the merge is computed from."""
-        here = self.here
-        return here.path if here.branch is None else f"{here.path}/tree/{here.branch}"
+        return table_dir(self.here.path, self.here.branch)
 
 
 @dataclass(frozen=True)
