@@ -47,6 +47,7 @@ CODES = {
     "InvalidBranchName": "invalid_branch_name",
     "InvalidInput": "invalid_input",
     "InvalidRecord": "invalid_record",
+    "GraphClosed": "graph_closed",
     "InvalidUri": "invalid_uri",
     "KeyConflict": "key_conflict",
     "LeaseLost": "lease_lost",

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import gc
 import inspect
 import re
 import subprocess
 import sys
+import weakref
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 import omnigraph as og
 
@@ -81,6 +85,33 @@ def test_the_manual_names_public_names_alone() -> None:
         owner, _, name = title.rpartition(".")
         assert owner in ("omnigraph", "omnigraph.types"), title
         assert name in import_module(owner).__all__, title
+
+
+def test_a_closed_graph_says_so(tmp_path: Path) -> None:
+    with og.init(tmp_path / "g.omni", schema="node Person { name: String @key }") as graph:
+        graph.load({"Person": [{"name": "Ada"}]})
+        result = graph.query("query q() { match { $p: Person } return { $p.name as name } }")
+        tables = weakref.ref(graph._manifest.stores.tables)
+    assert result.to_pylist() == [{"name": "Ada"}]
+    gc.collect()
+    assert tables() is None, "something still holds the handles"
+    calls = (
+        graph.snapshot,
+        graph.branches.list,
+        graph.tags.list,
+        graph.commits,
+        graph.refresh,
+        graph.optimize,
+        lambda: graph.query("query q() { match { $p: Person } return { $p.name as name } }"),
+        lambda: graph.mutate('query m() { insert Person { name: "Bob" } }'),
+        lambda: graph.load({"Person": [{"name": "Bob"}]}),
+        lambda: graph.changes(since="beginning"),
+    )
+    for call in calls:
+        with pytest.raises(og.errors.GraphClosed, match="open it again"):
+            call()
+    assert repr(graph) == f"<Graph {graph.uri}, closed>"
+    graph.close()
 
 
 def _annotations(found: Any) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
     OmniGraphError
     ├── InvalidInput                 what was passed in is wrong; nothing was read or written
+    │   ├── GraphClosed
     │   ├── InvalidUri
     │   ├── InvalidBranchName
     │   ├── ChangeCursorRejected     a position in the change feed that means nothing here
@@ -107,6 +108,7 @@ from omnigraph.errors.inputs import (
     ChangeCursorRejected,
     ChangeFeedGap,
     ConstraintViolation,
+    GraphClosed,
     InvalidBranchName,
     InvalidInput,
     InvalidRecord,
@@ -178,6 +180,7 @@ __all__ = [
     "ExpectedVersionMismatch",
     "FormatTooNew",
     "FormatTooOld",
+    "GraphClosed",
     "GraphUnavailable",
     "HeadMismatch",
     "HopCapReached",

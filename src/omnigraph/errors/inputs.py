@@ -27,6 +27,16 @@ class InvalidInput(OmniGraphError):
     code = "invalid_input"
 
 
+class GraphClosed(InvalidInput):
+    """The graph was closed: open it again."""
+
+    code = "graph_closed"
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(f"the graph at {uri} was closed: open it again.")
+        self.uri = uri
+
+
 class InvalidUri(InvalidInput):
     """A location this program cannot hold a graph at."""
 

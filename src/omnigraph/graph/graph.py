@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Literal, Self, overload
 
 from omnigraph.deprecation import renamed_keywords
 from omnigraph.errors import InvalidInput
@@ -82,7 +82,7 @@ class Graph:
     @property
     def uri(self) -> str:
         """Where the graph is."""
-        return self._manifest.stores.uri
+        return self._manifest.uri
 
     @property
     def read_only(self) -> bool:
@@ -606,8 +606,20 @@ class Graph:
 
         return ReadRequest(source, params, name, resolve(self._manifest, at, branch=branch), options)
 
+    def close(self) -> None:
+        """Release the caches and handles. Any later use is `GraphClosed`; results that were returned stay."""
+        self._feeds.clear()
+        self._queries = QueryCache()
+        self._manifest.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
     def __repr__(self) -> str:
-        mode = ", read-only" if self.read_only else ""
+        mode = ", closed" if self._manifest.is_closed else ", read-only" if self.read_only else ""
         return f"<Graph {self.uri}{mode}>"
 
 

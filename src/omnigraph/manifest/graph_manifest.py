@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import BranchReplaced, CommitRejected, InvalidInput, NotAGraph, NotFound
+from omnigraph.errors import BranchReplaced, CommitRejected, GraphClosed, InvalidInput, NotAGraph, NotFound
 from omnigraph.manifest.branch_manifest import BranchManifest
 from omnigraph.manifest.branches import (
     Branch,
@@ -64,7 +64,8 @@ class GraphManifest:
         upkeep: ManifestPolicy = DEFAULT_UPKEEP,
         fold: CompactionPolicy | None = DEFAULT_FOLD,
     ) -> None:
-        self.stores = open_stores(location, world)
+        self._stores: Storage | None = open_stores(location, world)
+        self.uri = self._stores.uri
         self.read_only = read_only
         self.world = world
         self.upkeep = upkeep
@@ -79,6 +80,24 @@ class GraphManifest:
             raise
         if not read_only:
             bring_up_to_date(main)
+
+    @property
+    def stores(self) -> Storage:
+        """The tables and control objects of the graph; `GraphClosed` after `close`."""
+        if self._stores is None:
+            raise GraphClosed(self.uri)
+        return self._stores
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._stores is None
+
+    def close(self) -> None:
+        """Drop the manifests, the handles of tables and what is cached under them."""
+        with self._lock:
+            self._stores = None
+            self._branches.clear()
 
     def branch(self, branch: str = MAIN) -> BranchManifest:
         """The cached manifest of a branch, opened at its first use."""
