@@ -169,7 +169,7 @@ def require_recorded(graph: og.Graph, history: dict[str, list[dict[str, Any]]]) 
     for commits in history.values():
         for recorded in commits:
             commit = graph.commit(recorded["id"])
-            assert (commit.parent, commit.merged_parent, commit.actor, commit.created_at) == (
+            assert (commit.parent, commit.merged_parent, commit.actor, commit.created_us) == (
                 recorded["parent"],
                 recorded["merged_parent"],
                 recorded["actor"],

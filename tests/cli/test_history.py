@@ -199,7 +199,7 @@ def _history(**parents: str) -> list[GraphCommit]:
             id=name,
             branch="main",
             manifest_version=at,
-            created_at=at,
+            created_us=at,
             parent=given[0] if given else None,
             merged_parent=given[1] if len(given) > 1 else None,
         )

@@ -133,7 +133,7 @@ def test_the_rows_at_init_are_those_of_the_worked_example(graph: GraphManifest) 
             "table_branch": None,
             "row_count": 0,
         }
-    created_at = graph.commit(genesis).created_at
+    created_at = graph.commit(genesis).created_us
     assert rows.pop(genesis) == {
         **NOTHING,
         "object_id": genesis,
@@ -177,7 +177,7 @@ def test_a_publish_adds_a_version_and_a_commit_with_its_actor_and_replaces_the_h
     commit = added[done.commit.id]
     assert (commit["table_version"], commit["table_branch"], commit["table_key"]) == (3, None, "")
     assert commit["metadata"] == (
-        f'{{"parent_commit_id":"{genesis}","actor_id":"act-1","created_at":{done.commit.created_at}}}'
+        f'{{"parent_commit_id":"{genesis}","actor_id":"act-1","created_at":{done.commit.created_us}}}'
     )
     assert after["graph_head:main"]["metadata"] == (
         f'{{"head_commit_id":"{done.commit.id}","parent_commit_id":"{genesis}"}}'

@@ -54,7 +54,7 @@ def require_true_history(graph: GraphManifest, old: OldGraph, branch: str) -> No
     lineage = graph.lineage(branch)
     for expected in old.history[branch]:
         commit = lineage[expected.id]
-        found = (commit.manifest_version, commit.created_at, commit.parent, commit.merged_parent, commit.actor)
+        found = (commit.manifest_version, commit.created_us, commit.parent, commit.merged_parent, commit.actor)
         assert found == (
             expected.manifest_version,
             expected.created_at,

@@ -166,7 +166,7 @@ def test_a_publisher_that_is_overtaken_four_times_lands_at_the_fifth_with_the_id
     what = request(version(AUTHOR, 2))
     done = slow.publish(what)
     assert done.attempts == RETRY_BUDGET
-    assert (done.commit.id, done.commit.created_at) == (what.commit_id, what.created_at)
+    assert (done.commit.id, done.commit.created_us) == (what.commit_id, what.created_at)
     assert done.commit.parent == winners[-1]
     assert chain(graph)[:-1] == [what.commit_id, *winners[::-1]]
 

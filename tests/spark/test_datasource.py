@@ -138,7 +138,7 @@ def test_a_frame_stays_at_the_commit_it_was_loaded_at(spark: SparkSession, tmp_p
     assert load(spark, where, "Knows", branch="review").count() == 2
     assert load(spark, where, "Knows", snapshot=first).count() == 2
     assert load(spark, where, "Knows", snapshot=second).count() == 3
-    before = dt.datetime.fromtimestamp((graph.commit(second).created_at - 1) / 1e6, dt.UTC).isoformat()
+    before = dt.datetime.fromtimestamp((graph.commit(second).created_us - 1) / 1e6, dt.UTC).isoformat()
     assert load(spark, where, "Knows", timestamp=before).count() == 2
 
 

@@ -28,7 +28,7 @@ def test_a_writer_whose_clock_is_an_hour_behind_takes_nothing_from_readers(tmp_p
     for number in (2, 3):
         assert zygote.run(put_one, graph.uri, number, environment=BEHIND).succeeded
     written = og.open(graph.uri).commits()[0]
-    assert REAL.now_us() - written.created_at > 3_500 * 1_000_000
+    assert REAL.now_us() - written.created_us > 3_500 * 1_000_000
     og.open(graph.uri).cleanup(keep=1)
     assert slugs(og.open(graph.uri), held) == ["d0", "d1"]
     clean(graph.uri)

@@ -43,11 +43,11 @@ def test_a_query_reads_the_graph_as_of_a_commit_a_moment_and_a_manifest_version(
     graph = aging.graph
     for commit, age in zip(graph.commits(), (33, 32, 31, 30), strict=False):
         assert age_of_alice(graph, at=commit.id) == age
-        assert age_of_alice(graph, at=graph.snapshot(at=moment(commit.created_at))) == age
+        assert age_of_alice(graph, at=graph.snapshot(at=commit.created_at)) == age
         assert age_of_alice(graph, at=graph.snapshot(version=commit.manifest_version)) == age
-    a_moment_later = moment(graph.commits()[1].created_at + 1)
+    a_moment_later = moment(graph.commits()[1].created_us + 1)
     assert graph.snapshot(at=a_moment_later).commit_id == graph.commits()[1].id
-    assert graph.snapshot(at=moment(graph.commits()[0].created_at + 10**12)).commit_id == graph.commits()[0].id
+    assert graph.snapshot(at=moment(graph.commits()[0].created_us + 10**12)).commit_id == graph.commits()[0].id
 
 
 def test_states_that_never_were_are_errors(aging: Social) -> None:

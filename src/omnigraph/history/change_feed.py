@@ -248,7 +248,7 @@ class ChangeFeed:
         """What tells a graph from others: its first commit."""
         if self._graph is None:
             commits = self._manifest.branch().lineage().commits.values()
-            self._graph = min((each for each in commits if each.parent is None), key=lambda each: each.created_at).id
+            self._graph = min((each for each in commits if each.parent is None), key=lambda each: each.created_us).id
         return self._graph
 
 

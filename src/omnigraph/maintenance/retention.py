@@ -65,7 +65,7 @@ class CommitRetention:
         """The commits to keep, always including the newest."""
         commits = lineage.newest_first()
         newest = commits[: max(1, self.keep or 0)]
-        return newest if self.since is None else [*newest, *(each for each in commits if each.created_at >= self.since)]
+        return newest if self.since is None else [*newest, *(each for each in commits if each.created_us >= self.since)]
 
 
 @dataclass

@@ -68,7 +68,7 @@ def _commit(row: dict[str, object], actors: dict[str, str]) -> GraphCommit:
         id=commit_id,
         branch=str(row["manifest_branch"] or MAIN),
         manifest_version=int(str(row["manifest_version"])),
-        created_at=_microseconds(row["created_at"]),
+        created_us=_microseconds(row["created_at"]),
         parent=_text(row["parent_commit_id"]),
         merged_parent=_text(row["merged_parent_commit_id"]),
         actor=actors.get(commit_id),
@@ -163,7 +163,7 @@ def _last(lineage: Lineage, shared: set[str]) -> list[GraphCommit]:
     """Of a set of commits closed under ancestry, those that are not an ancestor of another, the newest first."""
     older = {parent for each in shared for parent in lineage.parents(each)}
     last = [lineage.commits[each] for each in shared - older]
-    return sorted(last, key=lambda each: (each.created_at, each.id), reverse=True)
+    return sorted(last, key=lambda each: (each.created_us, each.id), reverse=True)
 
 
 def unknown_ancestors(source: Lineage, target: Lineage) -> set[str]:
@@ -196,4 +196,4 @@ def who_needs(gone: Lineage, others: Sequence[Lineage]) -> tuple[str, str] | Non
 
 def rank(commit: GraphCommit) -> tuple[int, int, str]:
     """The sort key of commits on one branch, ascending from oldest to newest."""
-    return commit.manifest_version, commit.created_at, commit.id
+    return commit.manifest_version, commit.created_us, commit.id

@@ -202,7 +202,7 @@ def _clear_own(stores: Storage, blueprint: NewGraph) -> None:
 
 
 def _create_manifest(stores: Storage, blueprint: NewGraph, world: World) -> None:
-    commit = GraphCommit(world.ulid(), MAIN, manifest_version=1, created_at=world.now_us())
+    commit = GraphCommit(world.ulid(), MAIN, manifest_version=1, created_us=world.now_us())
     rows: list[Row] = []
     for table_key in blueprint.tables:
         path = table_path(table_key)

@@ -244,7 +244,7 @@ def _next_commit(manifest: BranchManifest, request: PublishRequest) -> GraphComm
         id=request.commit_id,
         branch=manifest.branch,
         manifest_version=manifest.table.version + 1,
-        created_at=request.created_at,
+        created_us=request.created_at,
         parent=manifest.state.head.id if manifest.state.head else None,
         merged_parent=request.merged_parent,
         actor=request.actor,

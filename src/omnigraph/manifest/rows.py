@@ -5,6 +5,7 @@ Internal schema v4. Column types are strict: other readers accept Utf8 and UInt6
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from omnigraph.manifest.layout import MAIN
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 KEY = "object_id"
 PRIMARY_KEY = {"lance-schema:unenforced-primary-key": "true"}
 
@@ -32,6 +34,11 @@ SCHEMA = pa.schema(
         pa.field("row_count", pa.uint64()),
     ]
 )
+
+
+def moment(microseconds: int) -> dt.datetime:
+    """Microseconds since 1970 as an aware datetime in UTC."""
+    return _EPOCH + dt.timedelta(microseconds=microseconds)
 
 
 @dataclass(frozen=True)
@@ -86,12 +93,12 @@ class SchemaChange:
 
 @dataclass(frozen=True)
 class GraphCommit:
-    """One commit of the graph. `branch` is where it was made; `created_at` is in microseconds."""
+    """One commit of the graph. `branch` is where it was made; `created_us` is in microseconds since 1970."""
 
     id: str
     branch: str
     manifest_version: int
-    created_at: int
+    created_us: int
     parent: str | None = None
     merged_parent: str | None = None
     actor: str | None = None
@@ -99,6 +106,11 @@ class GraphCommit:
     idempotency_key: str | None = None
     # Another one: which schema the rows of this commit, and of those after it, are in.
     schema: SchemaChange | None = None
+
+    @property
+    def created_at(self) -> dt.datetime:
+        """When it was made, in UTC."""
+        return moment(self.created_us)
 
     @property
     def object_id(self) -> str:
@@ -172,7 +184,7 @@ def decode_commit(object_id: str, metadata: str, version: int, branch: str | Non
         id=object_id,
         branch=branch or MAIN,
         manifest_version=version,
-        created_at=int(fields["created_at"]),
+        created_us=int(fields["created_at"]),
         parent=fields.get("parent_commit_id"),
         merged_parent=fields.get("merged_parent_commit_id"),
         actor=fields.get("actor_id"),
@@ -195,7 +207,7 @@ def _commit_metadata(commit: GraphCommit) -> dict[str, object]:
         "idempotency_key": commit.idempotency_key,
         "schema": vars(commit.schema) if commit.schema is not None else None,
     }
-    return {**{key: value for key, value in optional.items() if value is not None}, "created_at": commit.created_at}
+    return {**{key: value for key, value in optional.items() if value is not None}, "created_at": commit.created_us}
 
 
 def _schema_change(fields: Mapping[str, str] | None) -> SchemaChange | None:

@@ -261,7 +261,7 @@ class ManifestState:
 
 
 def _rank(commit: GraphCommit) -> tuple[int, int, str]:
-    return commit.manifest_version, commit.created_at, commit.id
+    return commit.manifest_version, commit.created_us, commit.id
 
 
 def _later(one: TableEntry, other: TableEntry) -> TableEntry:

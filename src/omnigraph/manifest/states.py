@@ -134,7 +134,7 @@ def snapshot_at(manifest: GraphManifest, branch: str, moment: dt.datetime) -> Sn
     limit = (moment - _EPOCH) // _MICROSECOND
     branch_manifest = manifest.fresh_branch(branch)
     commit, oldest = branch_manifest.head, None
-    while commit is not None and commit.created_at > limit:
+    while commit is not None and commit.created_us > limit:
         oldest = commit
         commit = branch_manifest.commit(commit.parent) if commit.parent else None
     if commit is None:
@@ -170,7 +170,7 @@ def named_state(snapshot: str | None, timestamp: str | None) -> str | dt.datetim
 def _before_all(branch: str, moment: dt.datetime, oldest: GraphCommit | None) -> str:
     if oldest is None:
         return f"branch {branch!r} has no commits."
-    first = (_EPOCH + oldest.created_at * _MICROSECOND).isoformat()
+    first = oldest.created_at.isoformat()
     return f"branch {branch!r} has no commit until {moment.isoformat()}: its first is of {first}."
 
 

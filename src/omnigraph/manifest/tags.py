@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import InvalidInput, NotFound, ObjectExists, ObjectNotFound, TagExists
+from omnigraph.manifest.rows import moment
 
 if TYPE_CHECKING:
+    import datetime as dt
+
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.manifest.layout import Storage
 
@@ -25,14 +28,19 @@ _COMMIT_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 
 @dataclass(frozen=True)
 class Tag:
-    """A name of a commit. `branch` is where the commit was made; `created_at` is in microseconds."""
+    """A name of a commit. `branch` is where the commit was made; `created_us` is in microseconds since 1970."""
 
     name: str
     commit_id: str
     branch: str
-    created_at: int
+    created_us: int
     actor: str | None = None
     message: str | None = None
+
+    @property
+    def created_at(self) -> dt.datetime:
+        """When it was made, in UTC."""
+        return moment(self.created_us)
 
 
 # Tags by the path and ETag of their objects; an unchanged ETag means an unchanged tag.
@@ -85,7 +93,7 @@ def write_tag(stores: Storage, tag: Tag) -> None:
         "name": tag.name,
         "graph_commit_id": tag.commit_id,
         "graph_branch": tag.branch,
-        "created_at": tag.created_at,
+        "created_at": tag.created_us,
         "actor_id": tag.actor,
         "message": tag.message,
     }

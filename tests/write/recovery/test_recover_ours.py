@@ -69,7 +69,7 @@ def test_a_dead_writer_is_recovered_by_an_open(graph_uri: str, zygote: Zygote, w
     assert planned.commit is not None
     if not went_back:
         made = graph.commit(planned.commit.commit_id)
-        assert (made.id, made.actor, made.created_at) == (line.commit_id, "act-ada", planned.commit.created_at)
+        assert (made.id, made.actor, made.created_us) == (line.commit_id, "act-ada", planned.commit.created_at)
     require_settled(graph)
     assert commit(graph, insert("next", TABLES)) is not None
 

@@ -3,7 +3,6 @@
 `omnigraph revert`: take back what a commit did, as a new commit.
 """
 
-import datetime as dt
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -151,7 +150,7 @@ def _row(each: "GraphCommit") -> tuple[object, ...]:
 
 
 def _when(each: "GraphCommit") -> str:
-    return dt.datetime.fromtimestamp(each.created_at / 1_000_000, dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return each.created_at.strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _draw(opened: "Graph", branch: str | None, wanted: dict[str, str], limit: int | None) -> None:

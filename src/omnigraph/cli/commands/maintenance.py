@@ -99,13 +99,13 @@ def _told(each: "Recovery") -> dict[str, Any]:
         writer_kind=each.writer_kind,
         graph_commit_id=each.commit_id,
         actor_id=each.for_actor,
-        created_at=each.created_at,
+        created_at=each.created_us,
         datasets=datasets,
     )
 
 
 def _when(each: "Recovery") -> str:
-    return dt.datetime.fromtimestamp(each.created_at / 1_000_000, dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return each.created_at.strftime("%Y-%m-%d %H:%M:%S")
 
 
 _DURATION = re.compile(r"(\d+)([smhdw]?)")

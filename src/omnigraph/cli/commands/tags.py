@@ -1,6 +1,5 @@
 """`omnigraph tag`: names of commits, which keep them from being cleaned up."""
 
-import datetime as dt
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -77,9 +76,9 @@ def _json(each: "Tag") -> dict[str, Any]:
         graph_branch=each.branch,
         actor_id=each.actor,
         message=each.message,
-        created_at=each.created_at,
+        created_at=each.created_us,
     )
 
 
 def _when(each: "Tag") -> str:
-    return dt.datetime.fromtimestamp(each.created_at / 1_000_000, dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return each.created_at.strftime("%Y-%m-%d %H:%M:%S")

@@ -27,7 +27,7 @@ def cause_json(commit: GraphCommit) -> dict[str, Any]:
         merged_parent_commit_id=commit.merged_parent,
         authored_branch=commit.branch,
         actor_id=commit.actor,
-        authored_at=commit.created_at,
+        authored_at=commit.created_us,
     )
 
 
@@ -72,7 +72,7 @@ def differences(change: Change) -> Iterator[tuple[str, Any, Any]]:
 
 def when(commit: GraphCommit) -> str:
     """The time of a commit, in UTC."""
-    return (_EPOCH + dt.timedelta(microseconds=commit.created_at)).strftime("%Y-%m-%d %H:%M:%S")
+    return commit.created_at.strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _values(image: Image | None) -> dict[str, Any]:

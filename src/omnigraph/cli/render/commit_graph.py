@@ -44,7 +44,7 @@ def _children_first(known: dict[str, GraphCommit]) -> Iterator[GraphCommit]:
             waiting[parent] += 1
     free = [each for each in known.values() if not waiting[each.id]]
     while free:
-        free.sort(key=lambda each: (each.created_at, each.manifest_version, each.id))
+        free.sort(key=lambda each: (each.created_us, each.manifest_version, each.id))
         commit = free.pop()
         yield commit
         for parent in _parents(commit, known):

@@ -89,7 +89,7 @@ def commit_json(commit: GraphCommit) -> dict[str, Any]:
         parent_commit_id=commit.parent,
         merged_parent_commit_id=commit.merged_parent,
         actor_id=commit.actor,
-        created_at=commit.created_at,
+        created_at=commit.created_us,
     )
 
 

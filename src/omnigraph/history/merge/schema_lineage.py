@@ -51,7 +51,7 @@ class SchemaLineage:
             return 0
         named = [at for at, each in enumerate(self.places) if each.hash == snapshot.schema]
         exact = [at for at in named if self.places[at].commit_id == taken[-1].id]
-        earlier = [at for at in named if self.places[at].since <= taken[-1].created_at]
+        earlier = [at for at in named if self.places[at].since <= taken[-1].created_us]
         return max(exact or earlier or named, default=None)
 
     def until(self, schema_hash: str, last: int) -> int | None:
@@ -76,7 +76,7 @@ def schema_line(manifest: GraphManifest, schemas: Schemas) -> SchemaLineage:
         if not places or places[-1].hash != each.schema.before:
             # The first schema, or one that another release introduced without naming it.
             places.append(_Place(each.schema.before, since=places[-1].since if places else 0))
-        places.append(_Place(each.schema.after, each.created_at, each.id))
+        places.append(_Place(each.schema.after, each.created_us, each.id))
     return SchemaLineage(schemas, tuple(places))
 
 

@@ -117,7 +117,7 @@ class TableCommits:
         """
         now = self.manifest.world.now_us()
         movers = (branch_manifest.table_history(key)[:1] for key in moved)
-        return any(self.begun_at <= commit.created_at <= now for found in movers for commit, _ in found)
+        return any(self.begun_at <= commit.created_us <= now for found in movers for commit, _ in found)
 
     def only_tidied(self, branch_manifest: BranchManifest, moved: list[str]) -> bool:
         """Whether the changed tables have exactly the same rows: compacted, indexed, or restored by a recovery."""

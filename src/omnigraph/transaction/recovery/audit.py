@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from omnigraph.errors import CommitConflict, Contention, NotFound, ObjectExists
+from omnigraph.manifest.rows import moment
 from omnigraph.storage.filters.model import equal
 from omnigraph.storage.tables.new_tables import create_table
 from omnigraph.storage.tables.staging import commit_staged, stage_append
 
 if TYPE_CHECKING:
+    import datetime as dt
+
     from omnigraph.manifest.layout import Storage
     from omnigraph.storage.tables.table import Table
     from omnigraph.transaction.intents.sidecar import Sidecar
@@ -56,7 +59,12 @@ class Recovery:
     operation_id: str
     writer_kind: str
     outcomes: tuple[TableOutcome, ...]
-    created_at: int
+    created_us: int
+
+    @property
+    def created_at(self) -> dt.datetime:
+        """When it was recovered, in UTC."""
+        return moment(self.created_us)
 
 
 def record(stores: Storage, recovery: Recovery) -> None:
@@ -82,7 +90,7 @@ def recoveries(stores: Storage) -> list[Recovery]:
     rows = table.read()
     at = rows.schema.get_field_index("created_at")
     rows = rows.set_column(at, "created_at", rows.column(at).cast(pa.int64()))
-    return sorted((_recovery(row) for row in rows.to_pylist()), key=lambda each: each.created_at)
+    return sorted((_recovery(row) for row in rows.to_pylist()), key=lambda each: each.created_us)
 
 
 def recovery_of(
@@ -113,7 +121,7 @@ def _rows(recovery: Recovery) -> pa.Table:
         "per_table_outcomes_json": json.dumps(outcomes, separators=(",", ":")),
     }
     columns = {name: pa.array([value], SCHEMA.field(name).type) for name, value in row.items()}
-    columns["created_at"] = pa.array([recovery.created_at], pa.int64()).cast(pa.timestamp("us"))
+    columns["created_at"] = pa.array([recovery.created_us], pa.int64()).cast(pa.timestamp("us"))
     return pa.table(columns, schema=SCHEMA)
 
 
@@ -125,5 +133,5 @@ def _recovery(row: dict[str, Any]) -> Recovery:
         operation_id=row["operation_id"],
         writer_kind=row["sidecar_writer_kind"],
         outcomes=tuple(TableOutcome(**each) for each in json.loads(row["per_table_outcomes_json"])),
-        created_at=row["created_at"],
+        created_us=row["created_at"],
     )
