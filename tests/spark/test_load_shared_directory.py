@@ -9,10 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from omnigraph.errors import UniqueViolation
 from omnigraph.spark.runner import SHARED_DIRECTORY, SparkRunner
 from omnigraph.world import REAL
 from spark.loading import make_graph, outcome_of, row_ids, rows_of, small_tasks
 from spark.test_load_equality import _BASE, _INPUTS, same_outcome
+from write.load.test_harmless_candidates import graph_of_players, hidden_rank, ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -150,3 +152,16 @@ def test_the_engines_agree_on_many_inputs_by_shuffle(
 ) -> None:
     with directory_set(spark, ""):
         same_outcome(rows, mode, spark, on_empty=on_empty)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_duplicate_is_found_among_values_that_move(tmp_path: Path, spark: SparkSession, shared: bool) -> None:
+    graph = graph_of_players(tmp_path / "g")
+    rows = [*ranks(shift=1), {"name": "late", "rank": hidden_rank()}]
+    spark.conf.set(f"spark.omnigraph.{SHARED_DIRECTORY}", str(tmp_path) if shared else "")
+    try:
+        with pytest.raises(UniqueViolation, match="'late' is held by row 'stays'"):
+            graph.load({"Player": rows}, mode="merge", engine="spark", spark=spark)
+        graph.load({"Player": rows[:-1]}, mode="merge", engine="spark", spark=spark)
+    finally:
+        spark.conf.unset(f"spark.omnigraph.{SHARED_DIRECTORY}")

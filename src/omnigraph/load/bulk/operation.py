@@ -16,8 +16,8 @@ from omnigraph.load.bulk.row_rewrite import find_replacements, stage_merge
 from omnigraph.load.rows import rows_schema
 from omnigraph.storage.tables.staging import Staged, stage_content, stage_fragments
 from omnigraph.tasks.staged_rows import bring_files
-from omnigraph.transaction.constraints.exchange.candidates import find_suspects
-from omnigraph.transaction.constraints.exchange.plan import plan_questions
+from omnigraph.transaction.constraints.exchange.candidates import CandidateSearch
+from omnigraph.transaction.constraints.exchange.plan import plan_checks
 from omnigraph.transaction.constraints.exchange.violations import ViolationSearch
 from omnigraph.transaction.write_set import TableWrite, WriteSet
 
@@ -77,20 +77,20 @@ class BulkLoad:
     def _validate(self, view: ReadView, written: Written) -> None:
         wrong_value = value_error(written.told)
         reading = self.reading
-        asked = plan_questions(reading.catalog, view, written.tables, reading.mode, ids_only=wrong_value is not None)
-        suspects = find_suspects(reading.runner, asked, reading.directory)
-        inquiry = ViolationSearch(reading.runner, reading.catalog, reading.mode, written.tables, asked, suspects)
-        if suspects:
-            self._refuse_repeats(inquiry, written)
+        plan = plan_checks(reading.catalog, view, written.tables, reading.mode, ids_only=wrong_value is not None)
+        candidates = CandidateSearch(reading.runner, plan, reading.directory)
+        search = ViolationSearch(reading.catalog, reading.mode, written.tables, candidates)
+        if candidates:
+            self._refuse_duplicates(search, written)
         if wrong_value is not None:
             raise wrong_value
-        if suspects:
-            for offender in inquiry.offenders():
-                raise offender.error
+        if candidates:
+            for violation in search.violations():
+                raise violation.error
 
-    def _refuse_repeats(self, inquiry: ViolationSearch, written: Written) -> None:
+    def _refuse_duplicates(self, search: ViolationSearch, written: Written) -> None:
         places = {key: number for number, key in enumerate(written.tables)}
-        for each in sorted(inquiry.repeats(), key=lambda each: (places[each.table_key], each.second)):
+        for each in sorted(search.duplicates(), key=lambda each: (places[each.table_key], each.second)):
             table, rows = written.tables[each.table_key], (each.first, each.second)
             reading = self.reading
             raise repeated_error(table, each.row_id, rows, written.units, reading.readable, reading.world)

@@ -24,8 +24,8 @@ from omnigraph.load.rows import repeated_id, rows_schema
 from omnigraph.storage.lance.data_files import write_rows
 from omnigraph.tasks.runner import INT, TEXT
 from omnigraph.tasks.staged_rows import FragmentFile, StagedRows, fragment_files
-from omnigraph.transaction.constraints.exchange.candidates import find_suspects
-from omnigraph.transaction.constraints.exchange.plan import plan_questions
+from omnigraph.transaction.constraints.exchange.candidates import CandidateSearch
+from omnigraph.transaction.constraints.exchange.plan import plan_checks
 from omnigraph.transaction.constraints.exchange.violations import DuplicateRow, RowViolation, ViolationSearch
 from omnigraph.values.positions import SourcePosition
 
@@ -109,19 +109,19 @@ def _bad_rows(
     reading: InputRead, tables: Mapping[str, StagedRows], view: ReadView
 ) -> dict[tuple[str, int], RowViolation | DuplicateRow]:
     """The rows to set aside in this round, by table and order, each with the first rule that it violates."""
-    asked = plan_questions(reading.catalog, view, tables, reading.mode)
-    suspects = find_suspects(reading.runner, asked, reading.directory)
-    if not suspects:
+    plan = plan_checks(reading.catalog, view, tables, reading.mode)
+    candidates = CandidateSearch(reading.runner, plan, reading.directory)
+    if not candidates:
         return {}
-    inquiry = ViolationSearch(reading.runner, reading.catalog, reading.mode, tables, asked, suspects)
+    search = ViolationSearch(reading.catalog, reading.mode, tables, candidates)
     bad: dict[tuple[str, int], RowViolation | DuplicateRow] = {
-        (each.table_key, each.second): each for each in inquiry.repeats()
+        (each.table_key, each.second): each for each in search.duplicates()
     }
-    for offender in inquiry.offenders():
-        if not offender.orders:
-            raise offender.error
-        for order in offender.orders:
-            bad.setdefault((offender.table_key, order), offender)
+    for violation in search.violations():
+        if not violation.orders:
+            raise violation.error
+        for order in violation.orders:
+            bad.setdefault((violation.table_key, order), violation)
     return bad
 
 

@@ -26,7 +26,7 @@ from omnigraph.storage.tables.table import Pin, TableStore
 from omnigraph.tasks.runner import BYTES, INT, LONG, TEXT, grouped_rows, sizes_of
 from omnigraph.tasks.staged_rows import FragmentFile, StagedRows, bring_files, fragment_files
 from omnigraph.tasks.table_scan import ROWS_PER_TASK, TableScan, tasks_of
-from omnigraph.transaction.constraints.exchange.exchange import PACKET, Collected, collected, packets, parts_for
+from omnigraph.transaction.constraints.exchange.exchange import PACKET, gathered, packets, partitions_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.tables.staging import Staged
     from omnigraph.storage.tables.table import Table
     from omnigraph.tasks.runner import Batches, TaskRunner
+    from omnigraph.transaction.constraints.exchange.exchange import PartitionHashes
     from omnigraph.transaction.read_view import ReadView
 
     Numbers = NDArray[np.uint64]
@@ -119,12 +120,12 @@ def _by_shuffle(
 ) -> Batches:
     """Match a large load: a first exchange joins ids by hash partition, a second collects pairs by fragment."""
     sources: list[FragmentFile | TableScan] = [*fragments, *tasks_of(scan)]
-    parts = parts_for(table.rows + committed, runner)
+    parts = partitions_for(table.rows + committed, runner)
     groups = max(1, min(parts, len(table.fragments)))
     files, rewrite = {each.number: each for each in fragments}, _Rewrite.of(table)
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for (number, role), rows in collected(batches).items():
+        for (number, role), rows in gathered(batches).items():
             yield rewrite.outcome(role, number, rows, files.get(number))
 
     matched = _matched(runner, sources, parts, groups)
@@ -140,7 +141,7 @@ def _matched(runner: TaskRunner, sources: list[FragmentFile | TableScan], parts:
                 yield from packets(0, role, rows, parts)
 
     def join(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from _packets_of(collected(batches), groups)
+        yield from _packets_of(gathered(batches), groups)
 
     tasks = grouped_rows(runner, sources, lambda each: each.rows if isinstance(each, FragmentFile) else ROWS_PER_TASK)
     sent = runner.map(tasks, emit, PACKET)
@@ -159,14 +160,14 @@ def _ids_of(source: FragmentFile | TableScan) -> Iterator[tuple[int, Numbers]]:
     yield from ((_THERE, located(rows)) for rows in id_chunks(source))
 
 
-def _packets_of(found: Collected, groups: int) -> Iterator[pa.RecordBatch]:
+def _packets_of(found: PartitionHashes, groups: int) -> Iterator[pa.RecordBatch]:
     """Packets by the staged or committed fragment that owns the rows; its number takes the field of the space."""
     for role, owner, rows in _owned(found):
         part, width = owner % groups, rows.shape[1]
         yield pa.record_batch([[part], [owner], [role], [width], [rows.tobytes()]], schema=PACKET)
 
 
-def _owned(found: Collected) -> Iterator[tuple[int, int, Numbers]]:
+def _owned(found: PartitionHashes) -> Iterator[tuple[int, int, Numbers]]:
     """Matched rows by fragment: offsets and row ids for staged fragments, replaced offsets for committed ones.
 
     Ids are unique on both sides, so equal hashes form exactly one pair.

@@ -1,8 +1,19 @@
-"""Computes the hashes of sources, writes them to runs where missing, and brings those of a partition together.
+"""The hash exchange: checks rules over rows that fit in no memory, by hash first and by value after.
 
-Hashes are shuffled in packets: Spark moves a few large binary values instead of millions of rows, so the JVM's cost per
-row is paid per packet. Each value holds the hashes of one partition of the 64-bit range, of one space and role. All
-hashes of a partition meet in one task.
+1.  `plan.py` names the spaces of a load (ids of a type, tuples of a unique rule, sources of counted edges), and which
+    columns of which rows have a role in them (put, committed, endpoint, …).
+2.  Every task computes 64-bit hashes of these columns. The hash space is cut into 2^k ranges, the partitions; all
+    hashes of a partition meet in one task, as sorted hash runs in a directory that the tasks share, or else as packets
+    of a shuffle: Spark moves a few large binary values instead of millions of rows.
+3.  `candidates.py` compares the hashes of each partition, in every space: sorted arrays, no values. A hash that may
+    violate a rule is a candidate. Equal values have equal hashes, so rows without candidates satisfy every rule.
+4.  `fetch.py` reads the rows of the candidates, some hashes at a time, and `violations.py` evaluates the rules on their
+    values (`constraints/evaluate.py`). Values that only moved from row to row are candidates, too, and pass here.
+
+Memory: a partition has `numbersPerPart` hashes of 8 bytes, a round of candidates and their rows about `smallLoad` of
+each, whatever the size of the load. Work is linear in the rows, and one more pass for every `smallLoad` candidates.
+What is reported was compared by value. What is not reported may be missed in one case: a node that does not exist has
+the hash of one that does, with a probability of n / 2^64 for n nodes in the graph (5e-11 for a billion).
 """
 
 from __future__ import annotations
@@ -16,9 +27,9 @@ import pyarrow as pa
 from omnigraph.kernels.hashing import PrefixFilter, among, sieve_of
 from omnigraph.kernels.rebatch import rebatch
 from omnigraph.tasks.hash_runs import HashRunWriter, draw
-from omnigraph.tasks.runner import BYTES, FEW_ROWS, INT, grouped_rows, sizes_of
+from omnigraph.tasks.runner import BYTES, FEW_ROWS, INT, PARTITION, grouped_rows, sizes_of
 from omnigraph.tasks.staged_rows import FragmentFile
-from omnigraph.transaction.constraints.exchange.plan import THERE
+from omnigraph.transaction.constraints.exchange.plan import COMMITTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,28 +40,28 @@ if TYPE_CHECKING:
     from omnigraph.tasks.runner import Batches, TaskRunner
     from omnigraph.transaction.constraints.exchange.plan import CheckPlan, HashOutput, HashSource
 
-    Numbers = NDArray[np.uint64]
+    Hashes = NDArray[np.uint64]
+    PartitionHashes = dict[tuple[int, int], Hashes]
 
 Item = TypeVar("Item")
 
-MOST_PARTS = 4_096
-PACKET = pa.schema([("part", INT), ("space", INT), ("role", INT), ("width", INT), ("numbers", BYTES)])
-Collected = dict[tuple[int, int], "Numbers"]
+MOST_PARTITIONS = 4_096
+PACKET = pa.schema([(PARTITION, INT), ("space", INT), ("role", INT), ("width", INT), ("numbers", BYTES)])
 
 
-def parts_for(numbers: int, runner: TaskRunner) -> int:
+def partitions_for(hashes: int, runner: TaskRunner) -> int:
     """The number of partitions that keeps memory bounded and all cores busy: a power of two."""
-    least = min(runner.cores, 1 + numbers // FEW_ROWS)
-    wanted = max(least, -(-numbers // sizes_of(runner).numbers_per_part))
-    return min(MOST_PARTS, 1 << (wanted - 1).bit_length())
+    least = min(runner.cores, 1 + hashes // FEW_ROWS)
+    wanted = max(least, -(-hashes // sizes_of(runner).numbers_per_part))
+    return min(MOST_PARTITIONS, 1 << (wanted - 1).bit_length())
 
 
-def packets(space: int, role: int, rows: Numbers, parts: int) -> Iterator[pa.RecordBatch]:
+def packets(space: int, role: int, rows: Hashes, partitions: int) -> Iterator[pa.RecordBatch]:
     """Split hashes by partition into packets; a row of several hashes is partitioned by the first."""
     if not len(rows):
         return
     width = 1 if rows.ndim == 1 else rows.shape[1]
-    ordered, counts = _by_part(rows, parts)
+    ordered, counts = _by_partition(rows, partitions)
     present = np.flatnonzero(counts)
     ends = np.cumsum(counts[present]) * 8 * width
     offsets = np.concatenate([[0], ends]).astype(np.int32)
@@ -61,95 +72,95 @@ def packets(space: int, role: int, rows: Numbers, parts: int) -> Iterator[pa.Rec
     yield pa.RecordBatch.from_arrays([pa.array(present.astype(np.int32)), *same, blobs], schema=PACKET)
 
 
-def shuffled(
+def exchange_packets(
     runner: TaskRunner,
     items: Sequence[Item],
     emit: Callable[[Item], Iterable[pa.RecordBatch]],
-    evaluate: Callable[[Collected], Iterable[pa.RecordBatch]],
+    evaluate: Callable[[int, PartitionHashes], Iterable[pa.RecordBatch]],
     schema: pa.Schema,
     *,
-    parts: int,
+    partitions: int,
 ) -> Batches:
-    """Let each item emit packets, bring the packets of a partition together, and evaluate each partition once."""
+    """Let each item emit packets, bring those of a partition together, and evaluate each partition, by its number."""
 
     def reduce(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from evaluate(collected(batches))
+        held = [each for each in batches if each.num_rows]
+        if held:
+            yield from evaluate(int(held[0].column(0)[0].as_py()), gathered(held))
 
-    sent = runner.map(items, emit, PACKET)
-    return runner.exchange(sent, parts, reduce, schema)
+    return runner.exchange(runner.map(items, emit, PACKET), partitions, reduce, schema)
 
 
-def collected(batches: Iterable[pa.RecordBatch]) -> Collected:
-    """The hashes of all packets, by space and role; those of width one are sorted."""
-    found: dict[tuple[int, int], list[Numbers]] = {}
+def gathered(batches: Iterable[pa.RecordBatch]) -> PartitionHashes:
+    """The hashes of all packets, by space and role; single ones are sorted."""
+    found: dict[tuple[int, int], list[Hashes]] = {}
     for batch in batches:
         columns: list[list[Any]] = [batch.column(index).to_pylist() for index in range(1, 4)]
         for space, role, width, value in zip(*columns, batch.column(4), strict=True):
-            numbers = np.frombuffer(value.as_buffer(), np.uint64)
-            found.setdefault((space, role), []).append(numbers if width == 1 else numbers.reshape(-1, width))
-    return {key: joined_numbers(fragments) for key, fragments in found.items()}
+            hashes = np.frombuffer(value.as_buffer(), np.uint64)
+            found.setdefault((space, role), []).append(hashes if width == 1 else hashes.reshape(-1, width))
+    return {key: _concatenated(arrays) for key, arrays in found.items()}
 
 
-def joined_numbers(fragments: list[Numbers]) -> Numbers:
-    """Concatenate; single hashes are sorted."""
-    joined = np.concatenate(fragments)
-    if joined.ndim == 1:
-        joined.sort()
-    return joined
+def read_partition(runs: Iterable[tuple[HashOutput, HashRun]], partition: int, partitions: int) -> PartitionHashes:
+    """The hashes of one partition from the runs, by space and role; single ones are sorted."""
+    found: dict[tuple[int, int], list[Hashes]] = {}
+    for output, run in runs:
+        hashes = run.of_part(partition, partitions)
+        if len(hashes):
+            found.setdefault((output.space, output.role), []).append(hashes)
+    return {key: _concatenated(arrays) for key, arrays in found.items()}
 
 
-def _by_part(rows: Numbers, parts: int) -> tuple[Numbers, NDArray[np.int64]]:
-    shift = np.uint64(64 - (parts.bit_length() - 1))
+def _concatenated(arrays: list[Hashes]) -> Hashes:
+    hashes = np.concatenate(arrays)
+    if hashes.ndim == 1:
+        hashes.sort()
+    return hashes
+
+
+def _by_partition(rows: Hashes, partitions: int) -> tuple[Hashes, NDArray[np.int64]]:
+    shift = np.uint64(64 - (partitions.bit_length() - 1))
     if rows.ndim == 1:
         ordered = np.sort(rows)
-        bounds = np.arange(1, parts, dtype=np.uint64) << shift if parts > 1 else np.empty(0, np.uint64)
+        bounds = np.arange(1, partitions, dtype=np.uint64) << shift if partitions > 1 else np.empty(0, np.uint64)
         cuts = np.searchsorted(ordered, bounds)
         return ordered, np.diff(np.concatenate([[0], cuts, [len(ordered)]]))
-    part = (rows[:, 0] >> shift).astype(np.uint16) if parts > 1 else np.zeros(len(rows), np.uint16)
-    return rows[np.argsort(part, kind="stable")], np.bincount(part, minlength=parts)
+    partition = (rows[:, 0] >> shift).astype(np.uint16) if partitions > 1 else np.zeros(len(rows), np.uint16)
+    return rows[np.argsort(partition, kind="stable")], np.bincount(partition, minlength=partitions)
 
 
 # Up to this many hashes of the load, committed hashes that are not among them are filtered out before they are written.
-FEW_NUMBERS = 4_000_000
+FEW_HASHES = 4_000_000
 # Rows to hash per call: much work per call, in memory that stays small.
 ROWS_AT_ONCE = 200_000
-_NOTED = pa.schema([("noted", BYTES)])
+_RUN = pa.schema([("run", BYTES)])
 
 
-def emitted(source: HashSource) -> Iterator[tuple[HashOutput, Numbers]]:
+def hashes_of(source: HashSource) -> Iterator[tuple[HashOutput, Hashes]]:
     """Compute the hashes of a source, for each of its outputs."""
-    wanted = list(dict.fromkeys(each.drawn for each in source.emissions))
+    wanted = list(dict.fromkeys(each.hashed for each in source.outputs))
     for rows in rebatch(read_source(source, source.columns), rows=ROWS_AT_ONCE):
-        numbers = dict(draw(rows, wanted))
-        yield from ((each, numbers[each.drawn]) for each in source.emissions)
+        hashes = dict(draw(rows, wanted))
+        yield from ((each, hashes[each.hashed]) for each in source.outputs)
 
 
-def note_unread(runner: TaskRunner, questions: CheckPlan, directory: str) -> list[tuple[HashOutput, HashRun]]:
+def write_missing_runs(runner: TaskRunner, plan: CheckPlan, directory: str) -> list[tuple[HashOutput, HashRun]]:
     """Write the missing hash runs, in tasks. Committed hashes are limited to those that the load can match."""
-    unread = questions.unread()
-    if not unread:
+    missing = plan.without_runs()
+    if not missing:
         return []
-    related = _related(questions, unread)
+    matchable = _matchable(plan, missing)
 
     def work(group: list[HashSource]) -> Iterator[pa.RecordBatch]:
-        sieves = {space: sieve_of(_all(files)) for space, files in related.items()}
+        filters = {space: sieve_of(_first_hashes_of(runs)) for space, runs in matchable.items()}
         for source in group:
-            for emission, noted in _note(source, sieves, directory):
-                yield pa.record_batch([[pickle.dumps((emission, noted))]], schema=_NOTED)
+            for output, run in _write_runs(source, filters, directory):
+                yield pa.record_batch([[pickle.dumps((output, run))]], schema=_RUN)
 
-    groups = grouped_rows(runner, unread, lambda each: each.size)
-    told: Any = runner.map(groups, work, _NOTED).collect()
-    return [pickle.loads(each) for each in told.column("noted").to_pylist()]  # noqa: S301
-
-
-def read_part(noted: Iterable[tuple[HashOutput, HashRun]], part: int, parts: int) -> Collected:
-    """The hashes of one partition from the runs, by space and role; single ones sorted."""
-    found: dict[tuple[int, int], list[Numbers]] = {}
-    for emission, each in noted:
-        numbers = each.of_part(part, parts)
-        if len(numbers):
-            found.setdefault((emission.space, emission.role), []).append(numbers)
-    return {key: joined_numbers(fragments) for key, fragments in found.items()}
+    groups = grouped_rows(runner, missing, lambda each: each.size)
+    results: Any = runner.map(groups, work, _RUN).collect()
+    return [pickle.loads(each) for each in results.column("run").to_pylist()]  # noqa: S301
 
 
 def read_source(source: HashSource, columns: list[str]) -> Iterator[pa.RecordBatch]:
@@ -161,37 +172,37 @@ def read_source(source: HashSource, columns: list[str]) -> Iterator[pa.RecordBat
     yield from scan.table().scan(columns, fragments=scan.fragments, batch_size=65_536)
 
 
-def _related(questions: CheckPlan, unread: Sequence[HashSource]) -> dict[int, list[HashRun]]:
+def _matchable(plan: CheckPlan, missing: Sequence[HashSource]) -> dict[int, list[HashRun]]:
     """The spaces in which committed rows matter only if the load has the same hash, with the runs of the load's hashes.
 
-    Endpoints of committed edges that stay, and rows that are deleted, matter on their own.
+    Endpoints of committed edges that stay, and rows that are removed, matter on their own.
     """
-    whole = {each.space for source in unread for each in source.emissions if each.role != THERE}
+    whole = {each.space for source in missing for each in source.outputs if each.role != COMMITTED}
     found: dict[int, list[HashRun]] = {}
-    for emission, noted in questions.noted:
-        found.setdefault(emission.space, []).append(noted)
+    for output, run in plan.runs:
+        found.setdefault(output.space, []).append(run)
     return {
-        space: files
-        for space, files in found.items()
-        if space not in whole and sum(each.count for each in files) <= FEW_NUMBERS
+        space: runs
+        for space, runs in found.items()
+        if space not in whole and sum(each.count for each in runs) <= FEW_HASHES
     }
 
 
-def _note(
-    source: HashSource, sieves: Mapping[int, PrefixFilter], directory: str
+def _write_runs(
+    source: HashSource, filters: Mapping[int, PrefixFilter], directory: str
 ) -> Iterator[tuple[HashOutput, HashRun]]:
-    ledgers = {each: HashRunWriter(directory) for each in source.emissions}
-    for emission, numbers in emitted(source):
-        sieve = sieves.get(emission.space)
-        left = numbers if sieve is None else numbers[among(sieve, _firsts(numbers))]
-        yield from ((emission, noted) for noted in ledgers[emission].note(emission.drawn, left))
-    for emission, ledger in ledgers.items():
-        yield from ((emission, noted) for noted in ledger.finish())
+    writers = {each: HashRunWriter(directory) for each in source.outputs}
+    for output, hashes in hashes_of(source):
+        prefixes = filters.get(output.space)
+        left = hashes if prefixes is None else hashes[among(prefixes, _firsts(hashes))]
+        yield from ((output, run) for run in writers[output].note(output.hashed, left))
+    for output, writer in writers.items():
+        yield from ((output, run) for run in writer.finish())
 
 
-def _all(files: Sequence[HashRun]) -> Numbers:
-    return np.concatenate([_firsts(each.numbers()) for each in files])
+def _first_hashes_of(runs: Sequence[HashRun]) -> Hashes:
+    return np.concatenate([_firsts(each.numbers()) for each in runs])
 
 
-def _firsts(numbers: Numbers) -> Numbers:
-    return numbers if numbers.ndim == 1 else numbers[:, 0]
+def _firsts(hashes: Hashes) -> Hashes:
+    return hashes if hashes.ndim == 1 else hashes[:, 0]

@@ -1,4 +1,9 @@
-"""Fetches the rows behind candidate hashes with their values: a second, narrow pass that only bad input pays for."""
+"""Fetches the rows of candidate hashes with their values: a second, narrow pass that only loads with candidates make.
+
+The pass goes in rounds, in the order of the hashes. A task returns the rows of its lowest hashes as long as there is
+room for them, and says how far it came; a round yields the rows up to the hash that every task has reached. So the rows
+of a hash are compared all together, and memory is bounded whatever the number of candidates.
+"""
 
 from __future__ import annotations
 
@@ -8,83 +13,141 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.kernels.arrays import ID
 from omnigraph.kernels.equality import row_numbers
-from omnigraph.kernels.hashing import among, sieve_of, tuple_numbers
+from omnigraph.kernels.hashing import ALL_BITS, among, sieve_of, tuple_numbers
 from omnigraph.kernels.row_address import staged_order
-from omnigraph.tasks.runner import BYTES, INT, grouped_rows, pack, unpack
+from omnigraph.tasks.runner import BYTES, INT, grouped_rows, pack, sizes_of, unpack
 from omnigraph.tasks.staged_rows import FragmentFile
 from omnigraph.transaction.constraints.exchange.exchange import read_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from omnigraph.tasks.runner import TaskRunner
     from omnigraph.transaction.constraints.exchange.plan import HashSource
 
-    Numbers = NDArray[np.uint64]
+    Hashes = NDArray[np.uint64]
 
-# Per file and fetch: enough for the first rows of every kind, little enough for the driver's memory.
-MOST_PER_FILE = 10_000
 ORDER = "row of the load"
-_FOUND = pa.schema([("question", INT), ("rows", BYTES)])
+_HASH = "hash of the row"
+_FETCHED = pa.schema([("fetch", INT), ("reached", BYTES), ("rows", BYTES)])
 
 
 @dataclass(frozen=True)
 class RowFetch:
-    """Rows of a table to fetch: those whose hash of the columns `match` is among `numbers`; committed or put rows."""
+    """Rows of a table to fetch by the hash of the columns `match`: committed rows, or rows that are put.
+
+    `whole`: the rows are counted, so all rows of a hash are needed, even of one with more rows than there is room for.
+    """
 
     table_key: str
     match: tuple[str, ...]
-    numbers: Any
     columns: tuple[str, ...]
     committed: bool
+    whole: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        """The columns to read."""
+        return list(dict.fromkeys([ID, *self.columns, *self.match]))
+
+    def reads(self, source: HashSource) -> bool:
+        """Whether its rows are in a source."""
+        return source.table_key == self.table_key and self.committed != isinstance(source.rows, FragmentFile)
 
 
-def look(runner: TaskRunner, sources: Sequence[HashSource], looks: Sequence[RowFetch]) -> list[pa.Table]:
-    """For each fetch, its rows with `id`, the requested columns, and their order in the load or table."""
-    wanted = list(looks)
-    asked = [each for each in sources if any(_concerns(each, one) for one in wanted)]
+def fetch_rounds(
+    runner: TaskRunner, sources: Sequence[HashSource], hashes: Hashes, fetches: Sequence[RowFetch]
+) -> Iterator[list[pa.Table]]:
+    """Yield the rows of some hashes at a time: for each fetch `id`, its columns, and their order in the load or table.
+
+    Rows with equal hashes are in the same round.
+    """
+    concerned = [each for each in sources if any(fetch.reads(each) for fetch in fetches)]
+    left = np.unique(hashes)
+    while len(left):
+        tables, reached = _fetched(runner, concerned, left, fetches)
+        yield tables
+        left = left[left > reached]
+
+
+def _fetched(
+    runner: TaskRunner, sources: Sequence[HashSource], hashes: Hashes, fetches: Sequence[RowFetch]
+) -> tuple[list[pa.Table], np.uint64]:
+    """The rows of the lowest hashes, and the hash up to which they are complete."""
+    wanted, small = list(fetches), sizes_of(runner).small_load
+    room = max(1, small // 100, 2 * small // max(1, len(sources)))
 
     def work(group: list[HashSource]) -> Iterator[pa.RecordBatch]:
-        for source, (number, one) in product(group, enumerate(wanted)):
-            if _concerns(source, one):
-                for rows in _matching(source, one):
-                    yield pa.record_batch([[number], [pack(rows)]], schema=_FOUND)
+        for source, (number, fetch) in product(group, enumerate(wanted)):
+            if fetch.reads(source):
+                rows, reached = _matching(source, fetch, hashes, room)
+                if rows.num_rows:
+                    yield pa.record_batch([[number], [reached.tobytes()], [pack(rows)]], schema=_FETCHED)
 
-    groups = grouped_rows(runner, asked, lambda each: each.size)
-    told = runner.map(groups, work, _FOUND).collect()
-    return [_gathered(told, number, one) for number, one in enumerate(wanted)]
-
-
-def _concerns(source: HashSource, one: RowFetch) -> bool:
-    return source.table_key == one.table_key and one.committed != isinstance(source.rows, FragmentFile)
+    groups = grouped_rows(runner, sources, lambda each: each.size)
+    results: Any = runner.map(groups, work, _FETCHED).collect()
+    reached = min((np.frombuffer(each, np.uint64)[0] for each in results.column("reached").to_pylist()), default=_LAST)
+    return [_gathered(results, number, fetch, reached) for number, fetch in enumerate(wanted)], reached
 
 
-def _matching(source: HashSource, one: RowFetch) -> Iterator[pa.Table]:
-    columns = list(dict.fromkeys([ID, *one.columns, *one.match]))
-    sieve = sieve_of(one.numbers)
-    start, kept = 0, 0
+_LAST = np.uint64(ALL_BITS)
+
+
+def _matching(source: HashSource, fetch: RowFetch, hashes: Hashes, room: int) -> tuple[pa.Table, np.uint64]:
+    """The rows of a source with the lowest of the hashes, and the hash up to which they are complete."""
+    prefixes, start = sieve_of(hashes), 0
     base = staged_order(source.rows.number, 0) if isinstance(source.rows, FragmentFile) else 0
-    for batch in read_source(source, columns):
-        numbers, valid = tuple_numbers([batch.column(name) for name in one.match])
-        places = np.flatnonzero(valid)[among(sieve, numbers)][: MOST_PER_FILE - kept]
-        if len(places):
-            order = pa.array(base + start + places, pa.int64())
-            chosen = pa.Table.from_batches([batch.take(row_numbers(places))]).select(columns)
-            yield chosen.append_column(ORDER, order)
-        kept += len(places)
+    held: list[pa.Table] = []
+    count, reached = 0, _LAST
+    for batch in read_source(source, fetch.names):
+        found, valid = tuple_numbers([batch.column(name) for name in fetch.match])
+        chosen = among(prefixes, found) & (found <= reached)
+        rows = np.flatnonzero(valid)[chosen]
+        if len(rows):
+            held.append(_chosen(batch, fetch, rows, base + start, found[chosen]))
+            count += len(rows)
+        if count > 2 * room:
+            kept, reached = _lowest(pa.concat_tables(held), room, reached, whole=fetch.whole)
+            held, count = [kept], min(room, kept.num_rows)
         start += batch.num_rows
+    if not held:
+        return pa.table({}), reached
+    return _lowest(pa.concat_tables(held), room, reached, whole=fetch.whole)
 
 
-def _gathered(told: pa.Table, number: int, one: RowFetch) -> pa.Table:
-    fragments = [unpack(row["rows"]) for row in told.to_pylist() if row["question"] == number]
-    if not fragments:
-        columns: Mapping[str, Any] = {
-            name: pa.array([], pa.string()) for name in dict.fromkeys([ID, *one.columns, *one.match])
-        }
+def _chosen(batch: pa.RecordBatch, fetch: RowFetch, rows: NDArray[np.int64], start: int, hashes: Hashes) -> pa.Table:
+    table = pa.Table.from_batches([batch.take(row_numbers(rows))]).select(fetch.names)
+    return table.append_column(ORDER, pa.array(start + rows, pa.int64())).append_column(_HASH, pa.array(hashes))
+
+
+def _lowest(rows: pa.Table, room: int, reached: np.uint64, *, whole: bool) -> tuple[pa.Table, np.uint64]:
+    """The rows of the lowest hashes that there is room for, and the last of these hashes.
+
+    Of a hash that has more rows than there is room for alone, the first rows do, unless all are needed.
+    """
+    if rows.num_rows <= room:
+        return rows, reached
+    hashes = rows.column(_HASH).to_numpy()
+    first_left = np.partition(hashes, room)[room]
+    fitting = hashes < first_left
+    if fitting.any():
+        return rows.filter(pa.array(fitting)), first_left - np.uint64(1)
+    only = rows.filter(pa.array(hashes == first_left))
+    return only if whole else only.slice(0, room), first_left
+
+
+def _gathered(results: Any, number: int, fetch: RowFetch, reached: np.uint64) -> pa.Table:
+    mine = results.filter(pc.equal(results.column("fetch"), pa.scalar(number, pa.int32())))
+    tables = [unpack(body) for body in mine.column("rows").to_pylist()]
+    if not tables:
+        columns: dict[str, Any] = {name: pa.array([], pa.string()) for name in fetch.names}
         return pa.table({**columns, ORDER: pa.array([], pa.int64())})
-    return pa.concat_tables(fragments, promote_options="permissive").sort_by(ORDER)
+    rows = pa.concat_tables(tables, promote_options="permissive")
+    complete = rows.filter(pc.less_equal(rows.column(_HASH), pa.scalar(reached, pa.uint64())))
+    return complete.drop_columns([_HASH]).sort_by(ORDER)

@@ -1,14 +1,15 @@
-"""Turns candidates into violations: fetches the rows, compares them by value, and builds the errors of the rules.
+"""Evaluates the rules of a load on the rows of the candidates, and reports violations in the embedded loader's order.
 
-The order is the embedded loader's: duplicate ids, value rules, unique tuples, edge endpoints, edge cardinality, ids
-that exist already; tables by name, rows in input order.
+That is: duplicate ids, value rules, unique tuples, edge endpoints, edge cardinality, ids that exist already; tables by
+name, rows in input order. A rule reports at most about `MOST_VIOLATIONS`: further ones are found once these are
+corrected, or set aside.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,22 +18,42 @@ import pyarrow.compute as pc
 from omnigraph.catalog.rules import EdgeCount, Unique, endpoint_rules
 from omnigraph.errors import KeyConflict
 from omnigraph.kernels.arrays import ID, one_array
-from omnigraph.kernels.equality import NO_VALUE, first_rows, tuple_codes, value_at
 from omnigraph.kernels.hashing import numbers_of
-from omnigraph.transaction.constraints.exchange.candidates import HELD, MISCOUNTED, MISSING, REPEATED, STRANDED, TAKEN
-from omnigraph.transaction.constraints.exchange.fetch import ORDER, RowFetch, look
-from omnigraph.transaction.constraints.exchange.plan import IdSpace, Moves
+from omnigraph.transaction.constraints.evaluate import (
+    SOURCE,
+    altered_sources,
+    count_violations,
+    edges_only_in,
+    endpoint_violations,
+    unique_violations,
+)
+from omnigraph.transaction.constraints.exchange.candidates import (
+    DUPLICATE_ID,
+    EDGE_COUNT,
+    EXISTING_ID,
+    MISSING_NODE,
+    REMOVED_NODE,
+    SHARED_TUPLE,
+)
+from omnigraph.transaction.constraints.exchange.fetch import ORDER, RowFetch, fetch_rounds
+from omnigraph.transaction.constraints.exchange.plan import IdSpace, MovedEdges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from numpy.typing import NDArray
 
     from omnigraph.catalog.catalog import Catalog
-    from omnigraph.errors import OmniGraphError
-    from omnigraph.tasks.runner import TaskRunner
+    from omnigraph.catalog.rules import Endpoint
+    from omnigraph.errors import CardinalityViolation, OmniGraphError
     from omnigraph.tasks.staged_rows import StagedRows
-    from omnigraph.transaction.constraints.exchange.candidates import Candidates
-    from omnigraph.transaction.constraints.exchange.plan import CheckPlan, HashSource
+    from omnigraph.transaction.constraints.exchange.candidates import CandidateSearch
     from omnigraph.values.batches import Mode
+
+    Hashes = NDArray[np.uint64]
+
+MOST_VIOLATIONS = 5_000
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -65,170 +86,180 @@ class DuplicateRow:
 
 @dataclass(frozen=True)
 class ViolationSearch:
-    """One check plan and the candidates that it found."""
+    """The candidates of one check plan, and the rows that the load puts."""
 
-    runner: TaskRunner
     catalog: Catalog
     mode: Mode
     staged: Mapping[str, StagedRows]
-    questions: CheckPlan
-    suspects: Candidates
+    candidates: CandidateSearch
 
-    def repeats(self) -> list[DuplicateRow]:
+    def duplicates(self) -> list[DuplicateRow]:
         """Ids that occur twice, by table and position of the second."""
-        found = [
-            each
-            for space, numbers in self.suspects.of_kind(REPEATED).items()
-            for each in self._repeats(self._id_space(space), numbers)
-        ]
+        found: list[DuplicateRow] = []
+        for key, hashes in self._id_rounds(DUPLICATE_ID):
+            fetch = RowFetch(key, (ID,), (), committed=False)
+            found += _capped([*_duplicates(key, rows)] for (rows,) in self._rows(hashes, fetch))
         return sorted(found, key=lambda each: (each.table_key, each.second))
 
-    def offenders(self) -> Iterator[RowViolation]:
+    def violations(self) -> Iterator[RowViolation]:
         """Yield all other violations, in the order in which they are reported."""
-        yield from self._held()
-        yield from self._ends()
-        yield from self._miscounted()
-        if self.mode == "append":
-            yield from self._taken()
+        yield from self._shared_tuples()
+        yield from self._endpoints()
+        yield from self._edge_counts()
+        yield from self._existing_ids()
 
-    def _id_space(self, number: int) -> str:
-        space = self.questions.spaces[number]
-        assert isinstance(space, IdSpace)
-        return space.table_key
-
-    def _look(self, looks: Sequence[RowFetch]) -> list[pa.Table]:
-        sources: Sequence[HashSource] = self.questions.sources
-        return look(self.runner, sources, looks) if looks else []
-
-    def _repeats(self, key: str, numbers: Any) -> Iterator[DuplicateRow]:
-        (rows,) = self._look([RowFetch(key, (ID,), numbers, (), committed=False)])
-        seen: dict[str, int] = {}
-        for row_id, order in _pairs(rows):
-            if row_id in seen:
-                yield DuplicateRow(key, row_id, seen[row_id], order)
-            seen.setdefault(row_id, order)
-
-    def _taken(self) -> Iterator[RowViolation]:
-        for space, numbers in sorted(self.suspects.of_kind(TAKEN).items(), key=lambda each: self._id_space(each[0])):
-            key = self._id_space(space)
-            if not self._is_put(key):
-                continue
-            put, there = self._look([RowFetch(key, (ID,), numbers, (), committed=each) for each in (False, True)])
-            for row_id, order in _pairs(put.filter(pc.is_in(put.column(ID), value_set=one_array(there.column(ID))))):
-                yield RowViolation(key, order, KeyConflict(key.partition(":")[2], row_id))
-
-    def _held(self) -> Iterator[RowViolation]:
-        rules = [(self.questions.spaces[space], numbers) for space, numbers in self.suspects.of_kind(HELD).items()]
+    def _shared_tuples(self) -> Iterator[RowViolation]:
         found: list[tuple[str, int, int, RowViolation]] = []
-        for position, (rule, numbers) in enumerate(rules):
-            assert isinstance(rule, Unique)
-            for each in self._conflicts(rule, numbers):
-                assert each.order is not None
-                found.append((rule.table_key, each.order, position, each))
+        for spaces in self.candidates.rounds(SHARED_TUPLE):
+            for space, hashes in spaces.items():
+                rule = self.candidates.plan.spaces[space]
+                assert isinstance(rule, Unique)
+                mine = _capped(self._of_tuples(rule, hashes))
+                found += [(rule.table_key, order, space, each) for order, each in mine]
+            if len(found) >= MOST_VIOLATIONS:
+                break
         yield from (each for *_, each in sorted(found, key=lambda each: each[:3]))
 
-    def _conflicts(self, rule: Unique, numbers: Any) -> Iterator[RowViolation]:
-        put, there = self._look(
-            [RowFetch(rule.table_key, rule.columns, numbers, rule.columns, committed=each) for each in (False, True)]
-        )
-        there = self._staying(rule.table_key, there)
-        columns = [_stacked(put, there, name) for name in rule.columns]
-        codes, size = tuple_codes(columns)
-        mine, theirs = codes[: put.num_rows], codes[put.num_rows :]
-        earliest, holders = first_rows(mine, size), first_rows(theirs, size)
-        ids, other_ids = put.column(ID), there.column(ID)
-        for row in np.flatnonzero(mine != NO_VALUE):
-            code, holder = mine[row], None
-            if holders[code] != NO_VALUE:
-                holder = other_ids[int(holders[code])].as_py()
-            elif earliest[code] != row:
-                holder = ids[int(earliest[code])].as_py()
-            if holder is not None:
-                values = tuple(value_at(put.column(name), int(row)) for name in rule.columns)
-                error = rule.violation(ids[int(row)].as_py(), values, holder)
-                yield RowViolation(rule.table_key, put.column(ORDER)[int(row)].as_py(), error)
+    def _of_tuples(self, rule: Unique, hashes: Hashes) -> Iterator[list[tuple[int, RowViolation]]]:
+        fetches = [RowFetch(rule.table_key, rule.columns, rule.columns, committed=each) for each in (False, True)]
+        for put, committed in self._rows(hashes, *fetches):
+            orders = put.column(ORDER)
+            unchanged = committed.filter(self._is_unchanged(rule.table_key, committed))
+            yield [
+                (orders[row].as_py(), RowViolation(rule.table_key, orders[row].as_py(), error))
+                for row, error in unique_violations(rule, put, unchanged)
+            ]
 
-    def _staying(self, key: str, there: pa.Table) -> pa.Table:
-        """The committed rows that the load does not touch."""
-        if not there.num_rows or self.mode == "overwrite":
-            return there.slice(0, 0)
-        replaced = self._put_ids(key, there.column(ID))
-        return there.filter(pc.invert(pc.is_in(there.column(ID), value_set=replaced)))
-
-    def _put_ids(self, key: str, ids: Any) -> pa.Array[Any]:
-        """Those of the ids that the load puts."""
-        (put,) = self._look([RowFetch(key, (ID,), np.unique(numbers_of(ids)), (), committed=False)])
-        return one_array(put.column(ID))
-
-    def _ends(self) -> Iterator[RowViolation]:
-        missing = {self._id_space(space): each for space, each in self.suspects.of_kind(MISSING).items()}
-        stranded = {self._id_space(space): each for space, each in self.suspects.of_kind(STRANDED).items()}
+    def _endpoints(self) -> Iterator[RowViolation]:
+        # Every candidate is a violation: nothing that exists has its hash. So the first ones are enough.
+        missing, removed = (dict(self._id_rounds(kind)) for kind in (MISSING_NODE, REMOVED_NODE))
         for name in sorted(self.catalog.edges):
             rules = endpoint_rules(self.catalog.edges[name])
-            asked = [rule for rule in rules if rule.node_key in missing and self._is_put(rule.edge_key)]
-            put = self._look(
-                [RowFetch(r.edge_key, (r.end,), missing[r.node_key], (r.end,), committed=False) for r in asked]
-            )
-            found = [
-                (order, rule.end == "dst", rule.violation(row_id, node_id))
-                for rule, rows in zip(asked, put, strict=True)
-                for row_id, order, node_id in _triples(rows, rule.end)
-            ]
-            for order, _, error in sorted(found, key=lambda each: each[:2]):
-                yield RowViolation(rules[0].edge_key, order, error)
-            left = [rule for rule in rules if rule.node_key in stranded and not self._is_put(rule.edge_key)]
-            kept = self._look(
-                [RowFetch(r.edge_key, (r.end,), stranded[r.node_key], (r.end,), committed=True) for r in left]
-            )
-            lost = [
-                (row_id, rule.end == "dst", rule.violation(row_id, node_id))
-                for rule, rows in zip(left, kept, strict=True)
-                for row_id, _, node_id in _triples(rows, rule.end)
-            ]
-            for _, _, error in sorted(lost, key=lambda each: each[:2]):
-                yield RowViolation(rules[0].edge_key, None, error)
+            is_put = rules[0].edge_key in self.staged
+            nodes = missing if is_put else removed
+            found = [each for rule in rules if rule.node_key in nodes for each in self._dangling(rule, nodes)]
+            for (place, _), error in sorted(found, key=lambda each: each[0]):
+                yield RowViolation(rules[0].edge_key, place if is_put else None, error)
 
-    def _miscounted(self) -> Iterator[RowViolation]:
-        suspects: dict[EdgeCount, list[Any]] = {}
-        for space, numbers in self.suspects.of_kind(MISCOUNTED).items():
-            rule = self.questions.spaces[space]
-            rule = rule.rule if isinstance(rule, Moves) else rule
-            assert isinstance(rule, EdgeCount)
-            suspects.setdefault(rule, []).append(numbers)
-        for rule in sorted(suspects, key=lambda each: each.type_name):
-            yield from self._wrong_counts(rule, np.unique(np.concatenate(suspects[rule])))
-
-    def _wrong_counts(self, rule: EdgeCount, numbers: Any) -> Iterator[RowViolation]:
-        """Yield violations for sources that gain edges, in input order, then for those that only lose edges, by id."""
-        put, there = self._look(
-            [RowFetch(rule.edge_key, ("src",), numbers, ("src",), committed=each) for each in (False, True)]
+    def _dangling(self, rule: Endpoint, nodes: Mapping[str, Hashes]) -> list[tuple[tuple[Any, bool], OmniGraphError]]:
+        """The edges at absent nodes: those put by position, those committed by id; sources before targets."""
+        is_put = rule.edge_key in self.staged
+        fetch = RowFetch(rule.edge_key, (rule.end,), (rule.end,), committed=not is_put)
+        place = ORDER if is_put else ID
+        return _capped(
+            [
+                ((edges.column(place)[row].as_py(), rule.end == "dst"), error)
+                for row, error in endpoint_violations(rule, edges, pa.array(np.zeros(edges.num_rows, bool)))
+            ]
+            for (edges,) in self._rows(nodes[rule.node_key], fetch)
         )
-        staying = self._staying(rule.edge_key, there)
-        counts = Counter([*put.column("src").to_pylist(), *staying.column("src").to_pylist()])
-        # Rows that must be new replace nothing.
-        before = set() if self.mode == "append" else set(_edges(there)) - set(_edges(staying))
-        gained: dict[str, list[int]] = {}
-        for row_id, order, src in _triples(put, "src"):
-            if (row_id, src) not in before:
-                gained.setdefault(src, []).append(order)
-        lost = {src for _, src in before - set(_edges(put))} - gained.keys()
-        if rule.node_key in self.staged and self.mode == "overwrite" and lost:
-            lost &= set(self._put_ids(rule.node_key, pa.array(sorted(lost), pa.string())).to_pylist())
-        for src, orders in sorted(gained.items(), key=lambda each: each[1]):
-            if _is_wrong(rule, counts[src]):
-                yield RowViolation(
-                    rule.edge_key, orders[0], rule.violation(src, counts[src]), _excess(rule, counts[src], orders)
-                )
-        for src in sorted(lost):
-            if _is_wrong(rule, counts[src]):
-                yield RowViolation(rule.edge_key, None, rule.violation(src, counts[src]))
 
-    def _is_put(self, key: str) -> bool:
-        return key in self.staged
+    def _edge_counts(self) -> Iterator[RowViolation]:
+        """Yield violations for sources that gain edges, in input order, then for those that only lose edges, by id."""
+        found: dict[EdgeCount, dict[str, RowViolation]] = {}
+        for spaces in self.candidates.rounds(EDGE_COUNT):
+            for rule, hashes in self._counted(spaces).items():
+                mine = _capped(self._of_counts(rule, hashes))
+                found.setdefault(rule, {}).update((each.source_id, violation) for each, violation in mine)
+            if sum(map(len, found.values())) >= MOST_VIOLATIONS:
+                break
+        for rule in sorted(found, key=lambda each: each.type_name):
+            by_source = sorted(found[rule].items(), key=lambda each: (each[1].order is None, each[1].orders, each[0]))
+            yield from (violation for _, violation in by_source)
+
+    def _counted(self, spaces: Mapping[int, Hashes]) -> dict[EdgeCount, Hashes]:
+        """The candidate sources by rule, from the counts of edges and from the edges that moved."""
+        found: dict[EdgeCount, list[Hashes]] = {}
+        for number, hashes in spaces.items():
+            space = self.candidates.plan.spaces[number]
+            rule = space.rule if isinstance(space, MovedEdges) else space
+            assert isinstance(rule, EdgeCount)
+            found.setdefault(rule, []).append(hashes)
+        return {rule: np.concatenate(arrays) for rule, arrays in found.items()}
+
+    def _of_counts(self, rule: EdgeCount, hashes: Hashes) -> Iterator[list[tuple[CardinalityViolation, RowViolation]]]:
+        key = rule.edge_key
+        fetches = [RowFetch(key, (SOURCE,), (SOURCE,), committed=each, whole=True) for each in (False, True)]
+        for put, committed in self._rows(hashes, *fetches):
+            is_unchanged = self._is_unchanged(key, committed)
+            unchanged, before = committed.filter(is_unchanged), committed.filter(pc.invert(is_unchanged))
+            if self.mode == "append":
+                before = before.slice(0, 0)  # rows that must be new replace nothing
+            sources = self._staying_sources(rule, altered_sources(put, before))
+            gained = _orders_by_source(edges_only_in(put, before))
+            errors = count_violations(rule, sources, put, unchanged)
+            yield [(each, _count_violation(rule, each, gained.get(each.source_id, []))) for each in errors]
+
+    def _staying_sources(self, rule: EdgeCount, sources: pa.Array[Any]) -> pa.Array[Any]:
+        """The sources that are not themselves removed; those are not counted."""
+        if self.mode != "overwrite" or rule.node_key not in self.staged or not len(sources):
+            return sources
+        return sources.filter(pc.is_in(sources, value_set=self._put_ids(rule.node_key, sources)))
+
+    def _existing_ids(self) -> Iterator[RowViolation]:
+        for key, hashes in sorted(self._id_rounds(EXISTING_ID), key=lambda each: each[0]):
+            fetches = [RowFetch(key, (ID,), (), committed=each) for each in (False, True)]
+            found = _capped([*_existing(*rows)] for rows in self._rows(hashes, *fetches))
+            for order, row_id in sorted(found):
+                yield RowViolation(key, order, KeyConflict(key.partition(":")[2], row_id))
+
+    def _id_rounds(self, kind: int) -> Iterator[tuple[str, Hashes]]:
+        """Candidate ids by table. Each is a violation unless hashes collide, so the first round of them is enough."""
+        for spaces in islice(self.candidates.rounds(kind), 1):
+            for number, hashes in spaces.items():
+                space = self.candidates.plan.spaces[number]
+                assert isinstance(space, IdSpace)
+                yield space.table_key, hashes
+
+    def _rows(self, hashes: Hashes, *fetches: RowFetch) -> Iterator[list[pa.Table]]:
+        return fetch_rounds(self.candidates.runner, self.candidates.plan.sources, hashes, fetches)
+
+    def _is_unchanged(self, key: str, committed: pa.Table) -> pa.Array[Any]:
+        """For each committed row, whether the load leaves it as it is."""
+        if not committed.num_rows or self.mode == "overwrite":
+            return pa.array(np.zeros(committed.num_rows, bool))
+        ids = one_array(committed.column(ID))
+        return pc.invert(pc.is_in(ids, value_set=self._put_ids(key, ids)))
+
+    def _put_ids(self, key: str, ids: pa.Array[Any]) -> pa.Array[Any]:
+        """The ids that the load puts and that have the hash of one of these."""
+        rounds = self._rows(numbers_of(ids), RowFetch(key, (ID,), (), committed=False))
+        return pa.concat_arrays([_NO_IDS, *(one_array(rows.column(ID)) for (rows,) in rounds)])
 
 
-def _is_wrong(rule: EdgeCount, count: int) -> bool:
-    return count < rule.minimum or (rule.maximum is not None and count > rule.maximum)
+_NO_IDS = pa.array([], pa.string())
+
+
+def _capped(rounds: Iterable[list[Found]]) -> list[Found]:
+    """What the rounds find, until it is enough."""
+    found: list[Found] = []
+    for each in rounds:
+        found += each
+        if len(found) >= MOST_VIOLATIONS:
+            break
+    return found
+
+
+def _duplicates(key: str, rows: pa.Table) -> Iterator[DuplicateRow]:
+    """Every row whose id an earlier row has."""
+    seen: dict[str, int] = {}
+    for row_id, order in _ids_and_orders(rows):
+        if row_id in seen:
+            yield DuplicateRow(key, row_id, seen[row_id], order)
+        seen.setdefault(row_id, order)
+
+
+def _existing(put: pa.Table, committed: pa.Table) -> Iterator[tuple[int, str]]:
+    """The position and the id of every row that is put with an id that exists."""
+    existing = put.filter(pc.is_in(put.column(ID), value_set=one_array(committed.column(ID))))
+    yield from ((order, row_id) for row_id, order in _ids_and_orders(existing))
+
+
+def _count_violation(rule: EdgeCount, error: CardinalityViolation, orders: list[int]) -> RowViolation:
+    """The violation of a source that gains the edges at these positions; without any, it only loses edges."""
+    if not orders:
+        return RowViolation(rule.edge_key, None, error)
+    return RowViolation(rule.edge_key, orders[0], error, _excess(rule, error.count, orders))
 
 
 def _excess(rule: EdgeCount, count: int, orders: list[int]) -> tuple[int, ...]:
@@ -238,21 +269,14 @@ def _excess(rule: EdgeCount, count: int, orders: list[int]) -> tuple[int, ...]:
     return tuple(orders[-(count - rule.maximum) :])
 
 
-def _edges(rows: pa.Table) -> Iterator[tuple[str, str]]:
-    yield from ((row_id, src) for row_id, _, src in _triples(rows, "src"))
+def _orders_by_source(edges: pa.Table) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    columns: list[list[Any]] = [edges.column(name).to_pylist() for name in (SOURCE, ORDER)]
+    for source, order in zip(*columns, strict=True):
+        found.setdefault(source, []).append(order)
+    return found
 
 
-def _stacked(put: pa.Table, there: pa.Table, name: str) -> pa.ChunkedArray[Any]:
-    mine = put.column(name)
-    theirs = there.column(name).cast(mine.type).chunks if there.num_rows else []
-    return pa.chunked_array([*mine.chunks, *theirs], mine.type)
-
-
-def _pairs(rows: pa.Table) -> Iterator[tuple[str, int]]:
+def _ids_and_orders(rows: pa.Table) -> Iterator[tuple[str, int]]:
     columns: list[list[Any]] = [rows.column(name).to_pylist() for name in (ID, ORDER)]
-    yield from zip(*columns, strict=True)
-
-
-def _triples(rows: pa.Table, column: str) -> Iterator[tuple[str, int, str]]:
-    columns: list[list[Any]] = [rows.column(name).to_pylist() for name in (ID, ORDER, column)]
     yield from zip(*columns, strict=True)
