@@ -12,7 +12,7 @@ from omnigraph.catalog.rules import type_of, value_rules
 from omnigraph.history.merge.conflicts import ConflictList, of_violation
 from omnigraph.history.merge.partitioned.hash_partitions import HashPartitions
 from omnigraph.kernels.arrays import ID
-from omnigraph.transaction.constraints.unique import has_own_id
+from omnigraph.transaction.constraints.evaluate import has_own_id
 from omnigraph.transaction.constraints.values import value_violations
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from omnigraph.catalog.rules import type_of
 from omnigraph.kernels.arrays import ID, comparable
 from omnigraph.kernels.duckdb_pool import DuckLimits, open_file
 from omnigraph.kernels.equality import value_at
-from omnigraph.transaction.constraints.unique import has_own_id
+from omnigraph.transaction.constraints.evaluate import has_own_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
