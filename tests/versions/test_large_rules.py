@@ -109,7 +109,7 @@ def test_both_checks_find_the_same(graph: og.Graph, tmp_path: Path, name: str) -
         changes[key] = TableChanges(key, puts if rows else None, frozenset(gone))
     tables = KeyColumnTables(graph.catalog, view, outcomes, tmp_path, memory=64 << 20)
     changed = {key: Changed(each.put_rows, each.deleted_rows, each.has_foreign_ids) for key, each in outcomes.items()}
-    found = RuleCheck(graph.catalog, changed, tables).broken(types)
+    found = RuleCheck(graph.catalog, changed, tables).conflicts(types)
     tables.close()
     wanted = [of_violation(each, types) for each in violations(graph.catalog, view, changes)]
     assert sorted(map(str, found.conflicts)) == sorted(map(str, wanted))

@@ -1,8 +1,8 @@
 """Checks that existing rows satisfy a rule before the rule becomes part of the schema.
 
-Uniqueness of a whole table is checked without holding the table in memory: each tuple of values becomes a 64-bit hash,
-eight bytes per row. Rows whose hash occurs more than once are read again, some at a time, for the caller to compare
-their values: two different tuples may share a hash.
+This is the driver for whole tables: it says which rows to compare, and `transaction/constraints/evaluate.py` says which
+of them violate the rule. Uniqueness is checked without holding the table in memory: each tuple becomes a 64-bit hash,
+eight bytes per row, and rows whose hash occurs more than once are read again, some at a time, to compare their values.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from omnigraph.catalog.catalog import EdgeType
 from omnigraph.catalog.rules import RegexRule, Unique, Within, count_rule, unique_rules, value_rules
 from omnigraph.errors import SchemaChangeRefused
 from omnigraph.kernels.arrays import ID, one_array
-from omnigraph.kernels.equality import NO_VALUE, first_rows, tuple_codes, value_at
 from omnigraph.kernels.hashing import hash_rows
 from omnigraph.kernels.rebatch import rebatch
-from omnigraph.transaction.constraints.values import value_violations
+from omnigraph.transaction.constraints.evaluate import SOURCE, count_violations, unique_violations, value_violations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -34,86 +33,87 @@ if TYPE_CHECKING:
     from omnigraph.language.evolution import DataCheck
     from omnigraph.storage.tables.table import Table
 
-    Numbers = NDArray[np.uint64]
-    Places = NDArray[np.int64]
+    Hashes = NDArray[np.uint64]
+    Positions = NDArray[np.int64]
     Read = Callable[[], Iterator[pa.Table]]
 
 _ROWS = 100_000
 
 
-def suspicious_rows(read: Read, columns: Sequence[str], *, at_once: int = 1_000) -> Iterator[pa.Table]:
+def candidate_rows(read: Read, columns: Sequence[str], *, at_once: int = 1_000) -> Iterator[pa.Table]:
     """Yield rows that may repeat an earlier one in these columns, together with the earlier ones, in table order.
 
     `at_once` of them are yielded together: the caller usually needs only the first few.
     """
-    numbers, places = _numbered(read, columns)
-    order = np.sort(numbers)
-    if (order[1:] != order[:-1]).all():
+    hashes, positions = _hashes(read, columns)
+    ordered = np.sort(hashes)
+    if (ordered[1:] != ordered[:-1]).all():
         return
-    _, first, group = np.unique(numbers, return_index=True, return_inverse=True)
-    later = np.flatnonzero(first[group] != np.arange(len(numbers)))
+    _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
+    later = np.flatnonzero(first[group] != np.arange(len(hashes)))
     for start in range(0, len(later), at_once):
         some = later[start : start + at_once]
-        yield _rows_at(read, np.union1d(places[some], places[first[group[some]]]))
+        yield _rows_at(read, np.union1d(positions[some], positions[first[group[some]]]))
 
 
-def _numbered(read: Read, columns: Sequence[str]) -> tuple[Numbers, Places]:
+def _hashes(read: Read, columns: Sequence[str]) -> tuple[Hashes, Positions]:
     """The hashes of all tuples without a null, and the positions of their rows."""
-    numbers, places = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
-    seen = 0
+    hashes, positions = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
+    start = 0
     for rows in rebatch(read(), rows=_ROWS):
         found, valid = hash_rows([rows.column(name) for name in columns])
-        numbers.append(found)
-        places.append(np.flatnonzero(valid) + seen)
-        seen += rows.num_rows
-    return np.concatenate(numbers), np.concatenate(places)
+        hashes.append(found)
+        positions.append(np.flatnonzero(valid) + start)
+        start += rows.num_rows
+    return np.concatenate(hashes), np.concatenate(positions)
 
 
-def _rows_at(read: Read, places: Places) -> pa.Table:
+def _rows_at(read: Read, positions: Positions) -> pa.Table:
     """The rows at these positions, which are sorted; nothing is read beyond the last of them."""
     found: list[pa.Table] = []
-    seen = 0
+    start = 0
     for rows in read():
-        here = places[(places >= seen) & (places < seen + rows.num_rows)] - seen
+        here = positions[(positions >= start) & (positions < start + rows.num_rows)] - start
         chosen: Any = pa.array(here)
         found.append(rows.take(chosen))
-        seen += rows.num_rows
-        if seen > places[-1]:
+        start += rows.num_rows
+        if start > positions[-1]:
             break
     return pa.concat_tables(found)
 
 
 # How many violations are reported; further ones are alike.
-TOLD = 5
+MOST_REPORTED = 5
 _CODES = {"unique": "OG-MF-101", "range": "OG-MF-102", "check": "OG-MF-102", "cardinality": "OG-MF-105"}
 
 
 def require_rules_to_hold(catalog: Catalog, shape: NewShape, table: Table, *, branch: str) -> None:
     """Raise `SchemaChangeRefused` with the first rows that violate a new rule. `catalog` is that of the new schema."""
     for check in shape.change.checks:
-        found = list(islice(_violations(check, catalog, shape, table), TOLD + 1))
+        found = list(islice(rule_violations(check, catalog, shape, table), MOST_REPORTED + 1))
         if not found:
             continue
-        told = "\n".join(f"  {each}" for each in found[:TOLD])
-        more = "\n  and more" if len(found) > TOLD else ""
+        listed = "\n".join(f"  {each}" for each in found[:MOST_REPORTED])
+        more = "\n  and more" if len(found) > MOST_REPORTED else ""
         code = _CODES[check.kind]
         raise SchemaChangeRefused(
             f"[{code}] rows of {check.table_key} on branch {branch!r} break a rule of the new schema; nothing was "
-            f"changed. Correct them first, or leave the rule out:\n{told}{more}",
+            f"changed. Correct them first, or leave the rule out:\n{listed}{more}",
             change_code=code,
             entity=check.table_key,
         )
 
 
-def _violations(check: DataCheck, catalog: Catalog, shape: NewShape, table: Table) -> Iterator[ConstraintViolation]:
+def rule_violations(check: DataCheck, catalog: Catalog, shape: NewShape, table: Table) -> Iterator[ConstraintViolation]:
+    """The existing rows that violate a rule of the new schema."""
     stored: Any = check.constraint
     match check.kind:
         case "unique":
             wanted = tuple(stored["Unique"])
             rules = [each for each in unique_rules(catalog, check.table_key) if each.columns == wanted]
-            return chain.from_iterable(_repeated(each, shape, table) for each in rules)
+            return chain.from_iterable(_shared_tuples(each, shape, table) for each in rules)
         case "cardinality":
-            return _miscounted(shape, table)
+            return _edge_counts(shape, table)
         case _:
             name = stored["Range" if check.kind == "range" else "Check"]["property"]
             return _wrong_values(name, catalog, check.table_key, shape, table)
@@ -131,25 +131,20 @@ def _wrong_values(
         yield from value_violations(rules, rows)
 
 
-def _repeated(rule: Unique, shape: NewShape, table: Table) -> Iterator[ConstraintViolation]:
+def _shared_tuples(rule: Unique, shape: NewShape, table: Table) -> Iterator[ConstraintViolation]:
     """Yield a violation for every row whose tuple an earlier row has."""
     columns = list(dict.fromkeys([ID, *rule.columns]))
-    for rows in suspicious_rows(lambda: shape.rows(table, columns), rule.columns):
-        codes, size = tuple_codes([rows.column(each) for each in rule.columns])
-        first = np.append(first_rows(codes, size), NO_VALUE)[codes]
-        for row in np.flatnonzero(first != np.arange(len(codes))):
-            values = tuple(value_at(rows.column(each), int(row)) for each in rule.columns)
-            yield rule.violation(rows.column(ID)[int(row)].as_py(), values, rows.column(ID)[int(first[row])].as_py())
+    for rows in candidate_rows(lambda: shape.rows(table, columns), rule.columns):
+        yield from (error for _, error in unique_violations(rule, rows, rows.slice(0, 0)))
 
 
-def _miscounted(shape: NewShape, table: Table) -> Iterator[ConstraintViolation]:
-    """Yield every source with a wrong number of edges; one without edges is not checked, as in any write."""
+def _edge_counts(shape: NewShape, table: Table) -> Iterator[ConstraintViolation]:
+    """Yield every source with a forbidden number of edges; one without edges is not checked, as in any write."""
     assert isinstance(shape.kind, EdgeType)
     rule = count_rule(shape.kind)
-    batches = list(shape.rows(table, [ID, "src"]))
+    batches = list(shape.rows(table, [ID, SOURCE]))
     if rule is None or not batches:
         return
-    counted: Any = pc.value_counts(one_array(pa.concat_tables(batches).column("src")))
-    for source, count in zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True):
-        if count < rule.minimum or (rule.maximum is not None and count > rule.maximum):
-            yield rule.violation(source, count)
+    edges = pa.concat_tables(batches)
+    sources = pc.unique(one_array(edges.column(SOURCE)))
+    yield from count_violations(rule, sources, edges, edges.slice(0, 0))

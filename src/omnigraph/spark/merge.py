@@ -113,7 +113,7 @@ class SparkMerge:
         tables = {each.here.table_key: (number, each) for number, each in enumerate(told.job.tables)}
         relations = SparkRelations(self.session, catalog, view, result, tables, self.name)
         try:
-            broken = RuleCheck(catalog, told.changed(), relations).broken(table_keys(view))
+            broken = RuleCheck(catalog, told.changed(), relations).conflicts(table_keys(view))
         finally:
             relations.close()
         listed.add(broken.conflicts, broken.more)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.history.merge.partitioned.relations import asked_rows, narrowed, values_of
+from omnigraph.history.merge.partitioned.relations import key_columns, put_keys, values_of
 from omnigraph.kernels.arrays import ID
 from omnigraph.spark.runner import errors_of_tasks, one_task_each
 from omnigraph.spark.types import from_spark, spark_schema, to_spark
@@ -42,19 +42,19 @@ class SparkRelations:
 
     def puts(self, table_key: str, columns: tuple[str, ...]) -> str:
         """The view of inserted and updated rows."""
-        work = partial(asked_rows, self.catalog, table_key, columns=columns)
+        work = partial(put_keys, self.catalog, table_key, columns=columns)
         return self._view(("puts", table_key, columns), lambda: self._of_result("puts", table_key, work))
 
     def deletes(self, table_key: str) -> str:
         """The view of the ids of deleted rows."""
-        work = partial(narrowed, columns=())
+        work = partial(key_columns, columns=())
         return self._view(("deletes", table_key), lambda: self._of_result("deletes", table_key, work))
 
-    def there(self, table_key: str, columns: tuple[str, ...]) -> str:
+    def committed(self, table_key: str, columns: tuple[str, ...]) -> str:
         """The view of committed rows of the target before the merge."""
-        return self._view(("there", table_key, columns), lambda: self._of_table(table_key, columns))
+        return self._view(("committed", table_key, columns), lambda: self._of_table(table_key, columns))
 
-    def ask(self, sql: str, most: int) -> tuple[list[tuple[Any, ...]], int]:
+    def query(self, sql: str, most: int) -> tuple[list[tuple[Any, ...]], int]:
         """The first `most` rows of a query, and the number of further rows."""
         with errors_of_tasks():
             rows: Any = self.session.sql(sql).limit(most + 1).toArrow()
@@ -65,7 +65,7 @@ class SparkRelations:
     def values(self, table_key: str, ids: Sequence[str], columns: tuple[str, ...]) -> dict[str, tuple[object, ...]]:
         """Column values of some inserted or updated rows, by id."""
         number, job = self.tables[table_key]
-        wanted, schema = pa.array(ids, pa.string()), self._narrow_schema(job)
+        wanted, schema = pa.array(ids, pa.string()), self._key_schema(job)
 
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for rows in _rows_in(batches):
@@ -74,8 +74,8 @@ class SparkRelations:
 
         kept = self.result.where(f"kind = 'puts' AND number = {number}")
         with errors_of_tasks():
-            told: Any = kept.mapInArrow(work, spark_schema(schema)).toArrow()
-        stored = pa.Table.from_batches([from_spark(each, schema) for each in told.to_batches()], schema=schema)
+            results: Any = kept.mapInArrow(work, spark_schema(schema)).toArrow()
+        stored = pa.Table.from_batches([from_spark(each, schema) for each in results.to_batches()], schema=schema)
         return values_of(stored, wanted, columns)
 
     def close(self) -> None:
@@ -85,7 +85,7 @@ class SparkRelations:
 
     def _of_result(self, kind: str, table_key: str, work: Callable[[pa.Table], pa.Table]) -> DataFrame:
         number, job = self.tables[table_key]
-        empty = self._narrow_schema(job) if kind == "puts" else pa.schema([pa.field(ID, pa.string())])
+        empty = self._key_schema(job) if kind == "puts" else pa.schema([pa.field(ID, pa.string())])
         schema = work(empty.empty_table()).schema
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -98,15 +98,15 @@ class SparkRelations:
     def _of_table(self, table_key: str, columns: tuple[str, ...]) -> DataFrame:
         scan = TableScan(self.view.tables.location, self.view.entry(table_key).pin)
         names = list(dict.fromkeys([ID, *columns]))
-        schema = narrowed(self.view.table(table_key).schema_of(names).empty_table(), columns).schema
+        schema = key_columns(self.view.table(table_key).schema_of(names).empty_table(), columns).schema
 
         def work(task: TableScan) -> Iterator[pa.RecordBatch]:
             for batch in task.table().scan(names, fragments=task.fragments, batch_size=_BATCH):
-                yield from narrowed(pa.Table.from_batches([batch]), columns).cast(schema).to_batches()
+                yield from key_columns(pa.Table.from_batches([batch]), columns).cast(schema).to_batches()
 
         return one_task_each(self.session, tasks_of(scan), work, schema)
 
-    def _narrow_schema(self, job: TableJob) -> pa.Schema:
+    def _key_schema(self, job: TableJob) -> pa.Schema:
         return self.view.table(job.here.table_key).schema_of(job.narrow)
 
     def _view(self, key: tuple[object, ...], frame: Callable[[], DataFrame]) -> str:

@@ -2,7 +2,8 @@
 
 `catalog.key_ids` defines the texts; this module computes them for whole columns.
 
-`mint_ulids` makes many ULIDs at once, from one clock reading and one request for randomness.
+`mint_ulids` makes many ULIDs at once, from one clock reading and one request for randomness. `has_own_id` tells which
+stored rows have the id that their key determines: two such rows with one key are one row.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.catalog import FLOATS, EdgeType, PropertyType
-from omnigraph.catalog.key_ids import canonical_text, composite_text
+from omnigraph.catalog.key_ids import canonical_text, composite_text, edge_id, node_id
+from omnigraph.errors import ConstraintViolation
+from omnigraph.kernels.arrays import ID, one_array
 from omnigraph.language.ir.types import parse_date, parse_datetime
 from omnigraph.values.columns import INTEGER_FORMS, first_true
 from omnigraph.values.positions import refuse
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from omnigraph.catalog.catalog import NodeType
     from omnigraph.values.batches import Batch
     from omnigraph.world import World
 
@@ -70,8 +74,12 @@ def key_texts(declared: PropertyType, column: Column) -> Column:
     """The canonical texts of a column of key values without nulls."""
     if declared.scalar in FLOATS:
         return pa.array([canonical_text(declared, value) for value in column.to_pylist()], pa.string())
-    whole = column.cast(INTEGER_FORMS.get(column.type, column.type))
-    return whole.cast(pa.string())
+    return _plain_texts(column)
+
+
+def _plain_texts(column: Column) -> Column:
+    """Integers in decimal, dates as days and datetimes as milliseconds since the epoch, booleans as true and false."""
+    return column.cast(INTEGER_FORMS.get(column.type, column.type)).cast(pa.string())
 
 
 def derived_ids(batch: Batch) -> Column | None:
@@ -164,3 +172,53 @@ _READINGS: dict[str, Sequence[Callable[[str], object]]] = {
     "Date": (parse_date, int),
     "DateTime": (parse_datetime, int),
 }
+
+
+# Characters that JSON escapes.
+_ESCAPED = r'[\x00-\x1f"\\]'
+
+
+def has_own_id(kind: NodeType | EdgeType, rows: pa.Table) -> NDArray[np.bool_]:
+    """For each row, whether its id is the canonical text of its key."""
+    texts = _composed_ids(kind, rows)
+    if texts is None:
+        return _one_by_one(kind, rows)
+    own: NDArray[np.bool_] = pc.equal(rows.column(ID), texts).fill_null(False).to_numpy()
+    return own
+
+
+def _composed_ids(kind: NodeType | EdgeType, rows: pa.Table) -> pa.Array[Any] | None:
+    """The canonical ids, or None when they must be built row by row: for floats, and for texts that JSON escapes."""
+    floats = {name for name, each in kind.properties.items() if each.type.scalar in FLOATS}
+    if floats & set(kind.rules.key):
+        return None
+    texts = [_plain_texts(one_array(rows.column(each))) for each in kind.rules.key]
+    if len(texts) == 1:
+        return texts[0]
+    if any(pc.any(pc.match_substring_regex(each, pattern=_ESCAPED)).as_py() for each in texts):
+        return None
+    join: Any = pc.binary_join_element_wise
+    composite: pa.Array[Any] = join('["', join(*texts, '","'), '"]', "")
+    return composite
+
+
+def _one_by_one(kind: NodeType | EdgeType, rows: pa.Table) -> NDArray[np.bool_]:
+    # Arrow converts a date64 to Python without its time of day; the key needs the milliseconds.
+    columns = {name: one_array(rows.column(name)) for name in kind.rules.key}
+    values = {
+        name: (each.view(pa.int64()) if pa.types.is_date64(each.type) else each).to_pylist()
+        for name, each in columns.items()
+    }
+    ids = rows.column(ID).to_pylist()
+    own = [
+        _own_id(kind, {name: column[row] for name, column in values.items()}) == row_id
+        for row, row_id in enumerate(ids)
+    ]
+    return np.array(own, dtype=bool)
+
+
+def _own_id(kind: NodeType | EdgeType, values: dict[str, object]) -> str | None:
+    try:
+        return edge_id(kind, values) if isinstance(kind, EdgeType) else node_id(kind, values)
+    except ConstraintViolation:
+        return None  # a key without a canonical text, such as NaN, makes no id

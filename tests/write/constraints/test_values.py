@@ -11,8 +11,8 @@ import pytest
 from omnigraph.catalog.catalog import Catalog, Check, NodeType, Property, PropertyType, TypeRules
 from omnigraph.catalog.rules import Dimensions, Within, value_rules
 from omnigraph.errors import InvalidInput, ValueViolation
+from omnigraph.transaction.constraints.evaluate import value_violations
 from omnigraph.transaction.constraints.validate import violations
-from omnigraph.transaction.constraints.values import value_violations
 from write.small_graph import SmallGraph
 
 if TYPE_CHECKING:

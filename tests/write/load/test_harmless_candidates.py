@@ -10,7 +10,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import CardinalityViolation, KeyConflict, OmniGraphError, UniqueViolation
-from omnigraph.kernels.hashing import tuple_numbers
+from omnigraph.kernels.hashing import hash_rows
 from write.load.task_loads import SmallTasks, load_in_tasks
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def ranks(*, shift: int = 0) -> list[dict[str, Any]]:
 
 def last_by_hash(values: pa.Array[Any]) -> int:
     """The position of the value whose hash a partition reports last."""
-    return int(np.argmax(tuple_numbers([values])[0]))
+    return int(np.argmax(hash_rows([values])[0]))
 
 
 def hidden_rank() -> int:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import omnigraph as og
-from omnigraph.ddl.data_checks import suspicious_rows
+from omnigraph.ddl.data_checks import candidate_rows
 from omnigraph.errors import SchemaChangeRefused
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def repeated(rows: list[tuple[Any, ...]], fragment: int) -> list[tuple[int, tupl
     def read() -> Iterator[pa.Table]:
         yield from (table.slice(start, fragment) for start in range(0, len(rows), fragment))
 
-    found = [each.to_pylist() for each in suspicious_rows(read, ["x", "y"])]
+    found = [each.to_pylist() for each in candidate_rows(read, ["x", "y"])]
     return [(row["at"], (row["x"], row["y"])) for rows in found for row in rows]
 
 
@@ -44,7 +44,7 @@ def test_exactly_the_rows_that_stand_twice_are_found(rows: list[tuple[Any, ...]]
 
 def test_very_many_repeats_are_looked_at_some_at_a_time() -> None:
     table = pa.table({"x": ["a"] * 8})
-    fragments = [each.num_rows for each in suspicious_rows(lambda: iter([table]), ["x"], at_once=3)]
+    fragments = [each.num_rows for each in candidate_rows(lambda: iter([table]), ["x"], at_once=3)]
     assert fragments == [4, 4, 2]
 
 

@@ -25,7 +25,7 @@ from omnigraph.load.rows import LegacyId, LegacyIds, also_old, whole_rows
 from omnigraph.storage.lance.data_files import write_rows
 from omnigraph.tasks.runner import BYTES, LONG, TEXT
 from omnigraph.tasks.staged_rows import fragment_files
-from omnigraph.transaction.constraints.values import value_violations
+from omnigraph.transaction.constraints.evaluate import value_violations
 from omnigraph.values.batches import Batch
 from omnigraph.values.positions import SourcePosition, SourcePositions
 from omnigraph.values.row_ids import derived_ids

@@ -26,7 +26,7 @@ from omnigraph.load.rows import LegacyIds, permissive_edge_ids, whole_rows
 from omnigraph.storage.lance.data_files import write_rows
 from omnigraph.tasks.hash_runs import IDS, HashRunWriter, draw, draws_of
 from omnigraph.tasks.runner import BYTES, INT, LONG, TEXT, task_number
-from omnigraph.transaction.constraints.values import value_violations
+from omnigraph.transaction.constraints.evaluate import value_violations
 from omnigraph.values.row_ids import strict_ids
 from omnigraph.world import World
 

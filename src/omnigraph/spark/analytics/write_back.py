@@ -19,7 +19,7 @@ from omnigraph.spark.runner import errors_of_tasks, one_task_each
 from omnigraph.spark.types import spark_schema
 from omnigraph.storage.tables.column_writes import RewrittenFragment, rewrite_columns, stage_rewritten
 from omnigraph.tasks.table_scan import TableScan, tasks_of
-from omnigraph.transaction.constraints.values import value_violations
+from omnigraph.transaction.constraints.evaluate import value_violations
 from omnigraph.transaction.write_set import TableWrite, WriteSet
 from omnigraph.values.arrow_casts import cast_column
 from omnigraph.values.columns import BadCell

@@ -1,24 +1,22 @@
-"""What violates a rule over several rows: pure functions on Arrow tables, the one definition of these rules.
+"""What violates a rule: pure functions on Arrow tables, the one definition of the rules of `catalog/rules.py`.
 
 Drivers choose the rows to compare and call these functions: `validate.py` for a change in memory, `exchange/` for bulk
 loads, `ddl/data_checks.py` for a new rule over existing rows. `history/merge/partitioned/constraints.py` is the same
 definition in SQL, for merges whose rows DuckDB or Spark must spill.
-
-`has_own_id` tells which rows need no check of their key: two rows with the id that the key determines are one row.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.catalog import FLOATS, EdgeType
-from omnigraph.catalog.key_ids import edge_id, node_id
-from omnigraph.errors import ConstraintViolation
+from omnigraph.catalog.rules import Allowed, Dimensions, RegexRule, Required, Within
+from omnigraph.errors import InvalidInput
 from omnigraph.kernels.arrays import ID, comparable, one_array
 from omnigraph.kernels.equality import NO_VALUE, first_rows, is_among, tuple_codes, value_at
 
@@ -27,15 +25,27 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from omnigraph.catalog.catalog import NodeType
-    from omnigraph.catalog.rules import EdgeCount, Endpoint, Unique
-    from omnigraph.errors import CardinalityViolation, OrphanEdge, UniqueViolation
+    from omnigraph.catalog.rules import EdgeCount, Endpoint, Unique, ValueRule
+    from omnigraph.errors import CardinalityViolation, OrphanEdge, UniqueViolation, ValueViolation
 
+    Column = pa.Array[Any]
     Ids = pa.Array[Any]
     Positions = NDArray[np.int64]
 
 SOURCE = "src"
 Error = TypeVar("Error")
+
+
+def value_violations(rules: Sequence[ValueRule], rows: pa.Table) -> Iterator[ValueViolation]:
+    """Yield every violation of a rule on single values, in row order, and in rule order within a row."""
+    found = [_wrong_values(rule, rows) for rule in rules]
+    return (error for _, error in in_row_order(*found))
+
+
+def _wrong_values(rule: ValueRule, rows: pa.Table) -> Iterator[tuple[int, ValueViolation]]:
+    column = one_array(rows.column(rule.property))
+    for row in np.flatnonzero(_breaks(rule, column)):
+        yield int(row), rule.violation(rows.column(ID)[int(row)].as_py(), column[int(row)].as_py())
 
 
 def unique_violations(
@@ -154,60 +164,72 @@ def _counts(sources: Ids, edges: pa.Table) -> Positions:
     return np.bincount(places.to_numpy(zero_copy_only=False), minlength=len(sources))
 
 
-# Characters that JSON escapes.
-_ESCAPED = r'[\x00-\x1f"\\]'
+def _breaks(rule: ValueRule, column: Column) -> NDArray[np.bool_]:
+    """Which rows break the rule."""
+    match rule:
+        case Required():
+            return _flags(pc.is_null(column)) if column.null_count else np.zeros(len(column), bool)
+        case Allowed():
+            return _flags(pc.invert(pc.is_in(column, value_set=pa.array([*rule.values, None], pa.string()))))
+        case Within():
+            return _outside(rule, column)
+        case RegexRule():
+            return _flags(pc.invert(_found(rule, column)))
+        case Dimensions():
+            return _misshapen(rule, column)
 
 
-def has_own_id(kind: NodeType | EdgeType, rows: pa.Table) -> NDArray[np.bool_]:
-    """For each row, whether its id is the canonical text of its key."""
-    texts = _texts(kind, rows)
-    if texts is None:
-        return _one_by_one(kind, rows)
-    own: NDArray[np.bool_] = pc.equal(rows.column(ID), texts).fill_null(False).to_numpy()
-    return own
+def _flags(truth: Any) -> NDArray[np.bool_]:
+    flags: NDArray[np.bool_] = truth.fill_null(False).to_numpy(zero_copy_only=False)
+    return flags
 
 
-def _texts(kind: NodeType | EdgeType, rows: pa.Table) -> pa.Array[Any] | None:
-    """The canonical ids, or None when they must be built row by row: for floats, and for texts that JSON escapes."""
-    floats = {name for name, each in kind.properties.items() if each.type.scalar in FLOATS}
-    if floats & set(kind.rules.key):
-        return None
-    texts = [_text(one_array(rows.column(each))) for each in kind.rules.key]
-    if len(texts) == 1:
-        return texts[0]
-    if any(pc.any(pc.match_substring_regex(each, pattern=_ESCAPED)).as_py() for each in texts):
-        return None
-    join: Any = pc.binary_join_element_wise
-    composite: pa.Array[Any] = join('["', join(*texts, '","'), '"]', "")
-    return composite
+def _outside(rule: Within, column: Column) -> NDArray[np.bool_]:
+    kind: Any = column.type
+    bounds = _whole_bounds if pa.types.is_integer(kind) else _float_bounds
+    minimum, maximum = bounds(rule, kind)
+    below = pc.less(column, pa.scalar(minimum, kind))
+    above = pc.greater(column, pa.scalar(maximum, kind))
+    outside = pc.or_(below, above)
+    if pa.types.is_floating(kind):
+        return _flags(pc.or_(outside, pc.is_nan(column)))
+    return _flags(outside)
 
 
-def _text(column: pa.Array[Any]) -> pa.Array[Any]:
-    """Integers in decimal, dates as days and datetimes as milliseconds since the epoch, booleans as true and false."""
-    if pa.types.is_date64(column.type):
-        column = column.view(pa.int64())
-    elif pa.types.is_date32(column.type):
-        column = column.view(pa.int32())
-    return column.cast(pa.string())
+def _whole_bounds(rule: Within, kind: pa.DataType) -> tuple[int, int]:
+    """The bounds in the column's own type, without rounding; bounds that exclude the whole type come back reversed."""
+    width: Any = kind.to_pandas_dtype()
+    info = np.iinfo(width)
+    lowest, highest = int(info.min), int(info.max)
+    minimum = lowest if rule.minimum is None else math.ceil(rule.minimum)
+    maximum = highest if rule.maximum is None else math.floor(rule.maximum)
+    if minimum > highest or maximum < lowest:
+        return highest, lowest
+    return max(minimum, lowest), min(maximum, highest)
 
 
-def _one_by_one(kind: NodeType | EdgeType, rows: pa.Table) -> NDArray[np.bool_]:
-    # Arrow converts a date64 to Python without its time of day; the key needs the milliseconds.
-    columns = {name: one_array(rows.column(name)) for name in kind.rules.key}
-    values = {
-        name: (each.view(pa.int64()) if pa.types.is_date64(each.type) else each).to_pylist()
-        for name, each in columns.items()
-    }
-    ids = rows.column(ID).to_pylist()
-    own = [
-        _own_id(kind, {name: column[row] for name, column in values.items()}) == row_id
-        for row, row_id in enumerate(ids)
-    ]
-    return np.array(own, dtype=bool)
+def _float_bounds(rule: Within, kind: pa.DataType) -> tuple[float, float]:
+    """The bounds in the column's width: a value written like the bound is inside it, in 32 bits as in 64."""
+    width: Any = kind.to_pandas_dtype()
+    minimum = -math.inf if rule.minimum is None else float(width(rule.minimum))
+    maximum = math.inf if rule.maximum is None else float(width(rule.maximum))
+    return minimum, maximum
 
 
-def _own_id(kind: NodeType | EdgeType, values: dict[str, object]) -> str | None:
+def _found(rule: RegexRule, column: Column) -> Any:
     try:
-        return edge_id(kind, values) if isinstance(kind, EdgeType) else node_id(kind, values)
-    except ConstraintViolation:
-        return None  # a key without a canonical text, such as NaN, makes no id
+        return pc.match_substring_regex(column, pattern=rule.pattern)
+    except pa.ArrowInvalid as error:
+        raise InvalidInput(
+            f"@check on {rule.type_name}.{rule.property} cannot be evaluated: {error}. Change the schema first."
+        ) from error
+
+
+def _misshapen(rule: Dimensions, column: Column) -> NDArray[np.bool_]:
+    wrong = _flags(pc.not_equal(pc.list_value_length(column), pa.scalar(rule.dimensions)))
+    lists: Any = column
+    items = one_array(pc.list_flatten(lists))
+    if items.null_count:
+        parents = one_array(pc.list_parent_indices(lists)).to_numpy(zero_copy_only=False)
+        wrong[parents[_flags(pc.is_null(items))]] = True
+    return wrong & _flags(pc.is_valid(column))

@@ -21,11 +21,11 @@ from omnigraph.transaction.constraints.evaluate import (
     altered_sources,
     count_violations,
     endpoint_violations,
-    has_own_id,
     in_row_order,
     unique_violations,
+    value_violations,
 )
-from omnigraph.transaction.constraints.values import value_violations
+from omnigraph.values.row_ids import has_own_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -88,7 +88,7 @@ class PartitionedMerge:
             key: Changed(each.put_rows, each.deleted_rows, each.has_foreign_ids) for key, each in outcomes.items()
         }
         try:
-            broken = RuleCheck(catalog, changed, tables).broken(table_keys(view))
+            broken = RuleCheck(catalog, changed, tables).conflicts(table_keys(view))
         finally:
             tables.close()
         listed.add(broken.conflicts, broken.more)

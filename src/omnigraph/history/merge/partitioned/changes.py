@@ -12,8 +12,8 @@ from omnigraph.catalog.rules import type_of, value_rules
 from omnigraph.history.merge.conflicts import ConflictList, of_violation
 from omnigraph.history.merge.partitioned.hash_partitions import HashPartitions
 from omnigraph.kernels.arrays import ID
-from omnigraph.transaction.constraints.evaluate import has_own_id
-from omnigraph.transaction.constraints.values import value_violations
+from omnigraph.transaction.constraints.evaluate import value_violations
+from omnigraph.values.row_ids import has_own_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -1,7 +1,7 @@
-"""Checks constraints over many rows with SQL over narrow columns: unique tuples, endpoints of edges, cardinalities.
+"""Checks the rules over several rows with SQL over key columns, for merges whose rows fit in no memory.
 
-The rules are those that `transaction/constraints` evaluates in memory, and violations have the same messages. DuckDB
-and Spark run the same SQL text.
+The queries say what `transaction/constraints/evaluate.py` says on Arrow tables, with the same errors. They are one text
+for DuckDB and Spark, which join exactly and spill; no hash decides anything here.
 """
 
 from __future__ import annotations
@@ -15,19 +15,22 @@ from omnigraph.history.merge.conflicts import MOST_LISTED, ConflictList, of_viol
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from omnigraph.catalog.catalog import Catalog, EdgeType
+    from omnigraph.catalog.catalog import Catalog
     from omnigraph.catalog.rules import EdgeCount, Endpoint, Unique
     from omnigraph.errors import ConstraintViolation
 
+    # The first violations of a rule, and how many more there are.
+    Found = tuple[Sequence[ConstraintViolation], int]
+
 
 class Relations(Protocol):
-    """Narrow columns as relations that SQL can name: `id`, then `c0`, `c1`, … for the columns, none of them null."""
+    """Key columns as relations that SQL can name: `id`, then `c0`, `c1`, … for the columns, none of them null."""
 
     def puts(self, table_key: str, columns: tuple[str, ...]) -> str:
-        """The rows to write. `asked` is true when the id of a row is not the one that its key determines."""
+        """The rows to write. `is_foreign` is true when the id of a row is not the one that its key determines."""
         ...
 
-    def there(self, table_key: str, columns: tuple[str, ...]) -> str:
+    def committed(self, table_key: str, columns: tuple[str, ...]) -> str:
         """The rows before the merge."""
         ...
 
@@ -35,7 +38,7 @@ class Relations(Protocol):
         """The ids of removed rows."""
         ...
 
-    def ask(self, sql: str, most: int) -> tuple[list[tuple[Any, ...]], int]:
+    def query(self, sql: str, most: int) -> tuple[list[tuple[Any, ...]], int]:
         """The first `most` rows of a query, and how many more it has."""
         ...
 
@@ -61,46 +64,64 @@ class RuleCheck:
     changed: Mapping[str, Changed]
     relations: Relations
 
-    def broken(self, types: Mapping[str, str]) -> ConflictList:
-        """All violations as conflicts: unique tuples by table, then endpoints, then cardinalities, by edge type."""
+    def conflicts(self, types: Mapping[str, str]) -> ConflictList:
+        """All violations as conflicts."""
         listed = ConflictList()
+        for found, more in self.violations():
+            listed.add((of_violation(each, types) for each in found), more)
+        return listed
+
+    def violations(self) -> Iterator[Found]:
+        """Yield the violations of unique rules by table, then of endpoints, then of cardinalities, by edge type."""
         for key in sorted(key for key, each in self.changed.items() if each.puts):
-            listed.add(of_violation(each, types) for each in self._tuples(key, listed))
+            yield self._shared_tuples(key)
         for name in sorted(self.catalog.edges):
-            listed.add(of_violation(each, types) for each in self._ends(self.catalog.edges[name], listed))
+            rules = endpoint_rules(self.catalog.edges[name])
+            change = self.changed.get(rules[0].edge_key)
+            if change is not None and change.puts:
+                yield self._endpoints({rule: self._at_absent_nodes(rule) for rule in rules})
+            losing = [rule for rule in rules if rule.node_key in self.changed and self.changed[rule.node_key].deletes]
+            yield self._endpoints({rule: self._at_removed_nodes(rule) for rule in losing})
         for name in sorted(self.catalog.edges):
             rule = count_rule(self.catalog.edges[name])
             if rule is not None and rule.edge_key in self.changed:
-                listed.add(of_violation(each, types) for each in self._counts(rule, listed))
-        return listed
+                rows, more = self.relations.query(self._forbidden_counts(rule), MOST_LISTED)
+                yield [rule.violation(source, int(count)) for source, count in rows], more
 
-    def _tuples(self, key: str, listed: ConflictList) -> list[ConstraintViolation]:
+    def _shared_tuples(self, key: str) -> Found:
         found: list[tuple[str, int, ConstraintViolation]] = []
+        further = 0
         for place, rule in enumerate(unique_rules(self.catalog, key)):
             if not rule.is_key or self.changed[key].has_foreign_ids:
-                found += [(row_id, place, error) for row_id, error in self._held(rule, listed)]
-        return [error for *_, error in sorted(found, key=lambda each: each[:2])]
+                holders, more = self._holders(rule)
+                found += [(row_id, place, error) for row_id, error in self._held(rule, holders)]
+                further += more
+        return [error for *_, error in sorted(found, key=lambda each: each[:2])], further
 
-    def _held(self, rule: Unique, listed: ConflictList) -> Iterator[tuple[str, ConstraintViolation]]:
+    def _holders(self, rule: Unique) -> tuple[dict[str, str], int]:
+        """The rows that hold the tuples of written rows, by the id of the written row; committed ones before others."""
         names = [f"c{number}" for number in range(len(rule.columns))]
-        holders = {
-            **dict(self._asked(self._earlier(rule, names), listed)),
-            **dict(self._asked(self._committed(rule, names), listed)),
-        }
+        earlier, more_earlier = self.relations.query(self._held_by_puts(rule, names), MOST_LISTED)
+        committed, more_committed = self.relations.query(self._held_by_committed(rule, names), MOST_LISTED)
+        return {**dict(earlier), **dict(committed)}, more_earlier + more_committed
+
+    def _held(self, rule: Unique, holders: Mapping[str, str]) -> Iterator[tuple[str, ConstraintViolation]]:
         values = self.relations.values(rule.table_key, sorted(holders), rule.columns) if holders else {}
         for row_id, holder in holders.items():
             yield row_id, rule.violation(row_id, values[row_id], holder)
 
-    def _committed(self, rule: Unique, names: Sequence[str]) -> str:
-        """Written rows that have the unique tuple of an untouched row."""
-        put, there = (each(rule.table_key, rule.columns) for each in (self.relations.puts, self.relations.there))
-        asked = "p.asked" if rule.is_key else "TRUE"
+    def _held_by_committed(self, rule: Unique, names: Sequence[str]) -> str:
+        """Written rows that have the unique tuple of an unchanged row."""
+        put, committed = (
+            each(rule.table_key, rule.columns) for each in (self.relations.puts, self.relations.committed)
+        )
+        compared = "p.is_foreign" if rule.is_key else "TRUE"
         return _sql(
-            *("SELECT p.id, min(t.id) AS holder FROM", put, "p JOIN", there, "t ON", _same("p", "t", names)),
-            *("WHERE", asked, "AND", self._untouched("t", rule.table_key), "GROUP BY p.id ORDER BY p.id"),
+            *("SELECT p.id, min(t.id) AS holder FROM", put, "p JOIN", committed, "t ON", _same("p", "t", names)),
+            *("WHERE", compared, "AND", self._is_unchanged("t", rule.table_key), "GROUP BY p.id ORDER BY p.id"),
         )
 
-    def _earlier(self, rule: Unique, names: Sequence[str]) -> str:
+    def _held_by_puts(self, rule: Unique, names: Sequence[str]) -> str:
         """Written rows that have the unique tuple of another written row; the one with the lowest id may keep it."""
         put, group = self.relations.puts(rule.table_key, rule.columns), ", ".join(names)
         return _sql(
@@ -109,56 +130,53 @@ class RuleCheck:
             "WHERE p.id <> t.holder ORDER BY p.id",
         )
 
-    def _ends(self, edge: EdgeType, listed: ConflictList) -> Iterator[ConstraintViolation]:
-        rules = endpoint_rules(edge)
-        change = self.changed.get(edge.table_key)
-        if change is not None and change.puts:
-            dangling = [(*row, rule) for rule in rules for row in self._asked(self._dangling(rule), listed)]
-            yield from _in_order(dangling)
-        losing = [rule for rule in rules if rule.node_key in self.changed and self.changed[rule.node_key].deletes]
-        yield from _in_order([(*row, rule) for rule in losing for row in self._asked(self._stranded(rule), listed)])
+    def _endpoints(self, queries: Mapping[Endpoint, str]) -> Found:
+        """The edges that the queries of an edge type find, by id, sources before targets."""
+        found: list[tuple[str, bool, ConstraintViolation]] = []
+        further = 0
+        for rule, sql in queries.items():
+            rows, more = self.relations.query(sql, MOST_LISTED)
+            found += [(row_id, rule.end == "dst", rule.violation(row_id, node_id)) for row_id, node_id in rows]
+            further += more
+        return [error for *_, error in sorted(found, key=lambda each: each[:2])], further
 
-    def _dangling(self, rule: Endpoint) -> str:
+    def _at_absent_nodes(self, rule: Endpoint) -> str:
         """Written edges whose node does not exist after the merge."""
         edges = self.relations.puts(rule.edge_key, (rule.end,))
-        present = _exists(_sql("(", self._after(rule.node_key), ")"), "n.id = e.c0")
+        present = _exists(_sql("(", self._ids_after(rule.node_key), ")"), "n.id = e.c0")
         return _sql("SELECT e.id, e.c0 FROM", edges, "e WHERE NOT", present, "ORDER BY e.id")
 
-    def _stranded(self, rule: Endpoint) -> str:
-        """Untouched edges whose node is removed."""
-        edges = self.relations.there(rule.edge_key, (rule.end,))
-        removed, stays = _exists(self._deletes(rule.node_key), "n.id = e.c0"), self._untouched("e", rule.edge_key)
-        return _sql("SELECT e.id, e.c0 FROM", edges, "e WHERE", removed, "AND", stays, "ORDER BY e.id")
+    def _at_removed_nodes(self, rule: Endpoint) -> str:
+        """Unchanged edges whose node is removed."""
+        edges, unchanged = self.relations.committed(rule.edge_key, (rule.end,)), self._is_unchanged("e", rule.edge_key)
+        removed = _exists(self._deletes(rule.node_key), "n.id = e.c0")
+        return _sql("SELECT e.id, e.c0 FROM", edges, "e WHERE", removed, "AND", unchanged, "ORDER BY e.id")
 
-    def _counts(self, rule: EdgeCount, listed: ConflictList) -> Iterator[ConstraintViolation]:
-        for source, count in self._asked(self._miscounted(rule), listed):
-            yield rule.violation(source, int(count))
-
-    def _miscounted(self, rule: EdgeCount) -> str:
+    def _forbidden_counts(self, rule: EdgeCount) -> str:
         """Sources that gain or lose an edge, and are not removed themselves, with a forbidden number of edges."""
-        key, there = rule.edge_key, self.relations.there(rule.edge_key, ("src",))
+        key, committed = rule.edge_key, self.relations.committed(rule.edge_key, ("src",))
         put = _sql("(", self._narrow_puts(key, "src"), ")")
-        before = _sql("(SELECT b.id, b.c0 FROM", there, "b WHERE NOT (", self._untouched("b", key), "))")
+        before = _sql("(SELECT b.id, b.c0 FROM", committed, "b WHERE NOT (", self._is_unchanged("b", key), "))")
         gained = _sql("SELECT g.c0 FROM", put, "g WHERE NOT", _exists(before, "n.id = g.id AND n.c0 = g.c0"))
         lost = _sql("SELECT l.c0 FROM", before, "l WHERE NOT", _exists(put, "n.id = l.id AND n.c0 = l.c0"))
-        kept = _sql("SELECT s.c0 FROM", there, "s WHERE", self._untouched("s", key))
+        unchanged = _sql("SELECT s.c0 FROM", committed, "s WHERE", self._is_unchanged("s", key))
         removed = _exists(self._deletes(rule.node_key), "n.id = a.c0")
         most = "" if rule.maximum is None else f"OR count(x.c0) > {rule.maximum}"
         return _sql(
             *("SELECT a.c0, count(x.c0) AS n FROM (", gained, "UNION", lost, ") a LEFT JOIN"),
-            *("(SELECT p.c0 FROM", put, "p UNION ALL", kept, ") x ON x.c0 = a.c0 WHERE NOT", removed),
+            *("(SELECT p.c0 FROM", put, "p UNION ALL", unchanged, ") x ON x.c0 = a.c0 WHERE NOT", removed),
             *("GROUP BY a.c0 HAVING count(x.c0) <", str(rule.minimum), most, "ORDER BY a.c0"),
         )
 
-    def _after(self, key: str) -> str:
+    def _ids_after(self, key: str) -> str:
         """The ids of a table after the merge."""
-        there = _sql("SELECT t.id FROM", self.relations.there(key, ()), "t")
+        committed = _sql("SELECT t.id FROM", self.relations.committed(key, ()), "t")
         if key not in self.changed:
-            return there
-        gone = _exists(self._deletes(key), "n.id = t.id")
-        return _sql(self._narrow_puts(key), "UNION ALL", there, "WHERE NOT", gone)
+            return committed
+        removed = _exists(self._deletes(key), "n.id = t.id")
+        return _sql(self._narrow_puts(key), "UNION ALL", committed, "WHERE NOT", removed)
 
-    def _untouched(self, name: str, key: str) -> str:
+    def _is_unchanged(self, name: str, key: str) -> str:
         """A condition: the row is neither written nor removed."""
         change = self.changed.get(key)
         if change is None:
@@ -169,23 +187,13 @@ class RuleCheck:
 
     def _deletes(self, key: str) -> str:
         change = self.changed.get(key)
-        return self.relations.deletes(key) if change is not None and change.deletes else _sql("(", _nothing(0), ")")
+        return self.relations.deletes(key) if change is not None and change.deletes else _sql("(", _no_rows(0), ")")
 
     def _narrow_puts(self, key: str, *columns: str) -> str:
         if not self.changed[key].puts:
-            return _nothing(len(columns))
+            return _no_rows(len(columns))
         names = ", ".join(["id", *(f"c{number}" for number in range(len(columns)))])
         return _sql("SELECT", names, "FROM", self.relations.puts(key, columns))
-
-    def _asked(self, sql: str, listed: ConflictList) -> list[tuple[Any, ...]]:
-        rows, more = self.relations.ask(sql, MOST_LISTED)
-        listed.add((), more)
-        return rows
-
-
-def _in_order(found: Sequence[tuple[str, str, Endpoint]]) -> Iterator[ConstraintViolation]:
-    for row_id, node_id, rule in sorted(found, key=lambda each: (each[0], each[2].end == "dst")):
-        yield rule.violation(row_id, node_id)
 
 
 def _same(one: str, other: str, names: Sequence[str]) -> str:
@@ -197,7 +205,7 @@ def _exists(relation: str, condition: str) -> str:
     return _sql("EXISTS (SELECT 1 FROM", relation, "n WHERE", condition, ")")
 
 
-def _nothing(columns: int) -> str:
+def _no_rows(columns: int) -> str:
     """An empty relation of ids with this many text columns."""
     names = ["id", *(f"c{number}" for number in range(columns))]
     return _sql("SELECT", ", ".join(f"CAST(NULL AS STRING) AS {name}" for name in names), "WHERE FALSE")

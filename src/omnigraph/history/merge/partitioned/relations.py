@@ -1,4 +1,4 @@
-"""Loads narrow key columns, in comparable form, into a DuckDB file for the constraint checks of a large merge."""
+"""Loads key columns, in comparable form, into a DuckDB file for the constraint checks of a large merge."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from omnigraph.catalog.rules import type_of
 from omnigraph.kernels.arrays import ID, comparable
 from omnigraph.kernels.duckdb_pool import DuckLimits, open_file
 from omnigraph.kernels.equality import value_at
-from omnigraph.transaction.constraints.evaluate import has_own_id
+from omnigraph.values.row_ids import has_own_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from omnigraph.history.merge.partitioned.changes import LargeOutcome
     from omnigraph.transaction.read_view import ReadView
 
-ASKED = "asked"
+IS_FOREIGN = "is_foreign"
 _BATCH = 65_536
 
 
-def narrowed(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+def key_columns(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
     """The ids, and the columns as `c0`, `c1`, … in comparable form; rows with a null among them are dropped."""
     plain = [comparable(rows.column(name)) for name in columns]
     table = pa.table({ID: rows.column(ID), **{f"c{at}": each for at, each in enumerate(plain)}})
@@ -34,15 +34,15 @@ def narrowed(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
     return table.filter(pa.array(np.logical_and.reduce(whole))) if whole else table
 
 
-def asked_rows(catalog: Catalog, table_key: str, rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+def put_keys(catalog: Catalog, table_key: str, rows: pa.Table, columns: Sequence[str]) -> pa.Table:
     """The same for rows to write, with a column that is true when the id is not the one that the key determines."""
     kind = type_of(catalog, table_key)
     key = kind.rules.key
     # Only the key constraint reads it.
-    asked = ~has_own_id(kind, rows) if key and key == tuple(columns) else np.zeros(rows.num_rows, dtype=bool)
-    whole = rows.select(list(dict.fromkeys([ID, *columns]))).append_column(ASKED, pa.array(asked))
-    found = narrowed(whole, [*columns, ASKED])
-    return found.rename_columns([*found.column_names[:-1], ASKED])
+    foreign = ~has_own_id(kind, rows) if key and key == tuple(columns) else np.zeros(rows.num_rows, dtype=bool)
+    whole = rows.select(list(dict.fromkeys([ID, *columns]))).append_column(IS_FOREIGN, pa.array(foreign))
+    found = key_columns(whole, [*columns, IS_FOREIGN])
+    return found.rename_columns([*found.column_names[:-1], IS_FOREIGN])
 
 
 class KeyColumnTables:
@@ -55,8 +55,8 @@ class KeyColumnTables:
         self._view = view
         self._outcomes = outcomes
         self._made: dict[tuple[object, ...], str] = {}
-        limits = DuckLimits(f"{memory >> 20}MiB", threads=2, temp_directory=str(folder / "asking"))
-        self._engine = open_file(folder / "narrow.duckdb", limits)
+        limits = DuckLimits(f"{memory >> 20}MiB", threads=2, temp_directory=str(folder / "spill"))
+        self._engine = open_file(folder / "keys.duckdb", limits)
 
     def close(self) -> None:
         """Close the database file."""
@@ -66,17 +66,17 @@ class KeyColumnTables:
         """The rows to write."""
         return self._table(("puts", table_key, columns), lambda: self._of_puts(table_key, columns))
 
-    def there(self, table_key: str, columns: tuple[str, ...]) -> str:
+    def committed(self, table_key: str, columns: tuple[str, ...]) -> str:
         """The rows before the merge."""
-        return self._table(("there", table_key, columns), lambda: self._of_there(table_key, columns))
+        return self._table(("committed", table_key, columns), lambda: self._of_committed(table_key, columns))
 
     def deletes(self, table_key: str) -> str:
         """The ids of removed rows."""
         deletes = self._outcomes[table_key].deletes
-        assert deletes is not None, "only asked of tables that lose rows"
+        assert deletes is not None, "only called for tables that lose rows"
         return self._table(("deletes", table_key), lambda: map(pa.table, map(_ids, deletes.batches())))
 
-    def ask(self, sql: str, most: int) -> tuple[list[tuple[Any, ...]], int]:
+    def query(self, sql: str, most: int) -> tuple[list[tuple[Any, ...]], int]:
         """The first `most` rows of a query, and how many more it has."""
         rows = self._engine.execute(f"SELECT * FROM ({sql}) LIMIT {most + 1}").fetchall()  # noqa: S608
         if len(rows) <= most:
@@ -88,7 +88,7 @@ class KeyColumnTables:
     def values(self, table_key: str, ids: Sequence[str], columns: tuple[str, ...]) -> dict[str, tuple[object, ...]]:
         """The values of some of the rows to write, by id."""
         puts = self._outcomes[table_key].puts
-        assert puts is not None, "only asked of rows that are put"
+        assert puts is not None, "only called for tables that rows are put into"
         wanted = pa.array(ids, pa.string())
         found: dict[str, tuple[object, ...]] = {}
         for batch in puts.batches():
@@ -97,15 +97,15 @@ class KeyColumnTables:
 
     def _of_puts(self, table_key: str, columns: tuple[str, ...]) -> Iterator[pa.Table]:
         puts = self._outcomes[table_key].puts
-        assert puts is not None, "only asked of tables that rows are put into"
+        assert puts is not None, "only called for tables that rows are put into"
         for batch in puts.batches():
-            yield asked_rows(self._catalog, table_key, pa.Table.from_batches([batch]), columns)
+            yield put_keys(self._catalog, table_key, pa.Table.from_batches([batch]), columns)
 
-    def _of_there(self, table_key: str, columns: tuple[str, ...]) -> Iterator[pa.Table]:
+    def _of_committed(self, table_key: str, columns: tuple[str, ...]) -> Iterator[pa.Table]:
         table, names = self._view.table(table_key), list(dict.fromkeys([ID, *columns]))
-        yield narrowed(table.schema_of(names).empty_table(), columns)
+        yield key_columns(table.schema_of(names).empty_table(), columns)
         for batch in table.scan(names, batch_size=_BATCH):
-            yield narrowed(pa.Table.from_batches([batch]), columns)
+            yield key_columns(pa.Table.from_batches([batch]), columns)
 
     def _table(self, key: tuple[object, ...], tables: Any) -> str:
         if key not in self._made:

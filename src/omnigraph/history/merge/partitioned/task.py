@@ -27,7 +27,7 @@ from omnigraph.storage.lance.paths import table_dir
 from omnigraph.storage.tables.row_rewrite import with_row_ids
 from omnigraph.storage.tables.table import ROWS_PER_FILE, TableStore
 from omnigraph.tasks.runner import BYTES, INT, LONG, TEXT, pack
-from omnigraph.transaction.constraints.values import value_violations
+from omnigraph.transaction.constraints.evaluate import value_violations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

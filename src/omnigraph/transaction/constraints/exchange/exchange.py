@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.kernels.hashing import PrefixFilter, among, sieve_of
+from omnigraph.kernels.hashing import PrefixFilter
 from omnigraph.kernels.rebatch import rebatch
 from omnigraph.tasks.hash_runs import HashRunWriter, draw
 from omnigraph.tasks.runner import BYTES, FEW_ROWS, INT, PARTITION, grouped_rows, sizes_of
@@ -153,7 +153,7 @@ def write_missing_runs(runner: TaskRunner, plan: CheckPlan, directory: str) -> l
     matchable = _matchable(plan, missing)
 
     def work(group: list[HashSource]) -> Iterator[pa.RecordBatch]:
-        filters = {space: sieve_of(_first_hashes_of(runs)) for space, runs in matchable.items()}
+        filters = {space: PrefixFilter.of(_first_hashes_of(runs)) for space, runs in matchable.items()}
         for source in group:
             for output, run in _write_runs(source, filters, directory):
                 yield pa.record_batch([[pickle.dumps((output, run))]], schema=_RUN)
@@ -193,8 +193,8 @@ def _write_runs(
 ) -> Iterator[tuple[HashOutput, HashRun]]:
     writers = {each: HashRunWriter(directory) for each in source.outputs}
     for output, hashes in hashes_of(source):
-        prefixes = filters.get(output.space)
-        left = hashes if prefixes is None else hashes[among(prefixes, _firsts(hashes))]
+        matchable = filters.get(output.space)
+        left = hashes if matchable is None else hashes[matchable.accepts(_firsts(hashes))]
         yield from ((output, run) for run in writers[output].note(output.hashed, left))
     for output, writer in writers.items():
         yield from ((output, run) for run in writer.finish())

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from omnigraph.kernels.arrays import ID
 from omnigraph.kernels.equality import row_numbers
-from omnigraph.kernels.hashing import ALL_BITS, among, sieve_of, tuple_numbers
+from omnigraph.kernels.hashing import ALL_BITS, PrefixFilter, hash_rows
 from omnigraph.kernels.row_address import staged_order
 from omnigraph.tasks.runner import BYTES, INT, grouped_rows, pack, sizes_of, unpack
 from omnigraph.tasks.staged_rows import FragmentFile
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 ORDER = "row of the load"
 _HASH = "hash of the row"
+_MOST_OF_ONE_HASH = 10_000
 _FETCHED = pa.schema([("fetch", INT), ("reached", BYTES), ("rows", BYTES)])
 
 
@@ -42,7 +43,7 @@ _FETCHED = pa.schema([("fetch", INT), ("reached", BYTES), ("rows", BYTES)])
 class RowFetch:
     """Rows of a table to fetch by the hash of the columns `match`: committed rows, or rows that are put.
 
-    `whole`: the rows are counted, so all rows of a hash are needed, even of one with more rows than there is room for.
+    `whole`: the rows are counted, so all rows of a hash are needed. Otherwise the first of them show a violation.
     """
 
     table_key: str
@@ -101,13 +102,13 @@ _LAST = np.uint64(ALL_BITS)
 
 def _matching(source: HashSource, fetch: RowFetch, hashes: Hashes, room: int) -> tuple[pa.Table, np.uint64]:
     """The rows of a source with the lowest of the hashes, and the hash up to which they are complete."""
-    prefixes, start = sieve_of(hashes), 0
+    wanted, start = PrefixFilter.of(hashes), 0
     base = staged_order(source.rows.number, 0) if isinstance(source.rows, FragmentFile) else 0
     held: list[pa.Table] = []
     count, reached = 0, _LAST
     for batch in read_source(source, fetch.names):
-        found, valid = tuple_numbers([batch.column(name) for name in fetch.match])
-        chosen = among(prefixes, found) & (found <= reached)
+        found, valid = hash_rows([batch.column(name) for name in fetch.match])
+        chosen = wanted.accepts(found) & (found <= reached)
         rows = np.flatnonzero(valid)[chosen]
         if len(rows):
             held.append(_chosen(batch, fetch, rows, base + start, found[chosen]))
@@ -127,10 +128,7 @@ def _chosen(batch: pa.RecordBatch, fetch: RowFetch, rows: NDArray[np.int64], sta
 
 
 def _lowest(rows: pa.Table, room: int, reached: np.uint64, *, whole: bool) -> tuple[pa.Table, np.uint64]:
-    """The rows of the lowest hashes that there is room for, and the last of these hashes.
-
-    Of a hash that has more rows than there is room for alone, the first rows do, unless all are needed.
-    """
+    """The rows of the lowest hashes that there is room for, and the last of these hashes; of one hash at least."""
     if rows.num_rows <= room:
         return rows, reached
     hashes = rows.column(_HASH).to_numpy()
@@ -139,7 +137,7 @@ def _lowest(rows: pa.Table, room: int, reached: np.uint64, *, whole: bool) -> tu
     if fitting.any():
         return rows.filter(pa.array(fitting)), first_left - np.uint64(1)
     only = rows.filter(pa.array(hashes == first_left))
-    return only if whole else only.slice(0, room), first_left
+    return only if whole else only.slice(0, _MOST_OF_ONE_HASH), first_left
 
 
 def _gathered(results: Any, number: int, fetch: RowFetch, reached: np.uint64) -> pa.Table:

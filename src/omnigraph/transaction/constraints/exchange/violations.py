@@ -8,7 +8,6 @@ corrected, or set aside.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -18,7 +17,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog.rules import EdgeCount, Unique, endpoint_rules
 from omnigraph.errors import KeyConflict
 from omnigraph.kernels.arrays import ID, one_array
-from omnigraph.kernels.hashing import numbers_of
+from omnigraph.kernels.hashing import hash_column
 from omnigraph.transaction.constraints.evaluate import (
     SOURCE,
     altered_sources,
@@ -96,7 +95,7 @@ class ViolationSearch:
     def duplicates(self) -> list[DuplicateRow]:
         """Ids that occur twice, by table and position of the second."""
         found: list[DuplicateRow] = []
-        for key, hashes in self._id_rounds(DUPLICATE_ID):
+        for key, hashes in self._ids(DUPLICATE_ID).items():
             fetch = RowFetch(key, (ID,), (), committed=False)
             found += _capped([*_duplicates(key, rows)] for (rows,) in self._rows(hashes, fetch))
         return sorted(found, key=lambda each: (each.table_key, each.second))
@@ -131,8 +130,7 @@ class ViolationSearch:
             ]
 
     def _endpoints(self) -> Iterator[RowViolation]:
-        # Every candidate is a violation: nothing that exists has its hash. So the first ones are enough.
-        missing, removed = (dict(self._id_rounds(kind)) for kind in (MISSING_NODE, REMOVED_NODE))
+        missing, removed = self._ids(MISSING_NODE), self._ids(REMOVED_NODE)
         for name in sorted(self.catalog.edges):
             rules = endpoint_rules(self.catalog.edges[name])
             is_put = rules[0].edge_key in self.staged
@@ -142,7 +140,10 @@ class ViolationSearch:
                 yield RowViolation(rules[0].edge_key, place if is_put else None, error)
 
     def _dangling(self, rule: Endpoint, nodes: Mapping[str, Hashes]) -> list[tuple[tuple[Any, bool], OmniGraphError]]:
-        """The edges at absent nodes: those put by position, those committed by id; sources before targets."""
+        """The edges at absent nodes: those put by position, those committed by id; sources before targets.
+
+        Nothing that exists has the hash of one of these nodes, so none of them is present.
+        """
         is_put = rule.edge_key in self.staged
         fetch = RowFetch(rule.edge_key, (rule.end,), (rule.end,), committed=not is_put)
         place = ORDER if is_put else ID
@@ -164,8 +165,8 @@ class ViolationSearch:
             if sum(map(len, found.values())) >= MOST_VIOLATIONS:
                 break
         for rule in sorted(found, key=lambda each: each.type_name):
-            by_source = sorted(found[rule].items(), key=lambda each: (each[1].order is None, each[1].orders, each[0]))
-            yield from (violation for _, violation in by_source)
+            by_row = sorted(found[rule].items(), key=lambda each: (each[1].order is None, each[1].order or 0, each[0]))
+            yield from (violation for _, violation in by_row)
 
     def _counted(self, spaces: Mapping[int, Hashes]) -> dict[EdgeCount, Hashes]:
         """The candidate sources by rule, from the counts of edges and from the edges that moved."""
@@ -197,19 +198,23 @@ class ViolationSearch:
         return sources.filter(pc.is_in(sources, value_set=self._put_ids(rule.node_key, sources)))
 
     def _existing_ids(self) -> Iterator[RowViolation]:
-        for key, hashes in sorted(self._id_rounds(EXISTING_ID), key=lambda each: each[0]):
+        for key, hashes in sorted(self._ids(EXISTING_ID).items(), key=lambda each: each[0]):
             fetches = [RowFetch(key, (ID,), (), committed=each) for each in (False, True)]
             found = _capped([*_existing(*rows)] for rows in self._rows(hashes, *fetches))
             for order, row_id in sorted(found):
                 yield RowViolation(key, order, KeyConflict(key.partition(":")[2], row_id))
 
-    def _id_rounds(self, kind: int) -> Iterator[tuple[str, Hashes]]:
-        """Candidate ids by table. Each is a violation unless hashes collide, so the first round of them is enough."""
-        for spaces in islice(self.candidates.rounds(kind), 1):
+    def _ids(self, kind: int) -> dict[str, Hashes]:
+        """Candidate ids by table. Each is a violation unless hashes collide, so some are enough."""
+        found: dict[str, list[Hashes]] = {}
+        for spaces in self.candidates.rounds(kind):
             for number, hashes in spaces.items():
                 space = self.candidates.plan.spaces[number]
                 assert isinstance(space, IdSpace)
-                yield space.table_key, hashes
+                found.setdefault(space.table_key, []).append(hashes)
+            if sum(len(each) for arrays in found.values() for each in arrays) >= MOST_VIOLATIONS:
+                break
+        return {key: np.concatenate(arrays) for key, arrays in found.items()}
 
     def _rows(self, hashes: Hashes, *fetches: RowFetch) -> Iterator[list[pa.Table]]:
         return fetch_rounds(self.candidates.runner, self.candidates.plan.sources, hashes, fetches)
@@ -223,7 +228,7 @@ class ViolationSearch:
 
     def _put_ids(self, key: str, ids: pa.Array[Any]) -> pa.Array[Any]:
         """The ids that the load puts and that have the hash of one of these."""
-        rounds = self._rows(numbers_of(ids), RowFetch(key, (ID,), (), committed=False))
+        rounds = self._rows(hash_column(ids), RowFetch(key, (ID,), (), committed=False))
         return pa.concat_arrays([_NO_IDS, *(one_array(rows.column(ID)) for (rows,) in rounds)])
 
 
