@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.kernels.hashing import among, joined, numbers_of, sieve_of, tuple_numbers
+from omnigraph.kernels.hashing import PrefixFilter, hash_column, hash_rows, joined
 from omnigraph.language.schema.compile import compile_schema
 from omnigraph.tasks import hash_runs
 from omnigraph.tasks.hash_runs import IDS, HashColumns, HashRunWriter, draw, draws_of
@@ -63,7 +63,7 @@ def test_a_sieve_lets_through_what_it_was_made_of(few: int) -> None:
     numbers = some_numbers(10_000)
     chosen = numbers[::2][:few]
     near = np.concatenate([numbers, chosen + np.uint64(1)])
-    np.testing.assert_array_equal(among(sieve_of(chosen), near), np.isin(near, chosen))
+    np.testing.assert_array_equal(PrefixFilter.of(chosen).accepts(near), np.isin(near, chosen))
 
 
 def test_numbers_are_those_of_the_values_and_tuples_with_a_null_have_none() -> None:
@@ -72,12 +72,12 @@ def test_numbers_are_those_of_the_values_and_tuples_with_a_null_have_none() -> N
 
     drawn = dict(draw(rows, [pair, single]))
 
-    tuples, valid = tuple_numbers([rows["a"], rows["b"]])
+    tuples, valid = hash_rows([rows["a"], rows["b"]])
     assert valid.tolist() == [True, False, True]
     np.testing.assert_array_equal(drawn[pair][:, 0], tuples)
-    np.testing.assert_array_equal(drawn[pair][:, 1], numbers_of(rows["id"])[[0, 2]])
+    np.testing.assert_array_equal(drawn[pair][:, 1], hash_column(rows["id"])[[0, 2]])
     assert drawn[single][0] == drawn[single][2] != drawn[single][1]
-    np.testing.assert_array_equal(tuples, joined(numbers_of(rows["a"].drop_null()), drawn[single][[0, 2]]))
+    np.testing.assert_array_equal(tuples, joined(hash_column(rows["a"].drop_null()), drawn[single][[0, 2]]))
     assert [len(each) for _, each in draw(rows.slice(0, 0), [pair, single])] == [0, 0]
 
 

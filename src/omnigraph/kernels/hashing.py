@@ -130,26 +130,6 @@ class PrefixFilter:
         return found
 
 
-def numbers_of(values: Values) -> Hashes:
-    """The hash of each value."""
-    return hash_column(values)
-
-
-def tuple_numbers(columns: Sequence[Values]) -> tuple[Hashes, NDArray[np.bool_]]:
-    """The hashes of rows without a null, and the mask of these rows."""
-    return hash_rows(columns)
-
-
-def sieve_of(hashes: Hashes) -> PrefixFilter:
-    """Build the filter that accepts exactly these hashes."""
-    return PrefixFilter.of(hashes)
-
-
-def among(sieve: PrefixFilter, hashes: Hashes) -> NDArray[np.bool_]:
-    """For each hash, whether the filter accepts it."""
-    return sieve.accepts(hashes)
-
-
 def all_differ(texts: Texts, *, bits: int = ALL_BITS) -> bool:
     """Whether no string occurs twice; none may be null. `bits` masks the hashes, for tests of collisions."""
     if len(texts) >= MANY:
