@@ -23,7 +23,7 @@ from omnigraph.errors import (
 from omnigraph.manifest.layout import RECLAIMED
 from omnigraph.manifest.reclaimed import ATTEMPTS, Condemning, ReclaimedVersions, Run, TableRef, read_note, require_kept
 from omnigraph.manifest.snapshot import TableEntry
-from omnigraph.manifest.version_ranges import NONE, VersionRanges
+from omnigraph.manifest.version_refs import NONE, VersionRanges
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.objects.model import ObjectVersion
 from omnigraph.storage.objects.store import ObjectStore

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.manifest.version_ranges import NONE, VersionRanges
+from omnigraph.manifest.version_refs import NONE, VersionRanges
 
 VERSIONS = st.sets(st.integers(1, 60))
 

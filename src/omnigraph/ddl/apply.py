@@ -3,6 +3,11 @@
 No other operation has effects meanwhile: the queue entry of a schema change competes with every other one, and the
 lease on branches keeps new ones from being created from the old state. Writers that began under the old schema notice
 before their first effect, and start again under the new one.
+
+A change that leaves every stored column as it is costs a branch nothing: branches that have main's schema make the same
+change, each with a commit of its own. A change that rewrites, moves or drops a table is made on main alone: the
+branches keep their schema, are read and written in it, and are merged across it (`history/merge/cross_schema.py`). Only
+a permanent drop has to wait until nobody can read the data any more.
 """
 
 from __future__ import annotations
@@ -12,15 +17,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from omnigraph.catalog.rules import type_of
-from omnigraph.ddl.branches import blocked, branches_in_step, leaves_tables_alone, purged
 from omnigraph.ddl.data_checks import require_rules_to_hold
 from omnigraph.ddl.new_shape import NewShape
-from omnigraph.errors import CommitRejected
+from omnigraph.errors import CommitRejected, SchemaChangeRefused
 from omnigraph.language.evolution import MigrationPlan, plan_evolution
 from omnigraph.language.stored.files import schema_files
 from omnigraph.manifest.branches import again_when_lost, claim_branches
-from omnigraph.manifest.layout import MAIN, SCHEMA_IR, SCHEMA_SOURCE, SCHEMA_STATE
+from omnigraph.manifest.layout import MAIN, SCHEMA_IR, SCHEMA_SOURCE, SCHEMA_STATE, table_path
 from omnigraph.manifest.schema_files import keep_text
+from omnigraph.manifest.tags import list_tags
 from omnigraph.storage.tables.column_writes import stage_new_columns
 from omnigraph.storage.tables.staging import stage_overwrite
 from omnigraph.transaction.commit.protocol import Operation, commit
@@ -33,7 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from omnigraph.catalog.catalog import Catalog
-    from omnigraph.language.evolution import TableChange
+    from omnigraph.language.evolution import MigrationPlan, TableChange
     from omnigraph.language.stored.files import Accepted, SchemaFiles
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.manifest.rows import GraphCommit
@@ -201,3 +206,56 @@ def _overwrite(rows: partial[pa.RecordBatchReader], table: Table) -> Staged:
 
 def _by_name(files: SchemaFiles) -> dict[str, bytes]:
     return {SCHEMA_SOURCE: files.source, SCHEMA_IR: files.ir_json, SCHEMA_STATE: files.state_json}
+
+
+CODE = "OG-LK-101"
+
+
+def branches_in_step(manifest: GraphManifest) -> tuple[str, ...]:
+    """The other branches that have main's schema."""
+    schema = manifest.fresh_branch(MAIN).schema
+    others = [each.name for each in manifest.branches() if each.name != MAIN]
+    return tuple(name for name in others if manifest.fresh_branch(name).schema == schema)
+
+
+def leaves_tables_alone(plan: MigrationPlan) -> bool:
+    """Whether every existing table stays as it is, so that other branches can make the same change."""
+    return all(each.action in ("keep", "create") for each in plan.tables)
+
+
+def purged(plan: MigrationPlan) -> tuple[str, ...]:
+    """The tables whose earlier versions are deleted with the change, because they hold what was dropped permanently."""
+    return tuple(table_path(_now(each)) for each in plan.tables if _forgets(each))
+
+
+def blocked(manifest: GraphManifest, plan: MigrationPlan) -> SchemaChangeRefused | None:
+    """Why existing branches or tags prevent the plan; None when they do not."""
+    if not purged(plan):
+        return None
+    others = tuple(each.name for each in manifest.branches() if each.name != MAIN)
+    if others:
+        return _refusal(f"{_branches(others)} may still read what is to be dropped for good. Delete the branch first.")
+    tags = [each.name for each in list_tags(manifest.stores)]
+    if tags:
+        return _refusal(
+            f"the tag {tags[0]!r} keeps a commit that may have what is to be dropped for good. Delete the tag first, "
+            "or drop softly, without allowing data loss."
+        )
+    return None
+
+
+def _forgets(change: TableChange) -> bool:
+    return change.mode == "hard" and (change.action == "drop" or bool(change.dropped_columns))
+
+
+def _now(change: TableChange) -> str:
+    """The table that holds the earlier versions; a renamed type has left them under its old name."""
+    return change.from_table_key or change.table_key
+
+
+def _refusal(reason: str) -> SchemaChangeRefused:
+    return SchemaChangeRefused(f"[{CODE}] {reason} Nothing was changed.", change_code=CODE)
+
+
+def _branches(names: tuple[str, ...]) -> str:
+    return f"branch {names[0]!r}" if len(names) == 1 else f"each of the branches {', '.join(names)}"

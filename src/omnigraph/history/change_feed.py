@@ -1,6 +1,6 @@
 """The change feed: the changes of each commit of a branch, along first parents, in pages with a durable cursor.
 
-A cursor (`history/cursor.py`) is a text that names a position. Reading from the same position returns the same changes
+A cursor (`history/changes.py`) is a text that names a position. Reading from the same position returns the same changes
 again, so a reader that stores the cursor together with what it derived from the changes misses nothing and repeats
 nothing. A `Baseline` is a whole branch as records, with the cursor from which to keep them up to date.
 """
@@ -24,11 +24,13 @@ from omnigraph.history.changes import (
     EntityKind,
     LastDelta,
     Only,
+    Position,
     changed_tables_between,
     changes_in,
+    decode,
     delta_of,
+    witness_of,
 )
-from omnigraph.history.cursor import Position, decode, witness_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

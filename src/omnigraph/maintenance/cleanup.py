@@ -31,8 +31,7 @@ from omnigraph.maintenance.retention import Chooser, CommitRetention, Pins, Tabl
 from omnigraph.manifest.branches import ATTEMPTS, again_when_lost, claim_branches, drop_fork
 from omnigraph.manifest.layout import BRANCH_CLAIM, MAIN, MANIFEST
 from omnigraph.manifest.reclaimed import Condemning, read_note
-from omnigraph.manifest.version_ranges import NONE, VersionRanges
-from omnigraph.manifest.version_refs import branch_references
+from omnigraph.manifest.version_refs import NONE, VersionRanges, branch_references
 from omnigraph.storage.objects.store_clock import StoreClock, read_store_clock
 from omnigraph.storage.tables.immediate import Removed, collect_versions, would_collect
 

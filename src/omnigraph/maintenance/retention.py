@@ -19,8 +19,7 @@ from omnigraph.manifest.layout import MAIN, MANIFEST, physical_branch, table_pat
 from omnigraph.manifest.reclaimed import TableRef
 from omnigraph.manifest.tags import tagged_commits
 from omnigraph.manifest.version_gc import list_versions, version_files
-from omnigraph.manifest.version_ranges import NONE, VersionRanges
-from omnigraph.manifest.version_refs import branch_references
+from omnigraph.manifest.version_refs import NONE, VersionRanges, branch_references
 from omnigraph.storage.lance.paths import is_detached, versions_dir
 from omnigraph.transaction.intents.queue import list_sidecars
 

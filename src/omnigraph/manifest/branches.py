@@ -26,7 +26,6 @@ from omnigraph.errors import (
     StoreUnsafe,
 )
 from omnigraph.failpoints import reach
-from omnigraph.manifest import upgrade_v2
 from omnigraph.manifest.commit_graph import Lineage, who_needs
 from omnigraph.manifest.layout import (
     BRANCH_CLAIM,
@@ -45,6 +44,7 @@ from omnigraph.manifest.row_versions import read_rows
 from omnigraph.manifest.rows import KEY
 from omnigraph.manifest.state import ManifestState
 from omnigraph.manifest.tags import find_tag, list_tags
+from omnigraph.manifest.upgrade import STAGING_UNTIL, is_staging
 from omnigraph.manifest.version_refs import branch_references
 from omnigraph.storage.filters.model import one_of
 from omnigraph.storage.lance.paths import table_dir
@@ -106,9 +106,9 @@ def list_branches(stores: Storage) -> list[Branch]:
     hidden = {SCHEMA_LOCK, unfinished_branch(stores)}
     found = [Branch(MAIN, None, None, None)]
     main = _main(stores)
-    swept = check_stamp(main) > upgrade_v2.FROM
+    swept = check_stamp(main) > STAGING_UNTIL
     for name, details in sorted(branch_references(main).items()):
-        if name not in hidden and (swept or not upgrade_v2.is_staging(name)):
+        if name not in hidden and (swept or not is_staging(name)):
             parent, version = details["parent_branch"] or MAIN, details["parent_version"]
             found.append(Branch(name, parent, version, str(details["branch_identifier"])))
     return found

@@ -36,7 +36,7 @@ from omnigraph.errors import (
     VersionReclaimed,
 )
 from omnigraph.manifest.layout import MAIN, RECLAIMED, branch_incarnation
-from omnigraph.manifest.version_ranges import NONE, VersionRanges
+from omnigraph.manifest.version_refs import NONE, VersionRanges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping

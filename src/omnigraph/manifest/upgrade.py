@@ -1,31 +1,97 @@
 """Upgrades a manifest from each internal schema version to the next, in place, branch by branch, keeping history.
 
 A step does its work first and writes the new format version last. A step that is killed in between is run again by the
-next writer with the same result; concurrent migrators converge. A new version is one more module beside this one, one
-more entry in `STEPS`, and `CURRENT` raised.
+next writer with the same result; concurrent migrators converge. A new version is one more step here, one more entry in
+`STEPS`, and `CURRENT` raised.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import CommitConflict, CommitRejected, Contention, NotFound
+from omnigraph.errors import CommitConflict, CommitRejected, Contention, MigrationFailed, NotFound, ObjectExists
 from omnigraph.failpoints import reach
-from omnigraph.manifest import upgrade_v1, upgrade_v2, upgrade_v3
+from omnigraph.manifest.commit_graph import rank, read_legacy_commits
 from omnigraph.manifest.layout import CURRENT, MANIFEST, MINIMUM, STAMP_KEY, physical_branch, read_stamp
-from omnigraph.storage.tables.immediate import set_schema_metadata
+from omnigraph.manifest.row_versions import read_rows
+from omnigraph.manifest.rows import KEY, PRIMARY_KEY, GraphHead, Row, encode
+from omnigraph.manifest.version_refs import branch_references
+from omnigraph.storage.tables.immediate import (
+    delete_branch,
+    set_field_metadata,
+    set_schema_metadata,
+    upsert_rows_by_key,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from omnigraph.manifest.branch_manifest import BranchManifest
 
-STEPS: dict[int, Callable[[BranchManifest], None]] = {
-    1: upgrade_v1.apply,
-    2: upgrade_v2.apply,
-    3: upgrade_v3.apply,
-}
 ATTEMPTS = 5
+STAGING_PREFIX = "__run__"
+# The last version whose manifest may have staging branches.
+STAGING_UNTIL = 2
+_MARK = next(iter(PRIMARY_KEY)).encode()
+
+
+def mark_primary_key(manifest: BranchManifest) -> None:
+    """From v1 to v2: annotate `object_id` as the primary key, so that concurrent inserts of one row conflict.
+
+    Without the key, both inserts would be committed. Lance forbids to annotate a column twice.
+    """
+    keys = [field.name for field in manifest.table.schema if (field.metadata or {}).get(_MARK) == b"true"]
+    if keys == [KEY]:
+        return
+    if keys:
+        raise MigrationFailed(f"{manifest.stores.uri}: __manifest has the primary key {keys}, expected none or {KEY}")
+    manifest.adopt(set_field_metadata(manifest.table, KEY, PRIMARY_KEY))
+
+
+def is_staging(branch: str) -> bool:
+    """Whether a branch of a manifest up to v2 is a staging area, not a branch that a user created."""
+    return branch.lstrip("/").startswith(STAGING_PREFIX)
+
+
+def delete_staging_branches(manifest: BranchManifest) -> None:
+    """From v2 to v3: delete the branches `__run__...` of an abandoned write path from `__manifest`.
+
+    Children go before parents; concurrent migrators are tolerated.
+    """
+    main = manifest.stores.tables.open_newest(MANIFEST)
+    branches = branch_references(main)
+    doomed = [name for name in branches if is_staging(name)]
+    for name in sorted(doomed, key=lambda each: len(branches[each]["branch_identifier"]), reverse=True):
+        try:
+            delete_branch(main, name)
+        except NotFound:
+            continue
+        except ObjectExists:
+            # A user's branch was created from this one: it needs the files, so the staging branch stays.
+            continue
+
+
+def copy_lineage(manifest: BranchManifest) -> None:
+    """From v3 to v4: write one row per commit and one head row, in one commit, unless another migrator has done so.
+
+    The lineage was in two datasets beside the manifest. They stay in place; nothing reads them once the stamp is 4.
+    """
+    if any(row[1] == "graph_commit" for row in read_rows(manifest.table)):
+        return
+    reach("migration.legacy_open")
+    commits = read_legacy_commits(manifest.stores.tables, manifest.branch)
+    if not commits:
+        return
+    head = max(commits, key=rank)
+    rows: list[Row] = [*commits, GraphHead(manifest.branch, head.id, head.parent)]
+    manifest.adopt(upsert_rows_by_key(manifest.table, encode(rows), key=KEY))
+
+
+STEPS: dict[int, Callable[[BranchManifest], None]] = {
+    1: mark_primary_key,
+    2: delete_staging_branches,
+    3: copy_lineage,
+}
 
 
 def check_steps(steps: dict[int, Callable[[BranchManifest], None]]) -> None:

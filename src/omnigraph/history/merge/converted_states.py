@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from omnigraph.history.merge.row_conversion import RowConversion
+    from omnigraph.history.merge.schema_lineage import RowConversion
     from omnigraph.manifest.snapshot import Snapshot, TableEntry
     from omnigraph.storage.tables.table import TableStore
 

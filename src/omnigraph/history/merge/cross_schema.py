@@ -20,7 +20,7 @@ from omnigraph.history.merge.conflicts import ConflictList, of_violation
 from omnigraph.history.merge.converted_states import ConvertedCommonState, ConvertedState
 from omnigraph.history.merge.merge_base import CommonState
 from omnigraph.history.merge.reconcile import Reconciled, reconcile, table_keys
-from omnigraph.history.merge.row_conversion import RowConversion
+from omnigraph.history.merge.schema_lineage import RowConversion
 from omnigraph.history.merge.target_upgrade import catch_up
 from omnigraph.history.merge.three_way import merge_table
 from omnigraph.kernels.arrays import ID, one_array

@@ -20,7 +20,7 @@ from omnigraph.history.merge.three_way import merge_table
 from omnigraph.kernels.arrays import ID
 
 if TYPE_CHECKING:
-    from omnigraph.history.merge.row_conversion import RowConversion
+    from omnigraph.history.merge.schema_lineage import RowConversion
     from omnigraph.manifest.snapshot import Snapshot, TableEntry
     from omnigraph.storage.tables.table import TableStore
 

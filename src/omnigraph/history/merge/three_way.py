@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 
 from omnigraph.errors.commits import Conflict, ConflictKind, Row
 from omnigraph.history.delta import same_value
-from omnigraph.history.merge.column_merge import settle_columns
-from omnigraph.history.merge.conflicts import MOST_LISTED, ConflictList, Resolver, settle
+from omnigraph.history.merge.conflicts import MOST_LISTED, ConflictList, Resolver, settle, settle_columns
 from omnigraph.kernels.arrays import ID, MILLISECONDS, replace_types
 
 if TYPE_CHECKING:

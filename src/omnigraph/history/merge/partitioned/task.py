@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from omnigraph.catalog.catalog import Catalog
     from omnigraph.errors.commits import Conflict
     from omnigraph.history.merge.conflicts import Resolver
-    from omnigraph.history.merge.row_conversion import RowConversion
+    from omnigraph.history.merge.schema_lineage import RowConversion
     from omnigraph.history.merge.three_way import TableMerge
     from omnigraph.manifest.snapshot import Snapshot, TableEntry
     from omnigraph.storage.objects.location import Location
