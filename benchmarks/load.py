@@ -182,7 +182,7 @@ def load_ours(data: Path, into: Path, asked: argparse.Namespace) -> dict[str, An
     seconds = time.perf_counter() - started
     stop_session(session)
     assert done.summary.rows == asked.nodes + asked.edges
-    return {"seconds": seconds, "start": started - began, "stages": done.summary.as_json()["stages"]}
+    return {"seconds": seconds, "start": started - began, "stages": done.summary.to_dict()["stages"]}
 
 
 def write_lance(data: Path, into: Path, _asked: argparse.Namespace | None) -> dict[str, Any]:

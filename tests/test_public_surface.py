@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import datetime as dt
 import gc
 import inspect
+import json
 import re
 import subprocess
 import sys
@@ -23,6 +25,7 @@ import omnigraph as og
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+SCHEMA = "node Person { name: String @key born: DateTime? }"
 PACKAGE = Path(og.__file__).parent
 PUBLIC = {name: getattr(og, name) for name in og.__all__} | {name: getattr(og.types, name) for name in og.types.__all__}
 
@@ -112,6 +115,77 @@ def test_a_closed_graph_says_so(tmp_path: Path) -> None:
             call()
     assert repr(graph) == f"<Graph {graph.uri}, closed>"
     graph.close()
+
+
+def test_what_is_returned_prints_as_one_line_and_converts_to_json(tmp_path: Path) -> None:
+    for name, report in _reports(og.init(tmp_path / "g.omni", schema=SCHEMA)).items():
+        assert isinstance(report, og.types.Report), name
+        line = repr(report)
+        assert "\n" not in line or name == "explanation", name
+        assert len(line) < 200, f"{name}: {line}"
+        assert json.loads(report.to_json()) == report.to_dict(), name
+        assert report._repr_html_().startswith(("<table>", "<pre>")), name
+
+
+def test_reports_tell_numbers_and_times(tmp_path: Path) -> None:
+    reports = _reports(og.init(tmp_path / "g.omni", schema=SCHEMA, actor="me"))
+    commit = reports["loaded"].commit
+    assert repr(reports["loaded"]).startswith("<Loaded 2 rows in 0.")
+    assert repr(reports["loaded"]).endswith(f" s, commit {commit.id} on main>")
+    assert repr(reports["mutated"]) == f"<Mutated 1 nodes, 0 edges, commit {reports['mutated'].commit.id} on side>"
+    assert repr(reports["merged"]).startswith(
+        "<Merged side into main: fast_forward, 1 rows put, 0 deleted, 0 conflicts"
+    )
+    assert repr(commit) == f"<GraphCommit {commit.id} on main by me, {commit.created_at:%Y-%m-%d %H:%M:%S} UTC>"
+    assert commit.created_at.tzinfo is dt.UTC
+    assert dt.datetime.fromisoformat(commit.to_dict()["created_at"]) == commit.created_at
+    assert reports["diff"].to_dict()["tables"] == [
+        {"table_key": "node:Person", "inserted": 1, "updated": 0, "deleted": 0}
+    ]
+    assert reports["cleanup"].to_dict()["older_than"] == 3600.0
+
+
+def test_notebooks_show_a_graph_and_its_log(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "g<b>.omni", schema=SCHEMA)
+    graph.load({"Person": [{"name": "Ada"}]})
+    assert "<td>node:Person</td><td>1</td>" in graph._repr_html_()
+    assert "g&lt;b&gt;.omni" in graph._repr_html_()
+    log = graph.commits()
+    assert log == list(log)
+    assert log._repr_html_().count("<tr>") == 3
+
+
+def _reports(graph: og.Graph) -> dict[str, Any]:
+    """One of each: what the calls of a small session return."""
+    loaded = graph.load({"Person": [{"name": "Ada"}, {"name": "Bob"}]})
+    graph.branches.create("side")
+    add = 'query m() { insert Person { name: "Cy", born: datetime("1815-12-10T00:00:00Z") } }'
+    mutated = graph.mutate(add, branch="side")
+    diff = graph.diff("main", "side")
+    return {
+        "loaded": loaded,
+        "summary": loaded.summary,
+        "mutated": mutated,
+        "diff": diff,
+        "summary of a diff": diff.summary()[0],
+        "merged": graph.merge("side"),
+        "commit": loaded.commit,
+        "branch": graph.branches.list()[1],
+        "tag": graph.tags.create("v1"),
+        "snapshot": graph.snapshot(),
+        "page": graph.changes(since="beginning"),
+        "change": graph.changes(since="beginning").changes[-1],
+        "history": graph.history("Person", "Cy"),
+        "version": graph.history("Person", "Cy").versions[0],
+        "explanation": graph.explain("query q() { match { $p: Person } return { $p.name } }"),
+        "plan": graph.plan_schema(SCHEMA.replace("}", "age: I32? }")),
+        "applied": graph.apply_schema(SCHEMA.replace("}", "age: I32? }"), dry_run=True),
+        "indexes": graph.ensure_indices(),
+        "optimized": graph.optimize(),
+        "cleanup": graph.cleanup(keep=1, older_than=dt.timedelta(hours=1), dry_run=True),
+        "repair": graph.repair(),
+        "reverted": graph.revert(str(mutated.commit and mutated.commit.id)),
+    }
 
 
 def _annotations(found: Any) -> Iterator[tuple[str, str]]:

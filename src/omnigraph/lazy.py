@@ -39,14 +39,15 @@ def record(cls: type[T]) -> type[T]:
     """Make a class a frozen dataclass, with `fields`, `replace` and patterns. For classes without `__post_init__`."""
     made: Any = dataclass(init=False, repr=False, eq=False)(cls)
     key = _key([each.name for each in fields(made) if each.compare])
-    shared = {
+    shared: dict[str, Any] = {
         "__eq__": lambda self, other: key(self) == key(other) if other.__class__ is cls else NotImplemented,
         "__hash__": lambda self: hash(key(self)),
-        "__repr__": _repr,
         "__setattr__": _refuse_to_set,
         "__delattr__": _refuse_to_delete,
         "__init__": _first_init(made),
     }
+    if cls.__repr__ is object.__repr__:
+        shared["__repr__"] = _repr
     for name, method in shared.items():
         setattr(cls, name, method)
     return cls

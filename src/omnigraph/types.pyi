@@ -19,6 +19,7 @@ from omnigraph.errors.commits import ConflictKind as ConflictKind
 from omnigraph.errors.commits import Row as Row
 from omnigraph.graph.engines import Engine as Engine
 from omnigraph.graph.refs import Branches as Branches
+from omnigraph.graph.refs import CommitLog as CommitLog
 from omnigraph.graph.refs import Tags as Tags
 from omnigraph.history.change_feed import Baseline as Baseline
 from omnigraph.history.change_feed import ChangeFeed as ChangeFeed
@@ -40,6 +41,7 @@ from omnigraph.history.merge.conflicts import Resolver as Resolver
 from omnigraph.history.merge.merge import Merged as Merged
 from omnigraph.history.merge.merge import MergeKind as MergeKind
 from omnigraph.history.merge.revert import Reverted as Reverted
+from omnigraph.kernels.report import Report as Report
 from omnigraph.language.evolution.plan import ColumnChange as ColumnChange
 from omnigraph.language.evolution.plan import MigrationPlan as MigrationPlan
 from omnigraph.language.evolution.plan import TableChange as TableChange

@@ -54,7 +54,7 @@ def test_files_of_many_splits_become_one_commit(tmp_path: Path, spark: SparkSess
     assert (done.summary.engine, done.summary.nodes, done.summary.edges) == ("spark", {"Person": 200}, {"Knows": 100})
     assert done.summary.bytes == file.stat().st_size
     assert set(done.summary.stages) == {"read and write", "validate", "commit"}
-    assert json.loads(json.dumps(done.summary.as_json()))["rows"] == 300
+    assert json.loads(done.summary.to_json())["rows"] == 300
     twin = make_graph(tmp_path / "twin")
     twin.load(file, mode="append", engine="local")
     assert rows_of(graph) == rows_of(twin)

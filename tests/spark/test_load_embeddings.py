@@ -141,7 +141,7 @@ graph = og.open(place / "g")
 graph.embeddings = Embeddings(OpenAICompatible(url, "m-1", "sk-very-secret"))
 print(graph.embeddings)
 frame = spark.createDataFrame([("a", "one"), ("c", "two")], "slug string, text string")
-print(graph.load({"Doc": frame}, spark=spark, embed=True).summary.as_json())
+print(graph.load({"Doc": frame}, spark=spark, embed=True).summary.to_dict())
 stop_session(spark)
 """
 

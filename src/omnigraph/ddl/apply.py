@@ -20,6 +20,7 @@ from omnigraph.catalog.rules import type_of
 from omnigraph.ddl.data_checks import require_rules_to_hold
 from omnigraph.ddl.new_shape import NewShape
 from omnigraph.errors import CommitRejected, SchemaChangeRefused
+from omnigraph.kernels.report import Report
 from omnigraph.language.evolution import MigrationPlan, plan_evolution
 from omnigraph.language.stored.files import schema_files
 from omnigraph.manifest.branches import again_when_lost, claim_branches
@@ -49,8 +50,8 @@ if TYPE_CHECKING:
     from omnigraph.transaction.commit.protocol import Receipt
 
 
-@dataclass(frozen=True)
-class Applied:
+@dataclass(frozen=True, repr=False)
+class Applied(Report):
     """What a change of schema did. `commit` is None when there was nothing to change.
 
     The branches in `behind` had main's schema and keep it as it was, until main is merged into them.
@@ -65,6 +66,10 @@ class Applied:
     def applied(self) -> bool:
         """Whether the schema is another one now."""
         return self.commit is not None
+
+    def _summary(self) -> str:
+        made = "no commit" if self.commit is None else f"commit {self.commit.id}"
+        return f"{len(self.plan.steps)} steps, {made}, {len(self.behind)} branches behind"
 
 
 @dataclass

@@ -28,6 +28,7 @@ from omnigraph.graph.engines import Engine, require_engine, require_spark
 from omnigraph.history.merge.partitioned.backend import PartitionedMerge
 from omnigraph.history.merge.partitioned.deltas import SpillDirectory
 from omnigraph.history.merge.partitioned.hash_partitions import MergeBudget
+from omnigraph.kernels.report import Report
 from omnigraph.load.operation import Load, read_load, vectors_may_be_missing, with_vectors
 from omnigraph.load.plan import can_be_read_again, plan_load
 from omnigraph.transaction.commit.protocol import Operation, commit
@@ -166,13 +167,18 @@ def runs_on_spark(plan: LoadPlan, engine: Engine, policy: ErrorPolicy) -> bool:
     return plan.engine == "spark" and find_spec("pyspark") is not None
 
 
-@dataclass(frozen=True)
-class Loaded:
+@dataclass(frozen=True, repr=False)
+class Loaded(Report):
     """What a load did. `repeated` when its key had been used before: then nothing was written."""
 
     commit: GraphCommit
     summary: LoadSummary
     repeated: bool = False
+
+    def _summary(self) -> str:
+        rows = f"{self.summary.rows:,} rows in {self.summary.seconds:.2f} s"
+        done = "repeated" if self.repeated else rows
+        return f"{done}, commit {self.commit.id} on {self.commit.branch}"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Literal, Self, overload
 from omnigraph.deprecation import renamed_keywords
 from omnigraph.errors import InvalidInput
 from omnigraph.graph.engines import CHOSEN, require_engine
-from omnigraph.graph.refs import Branches, Tags
+from omnigraph.graph.refs import Branches, CommitLog, Tags
+from omnigraph.kernels.report import html_rows
 from omnigraph.language.gq.compile import QueryCache
 from omnigraph.manifest.layout import MAIN
 from omnigraph.manifest.states import commit_named, resolve, snapshot_at_version
@@ -452,7 +453,7 @@ class Graph:
         return Repair(self._manifest, confirm=confirm, force=force, actor=self.actor).run()
 
     def plan_schema(self, schema: str | Path, *, allow_data_loss: bool = False) -> MigrationPlan:
-        """The steps from the graph's schema to another one; print it, or take its `to_json()`. Nothing is changed.
+        """The steps from the graph's schema to another one; print it, or take its `to_dict()`. Nothing is changed.
 
         `schema` is the text of a `.pg` schema, or a `Path` to one. `allow_data_loss`: what is dropped goes for good.
         """
@@ -560,9 +561,9 @@ class Graph:
         with workshop("local", None, self._manifest.world) as large:
             return self._schemas.attempt(branch, attempt)
 
-    def commits(self, *, branch: str = MAIN) -> list[GraphCommit]:
-        """The history of a branch, the newest commit first."""
-        return self._manifest.lineage(branch).newest_first()
+    def commits(self, *, branch: str = MAIN) -> CommitLog:
+        """The history of a branch, the newest commit first: a list of `GraphCommit`."""
+        return CommitLog(self._manifest.lineage(branch).newest_first())
 
     def commit(self, commit_id: str) -> GraphCommit:
         """One commit, by its id or by any name of its state."""
@@ -621,6 +622,12 @@ class Graph:
     def __repr__(self) -> str:
         mode = ", closed" if self._manifest.is_closed else ", read-only" if self.read_only else ""
         return f"<Graph {self.uri}{mode}>"
+
+    def _repr_html_(self) -> str:
+        if self._manifest.is_closed:
+            return html_rows(("graph",), [(repr(self),)])
+        rows: list[tuple[object, ...]] = [(each.table_key, f"{each.row_count:,}") for each in self.snapshot()]
+        return html_rows((self.uri, "rows"), rows)
 
 
 def _opened_again(location: Location, read_only: bool, fold: CompactionPolicy | None, actor: str | None) -> Graph:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.deprecation import renamed_keywords
 from omnigraph.errors import OmniGraphError
+from omnigraph.kernels.report import html_rows
 from omnigraph.manifest.layout import MAIN
 from omnigraph.manifest.states import create_branch_at, resolve
 from omnigraph.manifest.tags import list_tags, read_tag
@@ -17,8 +18,24 @@ if TYPE_CHECKING:
     from omnigraph.history.merge.merge import Merged
     from omnigraph.manifest.branches import Branch
     from omnigraph.manifest.graph_manifest import GraphManifest
+    from omnigraph.manifest.rows import GraphCommit
     from omnigraph.manifest.states import State
     from omnigraph.manifest.tags import Tag
+
+
+# Commits that a notebook shows.
+_SHOWN = 50
+
+
+class CommitLog(list["GraphCommit"]):
+    """Commits of a branch, the newest first: a list that a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[object, ...]] = [
+            (each.id, f"{each.created_at:%Y-%m-%d %H:%M:%S}", each.branch, each.actor or "") for each in self[:_SHOWN]
+        ]
+        more = f"<p>{len(self):,} commits</p>" if len(self) > _SHOWN else ""
+        return html_rows(("commit", "UTC", "branch", "actor"), rows) + more
 
 
 class Branches:

@@ -31,6 +31,7 @@ from omnigraph.history.changes import (
     delta_of,
     witness_of,
 )
+from omnigraph.kernels.report import Report
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -79,8 +80,8 @@ PAGE_COMMITS = 512
 _COMMIT_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 
 
-@dataclass(frozen=True)
-class ChangePage:
+@dataclass(frozen=True, repr=False)
+class ChangePage(Report):
     """Some changes of a branch, in order. `cursor` is where the next page begins.
 
     `caught_up`: the commit that was newest when the page was asked for has been told whole.
@@ -101,6 +102,10 @@ class ChangePage:
     def blocks(self) -> list[tuple[GraphCommit, list[Change]]]:
         """The changes by commit."""
         return [(commit, list(some)) for commit, some in groupby(self.changes, key=lambda each: each.commit)]
+
+    def _summary(self) -> str:
+        more = "caught up" if self.caught_up else "more to come"
+        return f"of {self.branch}: {len(self):,} changes, {more}"
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from omnigraph.errors import ChangeCursorRejected
 from omnigraph.history.delta import TableDelta, table_delta
 from omnigraph.kernels.arrays import ID
+from omnigraph.kernels.report import Report
 from omnigraph.query.result.json import python_rows
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ class Image:
     target: str | None = None
 
 
-@dataclass(frozen=True)
-class Change:
+@dataclass(frozen=True, repr=False)
+class Change(Report):
     """What one commit did to one entity. `before` is None for an insert, `after` for a delete."""
 
     commit: GraphCommit
@@ -56,6 +57,9 @@ class Change:
     def table_key(self) -> str:
         """The table that the entity is in."""
         return f"{self.kind}:{self.type_name}"
+
+    def _summary(self) -> str:
+        return f"{self.op} {self.table_key} {self.id} in commit {self.commit.id}"
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.arrow import put_schema
 from omnigraph.kernels.arrays import ID, one_array, python_values
+from omnigraph.kernels.report import Report, html_rows
 from omnigraph.kernels.row_address import ROW_ADDRESS, ROW_ID, UPDATED_AT
 from omnigraph.manifest.version_refs import branch_references
 from omnigraph.storage.tables.row_rewrite import NOWHERE, PLACE_COLUMNS, places_in
@@ -82,7 +83,7 @@ _CHUNK = 5_000
 MOVED_ROWS = 5_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TableDelta:
     """What turns one state of a table into another. Rows that were rewritten with the same values are not in it.
 
@@ -127,6 +128,9 @@ class TableDelta:
     def is_empty(self) -> bool:
         """Whether nothing differs."""
         return not (self.before.num_rows or self.after.num_rows)
+
+    def __repr__(self) -> str:
+        return f"<TableDelta {self.table_key}: {self.before.num_rows:,} rows before, {self.after.num_rows:,} after>"
 
 
 def table_delta(tables: TableStore, base: TableEntry | None, side: TableEntry | None) -> TableDelta:
@@ -250,8 +254,8 @@ def _columns(table: Table) -> list[str]:
     return [*table.schema.names, *PLACE_COLUMNS]
 
 
-@dataclass(frozen=True)
-class DiffSummary:
+@dataclass(frozen=True, repr=False)
+class DiffSummary(Report):
     """How many rows of a table were added, changed and removed."""
 
     table_key: str
@@ -260,8 +264,8 @@ class DiffSummary:
     deleted: int
 
 
-@dataclass(frozen=True)
-class GraphDiff:
+@dataclass(frozen=True, repr=False)
+class GraphDiff(Report):
     """The way from `before` to `after`. Exact: rows that were rewritten with the same values are not in it."""
 
     before: Snapshot
@@ -284,3 +288,15 @@ class GraphDiff:
             DiffSummary(each.table_key, each.inserted.num_rows, each.updated[1].num_rows, each.deleted.num_rows)
             for each in self
         ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Both commits, and how many rows of each table were added, changed and removed; reads the changed rows."""
+        ends = {"before": self.before.commit_id, "after": self.after.commit_id}
+        return {**ends, "tables": [each.to_dict() for each in self.summary()]}
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[object, ...]] = [(e.table_key, e.inserted, e.updated, e.deleted) for e in self.summary()]
+        return html_rows(("table", "inserted", "updated", "deleted"), rows)
+
+    def _summary(self) -> str:
+        return f"from {self.before.commit_id} to {self.after.commit_id}"

@@ -9,6 +9,7 @@ from omnigraph.catalog.catalog import resolve_table_key
 from omnigraph.errors import VersionReclaimed
 from omnigraph.history.delta import same_value
 from omnigraph.kernels.arrays import ID
+from omnigraph.kernels.report import Report
 from omnigraph.kernels.row_address import UPDATED_AT
 from omnigraph.query.result.json import python_rows
 from omnigraph.storage.filters.model import equal
@@ -25,16 +26,19 @@ Entity = dict[str, Any]
 _ENDS = {"src": "from", "dst": "to"}
 
 
-@dataclass(frozen=True)
-class EntityVersion:
+@dataclass(frozen=True, repr=False)
+class EntityVersion(Report):
     """The state of an entity from a commit on; `entity` is None when the commit removed it."""
 
     commit: GraphCommit
     entity: Entity | None
 
+    def _summary(self) -> str:
+        return f"{'removed' if self.entity is None else 'written'} in commit {self.commit.id}"
 
-@dataclass(frozen=True)
-class EntityHistory:
+
+@dataclass(frozen=True, repr=False)
+class EntityHistory(Report):
     """All that an entity has been, the newest first. Not `complete` when a cleanup has taken its older states."""
 
     versions: tuple[EntityVersion, ...]
@@ -45,6 +49,9 @@ class EntityHistory:
 
     def __len__(self) -> int:
         return len(self.versions)
+
+    def _summary(self) -> str:
+        return f"{len(self):,} versions" + ("" if self.complete else ", the older ones were cleaned up")
 
 
 def entity_at(tables: TableStore, snapshot: Snapshot, type_name: str, row_id: str) -> Entity | None:

@@ -7,13 +7,15 @@ of `@embed` properties are computed between reading and validation.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
 from omnigraph.catalog.arrow import node_arrow_schema
 from omnigraph.catalog.catalog import NodeType
+from omnigraph.deprecation import warn_deprecated
 from omnigraph.embeddings.embedder import fill_vectors
+from omnigraph.kernels.report import Report
 from omnigraph.load.plan import LoadPlan, plan_load
 from omnigraph.load.read import read_input
 from omnigraph.load.rows import InputRows, gather_rows
@@ -63,8 +65,8 @@ def _relaxed(each: Property) -> Property:
     return each if each.embed_source is None else replace(each, type=replace(each.type, nullable=True))
 
 
-@dataclass(frozen=True)
-class LoadSummary:
+@dataclass(frozen=True, repr=False)
+class LoadSummary(Report):
     """What a load has read: rows by type name, nodes and edges apart. `bytes` is None when the source does not tell."""
 
     nodes: Mapping[str, int]
@@ -81,7 +83,7 @@ class LoadSummary:
         """All rows."""
         return sum(self.nodes.values()) + sum(self.edges.values())
 
-    def as_json(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """The same as JSON values. `stages` are seconds; `rejected` counts rows set aside, by rule."""
         return {
             "engine": self.engine,
@@ -94,6 +96,16 @@ class LoadSummary:
             "rejected": dict(self.rejected),
             "rejects": self.rejects,
         }
+
+    def as_json(self) -> dict[str, object]:
+        """The former name of `to_dict`."""
+        warn_deprecated("LoadSummary.as_json()", "to_dict()", removed_in="0.3")
+        return self.to_dict()
+
+    def _summary(self) -> str:
+        types = len(self.nodes) + len(self.edges)
+        aside = f", {sum(self.rejected.values()):,} rejected" if self.rejected else ""
+        return f"{self.rows:,} rows of {types} types in {self.seconds:.2f} s on {self.engine}{aside}"
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from omnigraph.errors import (
     OmniGraphError,
 )
 from omnigraph.failpoints import reach
+from omnigraph.kernels.report import Report
 from omnigraph.maintenance.retention import Chooser, CommitRetention, Pins, TablePlan, TableRefPlan, manifest_plan
 from omnigraph.manifest.branches import ATTEMPTS, again_when_lost, claim_branches, drop_fork
 from omnigraph.manifest.layout import BRANCH_CLAIM, MAIN, MANIFEST
@@ -66,8 +67,8 @@ def _with_removed(table: CleanedTable, removed: Removed) -> CleanedTable:
     return replace(table, versions_removed=versions, bytes_removed=size)
 
 
-@dataclass(frozen=True)
-class CleanupReport:
+@dataclass(frozen=True, repr=False)
+class CleanupReport(Report):
     """What was deleted, by table; `dry_run`: what would be. `__manifest` is among the tables."""
 
     dry_run: bool
@@ -84,6 +85,10 @@ class CleanupReport:
     def bytes_removed(self) -> int:
         """All bytes that are free again."""
         return sum(each.bytes_removed for each in self.tables)
+
+    def _summary(self) -> str:
+        would = " would be" if self.dry_run else ""
+        return f"{self.versions_removed:,} versions and {self.bytes_removed:,} bytes{would} removed"
 
 
 @dataclass

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from omnigraph.catalog.indexes import table_indexes
+from omnigraph.kernels.report import Report
 from omnigraph.storage.filters.model import IsNull, Not
 from omnigraph.storage.tables.indexes import IndexSpec, index_names, stage_indexes
 from omnigraph.transaction.commit.protocol import Operation, commit
@@ -29,13 +30,17 @@ class PendingIndex:
     reason: str
 
 
-@dataclass(frozen=True)
-class IndexReport:
+@dataclass(frozen=True, repr=False)
+class IndexReport(Report):
     """What was built, by table, and what is still to come. `commit` is None when nothing was missing."""
 
     commit: GraphCommit | None
     built: dict[str, tuple[str, ...]]
     pending: tuple[PendingIndex, ...]
+
+    def _summary(self) -> str:
+        built = sum(map(len, self.built.values()))
+        return f"{built} built, {len(self.pending)} pending"
 
 
 class IndexBuild:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from omnigraph.catalog.indexes import table_indexes
 from omnigraph.errors import CommitConflict, CommitRejected, LeaseLost, OmniGraphError
 from omnigraph.failpoints import reach
+from omnigraph.kernels.report import Report
 from omnigraph.maintenance.indexes import PendingIndex
 from omnigraph.manifest.compaction import collect, compact
 from omnigraph.manifest.layout import physical_branch
@@ -64,13 +65,20 @@ class OptimizedTable:
     pending: tuple[PendingIndex, ...] = ()
 
 
-@dataclass(frozen=True)
-class OptimizeReport:
+@dataclass(frozen=True, repr=False)
+class OptimizeReport(Report):
     """What was done, by table. `commit` is None when nothing was to gain. `manifest_compacted`: `__manifest` too."""
 
     commit: GraphCommit | None
     tables: tuple[OptimizedTable, ...]
     manifest_compacted: bool
+
+    def _summary(self) -> str:
+        removed, added = (
+            sum(getattr(each, f"fragments_{name}") for each in self.tables) for name in ("removed", "added")
+        )
+        made = "no commit" if self.commit is None else f"commit {self.commit.id}"
+        return f"{len(self.tables)} tables: {removed:,} fragments replaced by {added:,}, {made}"
 
 
 @dataclass

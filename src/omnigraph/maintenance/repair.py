@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from omnigraph.errors import CommitRejected, InvalidInput, OmniGraphError, ReadSetChanged
+from omnigraph.kernels.report import Report
 from omnigraph.manifest.layout import physical_branch
 from omnigraph.storage.tables.staging import how_made
 from omnigraph.transaction.commit.protocol import Operation, commit
@@ -47,8 +48,8 @@ class RepairedTable:
     error: str | None = None
 
 
-@dataclass(frozen=True)
-class RepairReport:
+@dataclass(frozen=True, repr=False)
+class RepairReport(Report):
     """What was found and done. `commits` are those that took something into the graph, at most one a branch."""
 
     confirm: bool
@@ -61,6 +62,9 @@ class RepairReport:
     def refused(self) -> tuple[RepairedTable, ...]:
         """What was left as it is though it was asked to be repaired."""
         return tuple(each for each in self.tables if each.action == "refused")
+
+    def _summary(self) -> str:
+        return f"{len(self.tables)} tables, {len(self.commits)} commits, {len(self.refused)} refused"
 
 
 class Repair:

@@ -26,6 +26,7 @@ from omnigraph.errors import (
     StoreUnsafe,
 )
 from omnigraph.failpoints import reach
+from omnigraph.kernels.report import Report
 from omnigraph.manifest.commit_graph import Lineage, who_needs
 from omnigraph.manifest.layout import (
     BRANCH_CLAIM,
@@ -75,14 +76,17 @@ ATTEMPTS = 5
 _SEGMENT = re.compile(r"[A-Za-z0-9._-]+")
 
 
-@dataclass(frozen=True)
-class Branch:
+@dataclass(frozen=True, repr=False)
+class Branch(Report):
     """A branch, and where it was made from. `incarnation` tells it from an earlier branch of the same name."""
 
     name: str
     parent: str | None
     parent_version: int | None
     incarnation: str | None
+
+    def _summary(self) -> str:
+        return self.name if self.parent is None else f"{self.name} from {self.parent} at version {self.parent_version}"
 
 
 def check_branch_name(name: str) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from omnigraph.kernels.report import Report
 from omnigraph.manifest.layout import MAIN
 
 if TYPE_CHECKING:
@@ -91,8 +92,8 @@ class SchemaChange:
     after: str
 
 
-@dataclass(frozen=True)
-class GraphCommit:
+@dataclass(frozen=True, repr=False)
+class GraphCommit(Report):
     """One commit of the graph. `branch` is where it was made; `created_us` is in microseconds since 1970."""
 
     id: str
@@ -116,6 +117,10 @@ class GraphCommit:
     def object_id(self) -> str:
         """Its key in the manifest."""
         return self.id
+
+    def _summary(self) -> str:
+        by = "" if self.actor is None else f" by {self.actor}"
+        return f"{self.id} on {self.branch}{by}, {self.created_at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import NotFound
+from omnigraph.kernels.report import Report
 from omnigraph.storage.tables.table import Pin
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ class TableEntry:
         return Pin(self.path, self.version, self.branch)
 
 
-@dataclass(frozen=True)
-class Snapshot:
+@dataclass(frozen=True, repr=False)
+class Snapshot(Report):
     """The graph at one moment of one branch. Holding it keeps nothing open; reading it never changes.
 
     `schema` is the hash of the schema that its rows are in; None until a commit has changed the schema.
@@ -49,3 +50,7 @@ class Snapshot:
             return self.tables[table_key]
         except KeyError:
             raise NotFound(f"the graph has no table {table_key!r} on branch {self.branch!r}") from None
+
+    def _summary(self) -> str:
+        rows = sum(each.row_count for each in self)
+        return f"of {self.branch} at commit {self.commit_id}: {len(self.tables)} tables, {rows:,} rows"

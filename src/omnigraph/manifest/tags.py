@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import InvalidInput, NotFound, ObjectExists, ObjectNotFound, TagExists
+from omnigraph.kernels.report import Report
 from omnigraph.manifest.rows import moment
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 _COMMIT_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 
 
-@dataclass(frozen=True)
-class Tag:
+@dataclass(frozen=True, repr=False)
+class Tag(Report):
     """A name of a commit. `branch` is where the commit was made; `created_us` is in microseconds since 1970."""
 
     name: str
@@ -41,6 +42,9 @@ class Tag:
     def created_at(self) -> dt.datetime:
         """When it was made, in UTC."""
         return moment(self.created_us)
+
+    def _summary(self) -> str:
+        return f"{self.name} of commit {self.commit_id}, {self.created_at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 # Tags by the path and ETag of their objects; an unchanged ETag means an unchanged tag.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.errors import InvalidInput
 from omnigraph.expressions.pushdown import RequestValues
+from omnigraph.kernels.report import Report
 from omnigraph.language.ir.params import bind_params
 from omnigraph.language.ir.query import CheckedMutation, Insert, Upsert
 from omnigraph.manifest.publisher import ANY_HEAD
@@ -61,14 +62,18 @@ class MutationOperation:
         return WriteSet(buffer.writes())
 
 
-@dataclass(frozen=True)
-class Mutated:
+@dataclass(frozen=True, repr=False)
+class Mutated(Report):
     """What a mutation did. `commit` is None when nothing matched; `repeated` when its key had been used before."""
 
     commit: GraphCommit | None
     affected_nodes: int
     affected_edges: int
     repeated: bool = False
+
+    def _summary(self) -> str:
+        made = "no commit" if self.commit is None else f"commit {self.commit.id} on {self.commit.branch}"
+        return f"{self.affected_nodes:,} nodes, {self.affected_edges:,} edges, {made}" + ", repeated" * self.repeated
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.graph.open import parts_of
+from omnigraph.kernels.report import Report
 from omnigraph.load.operation import vectors_may_be_missing
 from omnigraph.load.plan import Input, LoadPlan, plan_load
 from omnigraph.pipeline.check import check_against
@@ -50,8 +51,8 @@ class _Schema:
     readable: Catalog
 
 
-@dataclass(frozen=True)
-class PipelineRun:
+@dataclass(frozen=True, repr=False)
+class PipelineRun(Report):
     """What a run did. `repeated`: a run with its run id had been made before, and nothing was read or written.
 
     `merged` tells of the publish step, when there is one.
@@ -61,6 +62,10 @@ class PipelineRun:
     summary: LoadSummary | None
     merged: Merged | None = None
     repeated: bool = False
+
+    def _summary(self) -> str:
+        rows = "repeated" if self.summary is None else f"{self.summary.rows:,} rows"
+        return f"{rows}, commit {self.commit.id} on {self.commit.branch}" + ("" if self.merged is None else ", merged")
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from omnigraph.deprecation import warn_deprecated
+from omnigraph.kernels.report import Report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,8 +37,8 @@ class TypePlan:
     direct: bool
 
 
-@dataclass(frozen=True)
-class PipelinePlan:
+@dataclass(frozen=True, repr=False)
+class PipelinePlan(Report):
     """All of it. `done` when a run with this run id has been made already: then a run does nothing."""
 
     graph: str
@@ -49,9 +52,8 @@ class PipelinePlan:
     sources: tuple[SourcePlan, ...]
     types: tuple[TypePlan, ...]
 
-    def as_json(self) -> dict[str, Any]:
-        """The plan for programs."""
-        return asdict(self)
+    def _summary(self) -> str:
+        return f"{len(self.sources)} sources, {len(self.types)} types, to branch {self.branch} with {self.mode}"
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -75,3 +77,8 @@ class PipelinePlan:
             yield f"then merges {self.branch} into {self.merges_into}"
         if self.run_id:
             yield f"run id {self.run_id}" + (": done already, a run does nothing" if self.done else "")
+
+    def as_json(self) -> dict[str, Any]:
+        """The former name of `to_dict`."""
+        warn_deprecated("PipelinePlan.as_json()", "to_dict()", removed_in="0.3")
+        return self.to_dict()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.kernels.report import Report
 from omnigraph.language.ir.expressions import (
     Aggregate,
     AllOf,
@@ -185,8 +186,8 @@ _EXPRESSIONS: dict[type[Any], Callable[[Any], str]] = {
 }
 
 
-@dataclass(frozen=True)
-class PlanLine:
+@dataclass(frozen=True, repr=False)
+class PlanLine(Report):
     """One operator of an explanation. `rows` and `seconds` are set only after a run."""
 
     depth: int
@@ -196,8 +197,8 @@ class PlanLine:
     rows: int | None = None
     seconds: float | None = None
 
-    def to_json(self) -> dict[str, object]:
-        """The line as a JSON object, without the numbers that are not known."""
+    def to_dict(self) -> dict[str, object]:
+        """The line as JSON values, without the numbers that are not known."""
         told: dict[str, object] = {"depth": self.depth, "operator": self.operator, "ways": list(self.ways)}
         numbers = {"estimate": self.estimate, "rows": self.rows, "seconds": self.seconds}
         return told | {name: number for name, number in numbers.items() if number is not None}
@@ -212,7 +213,7 @@ class PlanLine:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Report):
     """The operators of a query in the order in which they run."""
 
     lines: tuple[PlanLine, ...]

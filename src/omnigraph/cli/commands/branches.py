@@ -167,7 +167,7 @@ def _tell_schema(merged: "Merged", *, dry_run: bool) -> None:
 
 
 def _schema(merged: "Merged") -> dict[str, Any]:
-    steps = [each.to_json() for each in merged.schema_steps]
+    steps = [each.to_dict() for each in merged.schema_steps]
     return {**({"schema_steps": steps} if steps else {}), **({"left_out": merged.left_out} if merged.left_out else {})}
 
 

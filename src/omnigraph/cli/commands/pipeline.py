@@ -50,7 +50,7 @@ def plan(file: File, run_id: RunId = None, master: Master = None, json: Json = F
     with working(f"planning {file}"):
         told = read.plan(graph, session=_session(master))
     if json:
-        say_json(told.as_json())
+        say_json(told.to_dict())
     else:
         say(str(told))
 
@@ -103,7 +103,7 @@ def _run_json(file: str, uri: str, read: "Pipeline", done: "PipelineRun") -> dic
         "branch": read.branch,
         "mode": read.mode,
         "repeated": done.repeated,
-        "summary": None if summary is None else summary.as_json(),
+        "summary": None if summary is None else summary.to_dict(),
         "commit": commit_json(done.commit),
         "merge": None if merged is None else {"into": merged.target, "outcome": merged.kind},
     }

@@ -183,7 +183,7 @@ def _say_plan(asked: QueryArguments, *, analyze: bool, json: bool) -> None:
     else:
         plan = graph.explain(asked.source, asked.values, at=state, name=asked.name, options=options)
     if json:
-        steps = [line.to_json() for line in plan.lines]
+        steps = [line.to_dict() for line in plan.lines]
         say_json({"query_name": asked.name, "target": asked.place, "analyzed": analyze, "operators": steps})
     else:
         say(str(plan))

@@ -66,7 +66,7 @@ def plan(
     place, accepted = _accepted(uri, from_)
     found = plan_evolution(accepted, desired, allow_data_loss)
     if json:
-        told = found.to_json()
+        told = found.to_dict()
         say_json({"uri": place, "supported": found.supported, "step_count": len(found.steps), "steps": told["steps"]})
         return
     from omnigraph.cli.render.documents import plan_lines
@@ -101,7 +101,7 @@ def apply(
     graph = target.open(read_only=dry_run)
     with working("changing the schema"):
         done = graph.apply_schema(Path(schema_file), allow_data_loss=allow_data_loss, actor=actor(), dry_run=dry_run)
-    steps = done.plan.to_json()["steps"]
+    steps = done.plan.to_dict()["steps"]
     if json:
         say_json(
             {

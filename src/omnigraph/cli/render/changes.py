@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.cli.render.documents import present
-from omnigraph.query.result.json import json_value
+from omnigraph.kernels.report import json_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -10,6 +10,7 @@ from omnigraph.history.merge.cross_schema import CrossSchemaMerge, CrossSchemaRe
 from omnigraph.history.merge.merge_base import CommonState
 from omnigraph.history.merge.reconcile import MergeSettings, Reconciled, reconcile
 from omnigraph.history.merge.schema_lineage import meeting
+from omnigraph.kernels.report import Report
 from omnigraph.transaction.commit.protocol import Operation, commit
 from omnigraph.transaction.read_view import ReadView
 from omnigraph.transaction.write_set import WriteSet
@@ -40,8 +41,8 @@ class MergeOptions:
     workshop: MergeBackend | None = None
 
 
-@dataclass(frozen=True)
-class Merged:
+@dataclass(frozen=True, repr=False)
+class Merged(Report):
     """What a merge did, or would do: per table, how many rows it puts and removes on the target.
 
     Of the tables in `adopted` no row is written: the target had not changed them, and takes the version that the source
@@ -70,6 +71,11 @@ class Merged:
     def conflict_count(self) -> int:
         """How many conflicts there are, listed or not."""
         return len(self.conflicts) + self.more_conflicts
+
+    def _summary(self) -> str:
+        made = "no commit" if self.commit is None else f"commit {self.commit.id}"
+        rows = f"{sum(self.puts.values()):,} rows put, {sum(self.deletes.values()):,} deleted"
+        return f"{self.source} into {self.target}: {self.kind}, {rows}, {self.conflict_count:,} conflicts, {made}"
 
 
 class Merge:

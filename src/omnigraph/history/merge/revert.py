@@ -10,6 +10,7 @@ from omnigraph.history.merge.cross_schema import CrossSchemaMerge
 from omnigraph.history.merge.merge_base import CommonState
 from omnigraph.history.merge.reconcile import MergeSettings, Reconciled, reconcile
 from omnigraph.history.merge.schema_lineage import meeting
+from omnigraph.kernels.report import Report
 from omnigraph.transaction.commit.protocol import Operation, commit
 from omnigraph.transaction.read_view import ReadView
 from omnigraph.transaction.write_set import WriteSet
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from omnigraph.transaction.schemas import Schemas
 
 
-@dataclass(frozen=True)
-class Reverted:
+@dataclass(frozen=True, repr=False)
+class Reverted(Report):
     """What a revert did, or would do. `commit` is None when there was nothing left to take back.
 
     Of very many conflicts some are listed, and `more_conflicts` counts the others. `left_out`: values that the commit
@@ -42,6 +43,11 @@ class Reverted:
     def conflict_count(self) -> int:
         """How many conflicts there are, listed or not."""
         return len(self.conflicts) + self.more_conflicts
+
+    def _summary(self) -> str:
+        made = "no commit" if self.commit is None else f"commit {self.commit.id}"
+        rows = f"{sum(self.puts.values()):,} rows put, {sum(self.deletes.values()):,} deleted"
+        return f"{self.reverted.id} on {self.branch}: {rows}, {self.conflict_count:,} conflicts, {made}"
 
 
 class Revert:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from omnigraph.catalog.canonical import range_text
 from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import SchemaChangeRefused
+from omnigraph.kernels.report import Report
 from omnigraph.language.evolution.constraints import cardinality_steps, rule_steps
 from omnigraph.language.evolution.matching import SHORTHAND, DeclarationMatches, annotation_steps, match, rename_hint
 from omnigraph.language.evolution.properties import property_steps
@@ -99,7 +100,7 @@ Table = TypeVar("Table", NodeType, EdgeType)
 
 
 @record
-class MigrationPlan:
+class MigrationPlan(Report):
     """The steps in order, and what they come to for each table that they touch; no tables when a step is refused."""
 
     steps: tuple[Step, ...]
@@ -115,9 +116,12 @@ class MigrationPlan:
         """What the data must satisfy before anything is applied."""
         return tuple(step.check for step in self.steps if step.check is not None)
 
-    def to_json(self) -> dict[str, Json]:
+    def to_dict(self) -> dict[str, Json]:
         """`{supported, steps: [{kind, …}]}`."""
-        return {"supported": self.supported, "steps": [step.to_json() for step in self.steps]}
+        return {"supported": self.supported, "steps": [step.to_dict() for step in self.steps]}
+
+    def _summary(self) -> str:
+        return f"{len(self.steps)} steps for {len(self.tables)} tables" + ("" if self.supported else ", unsupported")
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.steps)) or "no schema changes"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
+from omnigraph.kernels.report import Report
 from omnigraph.lazy import record
 
 if TYPE_CHECKING:
@@ -139,20 +140,20 @@ Rewrite = Literal[
 
 
 @record
-class DataCheck:
+class DataCheck(Report):
     """A rule that the rows must satisfy before a step may be applied; `constraint` is in its stored form."""
 
     kind: Literal["unique", "range", "check", "cardinality"]
     table_key: str
     constraint: Json
 
-    def to_json(self) -> Json:
-        """The check as JSON, as shown in the plan."""
+    def to_dict(self) -> dict[str, Json]:
+        """The check as JSON values, as shown in the plan."""
         return {"kind": self.kind, "table_key": self.table_key, "constraint": self.constraint}
 
 
 @record
-class Step:
+class Step(Report):
     """One step. `details` holds the fields of its kind in order; `code` is a key of `LINTS`."""
 
     kind: StepKind
@@ -161,12 +162,12 @@ class Step:
     check: DataCheck | None = None
     code: str | None = None
 
-    def to_json(self) -> dict[str, Json]:
-        """The step as JSON: the fields of its kind first, then the requirements for applying it."""
+    def to_dict(self) -> dict[str, Json]:
+        """The step as JSON values: the fields of its kind first, then the requirements for applying it."""
         told: dict[str, Json] = {"kind": self.kind, **self.details, **({"code": self.code} if self.code else {})}
         if self.kind == "unsupported_change":
             return told
-        return {**told, "rewrite": self.rewrite, "check": self.check.to_json() if self.check else None}
+        return {**told, "rewrite": self.rewrite, "check": self.check.to_dict() if self.check else None}
 
     def __str__(self) -> str:
         if self.kind == "unsupported_change":

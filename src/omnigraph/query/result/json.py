@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import math
-from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from omnigraph.kernels.report import moment_text, plain
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_EXACT = 2**53 - 1
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -31,21 +30,9 @@ def json_rows(table: pa.Table, *, large_integers_as_text: bool) -> list[dict[str
     columns = [_converted(table.column(name), _moment_text) for name in table.column_names]
     rows = zip(*columns, strict=True)
     return [
-        {name: _plain(value, large_integers_as_text) for name, value in zip(table.column_names, values, strict=True)}
+        {name: plain(value, large_integers_as_text) for name, value in zip(table.column_names, values, strict=True)}
         for values in rows
     ]
-
-
-def json_value(value: Any) -> Any:
-    """A value of `python_rows` as JSON can represent it; large integers become text."""
-    if isinstance(value, dt.datetime):
-        return _moment_text(round((value - _EPOCH) / dt.timedelta(milliseconds=1)))
-    if isinstance(value, list):
-        return [json_value(each) for each in value]
-    if isinstance(value, dict) and value.keys() == {"data", "uri"}:
-        # A blob, in the form that a load reads.
-        return value["uri"] if value["data"] is None else f"base64:{b64encode(value['data']).decode()}"
-    return _plain(value, large_integers_as_text=True)
 
 
 def json_text(rows: list[dict[str, Any]]) -> str:
@@ -97,22 +84,4 @@ def _moment(milliseconds: int) -> dt.datetime:
 
 
 def _moment_text(milliseconds: int) -> str:
-    return _moment(milliseconds).strftime("%Y-%m-%dT%H:%M:%S.") + f"{milliseconds % 1_000:03d}Z"
-
-
-def _plain(value: Any, large_integers_as_text: bool) -> Any:
-    match value:
-        case dict():
-            return {name: _plain(each, large_integers_as_text) for name, each in value.items()}
-        case list():
-            return [_plain(each, large_integers_as_text) for each in value]
-        case bool():
-            return value
-        case int() if large_integers_as_text and abs(value) > _EXACT:
-            return str(value)
-        case float() if not math.isfinite(value):
-            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-        case dt.date():
-            return value.isoformat()
-        case _:
-            return value
+    return moment_text(_moment(milliseconds))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.deprecation import renamed_keywords
 from omnigraph.errors import InvalidInput
+from omnigraph.kernels.report import Report
 from omnigraph.manifest.layout import MAIN
 from omnigraph.manifest.states import create_branch_at, resolve
 from omnigraph.spark.analytics import array_algorithms, frame_algorithms
@@ -34,13 +35,16 @@ if TYPE_CHECKING:
     from omnigraph.transaction.schemas import Schemas
 
 
-@dataclass(frozen=True)
-class WrittenBack:
+@dataclass(frozen=True, repr=False)
+class WrittenBack(Report):
     """What a write-back did: nodes that got values, by type. `repeated` when its key had been used before."""
 
     commit: GraphCommit
     nodes: Mapping[str, int]
     repeated: bool = False
+
+    def _summary(self) -> str:
+        return f"{sum(self.nodes.values()):,} nodes, commit {self.commit.id}" + ", repeated" * self.repeated
 
 
 @dataclass(frozen=True)

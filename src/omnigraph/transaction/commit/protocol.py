@@ -36,6 +36,7 @@ from omnigraph.errors import (
     TableAhead,
 )
 from omnigraph.failpoints import reach
+from omnigraph.kernels.report import Report
 from omnigraph.manifest.layout import MAIN
 from omnigraph.manifest.publisher import ANY_HEAD, AnyHead, PublishRequest
 from omnigraph.storage.tables.immediate import cleans_itself, stage_disarm
@@ -107,8 +108,8 @@ class Operation:
     last_look: Callable[[], None] | None = None
 
 
-@dataclass(frozen=True)
-class Receipt:
+@dataclass(frozen=True, repr=False)
+class Receipt(Report):
     """A commit that is visible, and the state it made. `repeated` when an idempotency key had made it before."""
 
     commit: GraphCommit

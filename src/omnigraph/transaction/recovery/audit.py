@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from omnigraph.errors import CommitConflict, Contention, NotFound, ObjectExists
+from omnigraph.kernels.report import Report
 from omnigraph.manifest.rows import moment
 from omnigraph.storage.filters.model import equal
 from omnigraph.storage.tables.new_tables import create_table
@@ -49,8 +50,8 @@ class TableOutcome:
     to_version: int
 
 
-@dataclass(frozen=True)
-class Recovery:
+@dataclass(frozen=True, repr=False)
+class Recovery(Report):
     """One line of the audit."""
 
     commit_id: str
@@ -65,6 +66,11 @@ class Recovery:
     def created_at(self) -> dt.datetime:
         """When it was recovered, in UTC."""
         return moment(self.created_us)
+
+    def _summary(self) -> str:
+        return (
+            f"{self.kind} {self.writer_kind} {self.operation_id}: {len(self.outcomes)} tables, commit {self.commit_id}"
+        )
 
 
 def record(stores: Storage, recovery: Recovery) -> None:
