@@ -45,6 +45,23 @@ def test_rows_meet_by_partition_and_an_empty_one_is_reduced_too() -> None:
     assert sums.column("sum").to_pylist() == [10 + 2 + 30, 1 + 20 + 3, 0]
 
 
+def test_neighbouring_partitions_are_reduced_together_up_to_a_size() -> None:
+    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch([[sum(each.num_rows for each in batches)]], schema=SUMS)
+
+    def sums(runner: LocalRunner) -> list[object]:
+        sent = runner.map(range(8), emit_one, SENT)
+        return runner.exchange(sent, 8, count, SUMS).collect().column("sum").to_pylist()
+
+    def emit_one(item: int) -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch([[item], [item]], schema=SENT)
+
+    assert sums(LocalRunner()) == [1] * 8
+    assert sums(LocalRunner(group_bytes=1 << 20)) == [8]
+    some = sums(LocalRunner(group_bytes=1_000))
+    assert (sum(map(int, map(str, some))), 1 < len(some) < 8) == (8, True)
+
+
 def test_a_table_is_a_frame_of_this_runner() -> None:
     table = pa.Table.from_batches([*emit(1), *emit(2)])
     assert LocalRunner().map_frame(table, total, SUMS).collect().column("sum").to_pylist() == [33]

@@ -11,9 +11,8 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
-from omnigraph.history.merge.partitioned.changes import LargeOutcome
-from omnigraph.history.merge.partitioned.row_rewrite import stage_large
-from omnigraph.history.merge.three_way import TableMerge
+from omnigraph.history.merge.partitioned.deltas import SpillDirectory
+from omnigraph.history.merge.partitioned.row_rewrite import SpilledChange, stage_large
 from omnigraph.load.bulk.row_rewrite import find_replacements, stage_merge
 from omnigraph.load.rows import rows_schema
 from omnigraph.storage.lance.data_files import write_rows
@@ -22,6 +21,7 @@ from omnigraph.storage.tables.staging import commit_staged
 from omnigraph.tasks.local_runner import LocalRunner
 from omnigraph.tasks.staged_rows import StagedFragment, StagedRows
 from omnigraph.transaction.read_view import ReadView
+from omnigraph.world import REAL
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,11 +69,12 @@ def in_memory(graph: og.Graph, puts: pa.Table, deletes: list[str], _: Path) -> S
 
 def spilled(graph: og.Graph, puts: pa.Table, deletes: list[str], folder: Path) -> Staged:
     view = view_of(graph)
-    for name in ("merged", "staged"):
-        (folder / name).mkdir(parents=True)
-    outcome = LargeOutcome(KEY, folder / "merged", 4)
-    outcome.add(TableMerge(KEY, puts, frozenset(deletes), ()), graph.catalog, {"Person": KEY})
-    return stage_large(view.tables, view.table(KEY), outcome, folder / "staged", 10_000)
+    folder.mkdir(exist_ok=True)
+    change = SpilledChange(folder, 4)
+    change.put(puts)
+    change.delete(pa.table({"id": pa.array(deletes, pa.string())}))
+    with SpillDirectory(REAL) as spill:
+        return stage_large(view.table(KEY), tables=view.tables, change=change, spill=spill, group_bytes=10_000)
 
 
 def staged_rows(graph: og.Graph, puts: pa.Table) -> StagedRows:

@@ -11,11 +11,11 @@ import pytest
 import omnigraph as og
 from omnigraph.catalog.arrow import put_schema
 from omnigraph.history.merge.conflicts import of_violation
-from omnigraph.history.merge.partitioned.changes import LargeOutcome
 from omnigraph.history.merge.partitioned.constraints import Changed, RuleCheck
 from omnigraph.history.merge.partitioned.relations import KeyColumnTables
+from omnigraph.history.merge.partitioned.row_rewrite import SpilledChange
+from omnigraph.history.merge.partitioned.task import has_foreign_ids
 from omnigraph.history.merge.reconcile import table_keys
-from omnigraph.history.merge.three_way import TableMerge
 from omnigraph.kernels.arrays import ID
 from omnigraph.transaction.constraints.validate import violations
 from omnigraph.transaction.read_view import ReadView
@@ -98,17 +98,18 @@ CASES: dict[str, dict[str, tuple[list[dict[str, Any]], list[str]]]] = {
 def test_both_checks_find_the_same(graph: og.Graph, tmp_path: Path, name: str) -> None:
     view = ReadView(graph.snapshot(), graph._manifest.stores.tables)
     types = table_keys(view)
-    outcomes, changes = {}, {}
+    spilled, changed, changes = {}, {}, {}
     for key, (rows, gone) in CASES[name].items():
         schema = put_schema(view.table(key).schema)
         ordered = sorted(rows, key=lambda each: str(each[ID]))
         puts = pa.Table.from_pylist(ordered, schema=schema)
         (tmp_path / key).mkdir()
-        outcomes[key] = LargeOutcome(key, tmp_path / key, 4)
-        outcomes[key].add(TableMerge(key, puts, frozenset(gone), ()), graph.catalog, types)
+        spilled[key] = SpilledChange(tmp_path / key, 4)
+        spilled[key].put(puts)
+        spilled[key].delete(pa.table({ID: pa.array(gone, pa.string())}))
+        changed[key] = Changed(len(rows), len(gone), has_foreign_ids(graph.catalog, key, puts))
         changes[key] = TableChanges(key, puts if rows else None, frozenset(gone))
-    tables = KeyColumnTables(graph.catalog, view, outcomes, tmp_path, memory=64 << 20)
-    changed = {key: Changed(each.put_rows, each.deleted_rows, each.has_foreign_ids) for key, each in outcomes.items()}
+    tables = KeyColumnTables(graph.catalog, view, spilled, tmp_path, memory=64 << 20)
     found = RuleCheck(graph.catalog, changed, tables).conflicts(types)
     tables.close()
     wanted = [of_violation(each, types) for each in violations(graph.catalog, view, changes)]

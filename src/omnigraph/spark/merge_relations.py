@@ -107,7 +107,7 @@ class SparkRelations:
         return one_task_each(self.session, tasks_of(scan), work, schema)
 
     def _key_schema(self, job: TableJob) -> pa.Schema:
-        return self.view.table(job.here.table_key).schema_of(job.narrow)
+        return self.view.table(job.here.table_key).schema_of(job.columns)
 
     def _view(self, key: tuple[object, ...], frame: Callable[[], DataFrame]) -> str:
         if key not in self._made:

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, TypeVar, cast
 
 import pyarrow as pa
 
-from omnigraph.tasks.runner import PARTITION, pack, unpack
+from omnigraph.tasks.runner import PARTITION, grouped, pack, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,9 +29,13 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class LocalRunner:
-    """A `TaskRunner` without settings, whose tasks run in item order."""
+    """A `TaskRunner` without settings, whose tasks run in item order.
+
+    With `group_bytes`, neighbouring partitions of an exchange are reduced together, up to this many bytes.
+    """
 
     cores: int = 1
+    group_bytes: int | None = None
 
     def map(
         self, items: Sequence[Item], work: Callable[[Item], Iterable[pa.RecordBatch]], schema: pa.Schema
@@ -53,9 +57,18 @@ class LocalRunner:
         reduce: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
         schema: pa.Schema,
     ) -> LocalBatches:
-        """Run `reduce` on each partition."""
+        """Run `reduce` on each partition, or on each group of partitions."""
         sent = cast("LocalBatches", batches)
-        return LocalBatches(lambda: (reduce(each) for each in _by_partition(sent, partitions)), schema)
+        return LocalBatches(lambda: (reduce(each) for each in self._exchanged(sent, partitions)), schema)
+
+    def _exchanged(self, sent: LocalBatches, count: int) -> Iterator[Iterator[pa.RecordBatch]]:
+        with _spill() as spill:
+            for batch in sent.stream():
+                spill.put(batch)
+            alone = [[number] for number in range(count)]
+            groups = alone if self.group_bytes is None else grouped(range(count), spill.size, self.group_bytes)
+            for partitions in groups:
+                yield spill.take(partitions)
 
     def setting(self, name: str) -> str | None:
         """Always None: there are no settings."""
@@ -81,17 +94,12 @@ class LocalBatches:
 
     def collect(self) -> pa.Table:
         """Run the tasks and return all batches."""
-        return pa.Table.from_batches([batch for each in self.partitions() for batch in each], self.schema)
+        return pa.Table.from_batches(list(self.stream()), self.schema)
 
-
-def _by_partition(sent: LocalBatches, count: int) -> Iterator[Iterator[pa.RecordBatch]]:
-    with _spill() as spill:
-        for partition in sent.partitions():
-            for batch in partition:
-                for row, number in enumerate(batch.column(PARTITION).to_pylist()):
-                    spill.put(int(number or 0), batch.slice(row, 1))
-        for number in range(count):
-            yield spill.take(number)
+    def stream(self) -> Iterator[pa.RecordBatch]:
+        """Run the tasks and yield their batches, one after another."""
+        for partition in self.partitions():
+            yield from partition
 
 
 @dataclass(frozen=True)
@@ -101,13 +109,17 @@ class _Spill:
     file: IO[bytes]
     ranges: dict[int, list[tuple[int, int]]]
 
-    def put(self, number: int, batch: pa.RecordBatch) -> None:
-        start = self.file.tell()
-        self.file.write(pack(pa.Table.from_batches([batch])))
-        self.ranges.setdefault(number, []).append((start, self.file.tell() - start))
+    def put(self, batch: pa.RecordBatch) -> None:
+        for row, number in enumerate(batch.column(PARTITION).to_pylist()):
+            start = self.file.tell()
+            self.file.write(pack(pa.Table.from_batches([batch.slice(row, 1)])))
+            self.ranges.setdefault(int(number or 0), []).append((start, self.file.tell() - start))
 
-    def take(self, number: int) -> Iterator[pa.RecordBatch]:
-        for start, size in self.ranges.pop(number, []):
+    def size(self, number: int) -> int:
+        return sum(size for _, size in self.ranges.get(number, ()))
+
+    def take(self, numbers: Iterable[int]) -> Iterator[pa.RecordBatch]:
+        for start, size in (each for number in numbers for each in self.ranges.pop(number, [])):
             self.file.seek(start)
             yield from unpack(self.file.read(size)).to_batches()
 

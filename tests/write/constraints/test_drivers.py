@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -15,11 +16,11 @@ from omnigraph.catalog.rules import type_of
 from omnigraph.ddl.data_checks import rule_violations
 from omnigraph.ddl.new_shape import NewShape
 from omnigraph.errors import CardinalityViolation, KeyConflict, OmniGraphError, OrphanEdge, UniqueViolation
-from omnigraph.history.merge.partitioned.changes import LargeOutcome
 from omnigraph.history.merge.partitioned.constraints import Changed, RuleCheck
 from omnigraph.history.merge.partitioned.relations import KeyColumnTables
-from omnigraph.history.merge.reconcile import table_keys
-from omnigraph.history.merge.three_way import TableMerge
+from omnigraph.history.merge.partitioned.row_rewrite import SpilledChange
+from omnigraph.history.merge.partitioned.task import has_foreign_ids
+from omnigraph.kernels.arrays import ID
 from omnigraph.language.evolution import plan_evolution
 from omnigraph.language.schema.compile import compile_schema
 from omnigraph.load.bulk.read import InputRead
@@ -136,19 +137,18 @@ class Drivers:
 
     def in_sql(self, puts: Tables, deletes: Mapping[str, frozenset[str]]) -> list[Any]:
         view, catalog = self.graph.view(), self.graph.catalog
-        types, outcomes = table_keys(view), {}
+        spilled, changed = {}, {}
         self.made += 1
         folder = self.folder / str(self.made)
         for key in sorted({*puts, *deletes}):
             (folder / key).mkdir(parents=True)
-            outcomes[key] = LargeOutcome(key, folder / key, 4)
-            rows = self.graph.rows(key, puts.get(key, []))
-            outcomes[key].add(TableMerge(key, rows, frozenset(deletes.get(key, ())), ()), catalog, types)
+            rows, removed = self.graph.rows(key, puts.get(key, [])), sorted(deletes.get(key, ()))
+            spilled[key] = SpilledChange(folder / key, 4)
+            spilled[key].put(rows)
+            spilled[key].delete(pa.table({ID: pa.array(removed, pa.string())}))
+            changed[key] = Changed(rows.num_rows, len(removed), has_foreign_ids(catalog, key, rows))
         folder.mkdir(exist_ok=True)
-        relations = KeyColumnTables(catalog, view, outcomes, folder, memory=64 << 20)
-        changed = {
-            key: Changed(each.put_rows, each.deleted_rows, each.has_foreign_ids) for key, each in outcomes.items()
-        }
+        relations = KeyColumnTables(catalog, view, spilled, folder, memory=64 << 20)
         found = [each for some, _ in RuleCheck(catalog, changed, relations).violations() for each in some]
         relations.close()
         return [told(each) for each in found]

@@ -1,35 +1,46 @@
-"""Merges any number of rows in this process: spills changed rows by the hash of their ids, and merges group by group.
+"""Merges any number of rows in this process, and collects the results of merge tasks for every engine.
 
-bring       spill the differing rows by hash partition: of the source and the target, before and after the change
-merge       group by group, as in memory; rows to write and ids to remove are spilled again
+send        read the differing rows of both sides, and spill them by the hash partition of their ids
+merge       group of partitions by group, as in memory; rows to write and ids to remove are spilled again
 check       value rules with each group, all other rules as queries in DuckDB, which has a memory limit
 stage       when the commit protocol asks for it: one transaction for each table
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from omnigraph.history.merge.conflicts import ConflictList
-from omnigraph.history.merge.partitioned.changes import LargeOutcome
-from omnigraph.history.merge.partitioned.constraints import Changed, RuleCheck
-from omnigraph.history.merge.partitioned.deltas import SpillDirectory, SpilledRows
+from omnigraph.history.merge.partitioned.constraints import Changed, Relations, RuleCheck
 from omnigraph.history.merge.partitioned.hash_partitions import MergeBudget, estimated_bytes, parts_for
 from omnigraph.history.merge.partitioned.relations import KeyColumnTables
-from omnigraph.history.merge.partitioned.row_rewrite import stage_large
-from omnigraph.history.merge.reconcile import LargeChange, Reconciled, merge_pair, table_keys
+from omnigraph.history.merge.partitioned.row_rewrite import SpilledChange, stage_large
+from omnigraph.history.merge.partitioned.send import MergePlan, run_merge
+from omnigraph.history.merge.partitioned.task import conflicts_in
+from omnigraph.history.merge.reconcile import LargeChange, Reconciled, table_keys
+from omnigraph.tasks.local_runner import LocalBatches, LocalRunner
+from omnigraph.tasks.runner import unpack
+from omnigraph.tasks.staged_rows import StagedFragment
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from omnigraph.catalog.catalog import Catalog
     from omnigraph.history.merge.merge_base import CommonState
+    from omnigraph.history.merge.partitioned.deltas import SpillDirectory
+    from omnigraph.history.merge.partitioned.task import Kind, MergeJob
     from omnigraph.history.merge.reconcile import MergeSettings, Pair
     from omnigraph.storage.tables.staging import Staged
-    from omnigraph.storage.tables.table import Table, TableStore
+    from omnigraph.storage.tables.table import Table
     from omnigraph.transaction.read_view import ReadView
+
+    Stage = Callable[[Table], Staged]
+
+
+_NOTHING: Mapping[str, SpilledChange] = {}
 
 
 @dataclass(frozen=True)
@@ -46,62 +57,121 @@ class PartitionedMerge:
     def reconcile(
         self, catalog: Catalog, view: ReadView, common: CommonState, pairs: Sequence[Pair], settings: MergeSettings
     ) -> Reconciled:
-        """Merge all groups of all tables, then check the rules over the merged state."""
+        """Merge all groups of partitions, then check the rules over the merged state."""
         self.place.clear()
-        outcomes = [self._settle(catalog, view, common, pair, settings) for pair in pairs]
-        listed = ConflictList()
-        for each in outcomes:
-            listed.add(each.conflicts.conflicts, each.conflicts.more)
-        large = {
-            each.table_key: self._change(each, common.tables) for each in outcomes if each.put_rows or each.deleted_rows
-        }
-        if listed:
-            return Reconciled(large=large, conflicts=tuple(listed.conflicts), more=listed.more)
-        changed = {each.table_key: each for each in outcomes if each.table_key in large}
-        broken = self._check(catalog, view, changed)
-        return Reconciled(large=large, conflicts=tuple(broken.conflicts), more=broken.more)
+        plan = MergePlan(catalog, view, common)
+        for pair in pairs:
+            plan.add(pair, self.place, None, writes=False)
+        job = plan.job(settings, writes=False)
+        parts = parts_for(merge_bytes(common, pairs), self.budget.group_bytes)
+        runner = LocalRunner(group_bytes=self.budget.group_bytes)
+        result = MergeResult(job)
+        spilled = {each.here.table_key: SpilledChange(self.place.folder(), parts) for each in job.tables}
+        for batch in cast("LocalBatches", run_merge(runner, plan.sources, job, parts)).stream():
+            result.take(batch.to_pylist(), spilled)
 
-    def _settle(
-        self, catalog: Catalog, view: ReadView, common: CommonState, pair: Pair, settings: MergeSettings
-    ) -> LargeOutcome:
-        there, here = pair
-        states = common.pairs(there, here)
-        parts = parts_for(estimated_bytes(common.tables, states), self.budget.group_bytes)
-        waiting = SpilledRows(common.tables, self.place.folder(), parts)
-        for base, side in states:
-            waiting.bring(base, side)
-        outcome = LargeOutcome(here.table_key, self.place.folder(), parts)
-        types = table_keys(view)
-        for group in waiting.groups(self.budget.group_bytes):
-            merged = merge_pair(common.with_deltas(waiting.group(group)), there, here, settings)
-            if merged is not None:
-                outcome.add(merged, catalog, types)
-        waiting.forget()
-        return outcome
+        def stage(key: str) -> Stage:
+            return partial(
+                stage_large,
+                tables=common.tables,
+                change=spilled[key],
+                spill=self.place,
+                group_bytes=self.budget.group_bytes,
+            )
 
-    def _check(self, catalog: Catalog, view: ReadView, outcomes: dict[str, LargeOutcome]) -> ConflictList:
-        listed = ConflictList()
-        for key in sorted(outcomes):
-            listed.add(outcomes[key].broken.conflicts, outcomes[key].broken.more)
-        tables = KeyColumnTables(catalog, view, outcomes, self.place.folder(), memory=max(self.budget.bytes, 64 << 20))
-        changed = {
-            key: Changed(each.put_rows, each.deleted_rows, each.has_foreign_ids) for key, each in outcomes.items()
-        }
-        try:
-            broken = RuleCheck(catalog, changed, tables).conflicts(table_keys(view))
-        finally:
-            tables.close()
-        listed.add(broken.conflicts, broken.more)
-        return listed
-
-    def _change(self, outcome: LargeOutcome, tables: TableStore) -> LargeChange:
-        stage = partial(self._stage, outcome=outcome, tables=tables)
-        return LargeChange(outcome.table_key, outcome.put_rows, outcome.deleted_rows, stage)
-
-    def _stage(self, table: Table, outcome: LargeOutcome, tables: TableStore) -> Staged:
-        return stage_large(tables, table, outcome, self.place.folder(), self.budget.group_bytes)
+        memory = max(self.budget.bytes, 64 << 20)
+        return result.reconciled(
+            catalog, view, stage, lambda: KeyColumnTables(catalog, view, spilled, self.place.folder(), memory=memory)
+        )
 
 
 def merge_bytes(common: CommonState, pairs: Sequence[Pair]) -> int:
     """About how many bytes of changed rows a merge reads."""
     return sum(estimated_bytes(common.tables, common.pairs(there, here)) for there, here in pairs)
+
+
+class ClosableRelations(Relations, Protocol):
+    """Relations for the constraint checks of one merge."""
+
+    def close(self) -> None:
+        """Drop the relations."""
+        ...
+
+
+@dataclass
+class Replaced:
+    """The rows of a table that tasks have replaced: fragments, removed offsets by old fragment, and row ids."""
+
+    fragments: list[StagedFragment] = field(default_factory=list)
+    removed: dict[int, bytes] = field(default_factory=dict)
+    rows: int = 0
+    row_ids: list[int] = field(default_factory=list)
+
+    @property
+    def row_id_span(self) -> int:
+        """The difference between the highest and the lowest row id of replaced rows."""
+        return max(self.row_ids) - min(self.row_ids) if self.row_ids else 0
+
+
+@dataclass
+class MergeResult:
+    """The results of the merge tasks, by table."""
+
+    job: MergeJob
+    conflicts: ConflictList = field(default_factory=ConflictList)
+    broken: ConflictList = field(default_factory=ConflictList)
+    changed: dict[str, Changed] = field(default_factory=dict)
+    replaced: dict[str, Replaced] = field(default_factory=dict)
+
+    def take(self, rows: Iterable[dict[str, Any]], spilled: Mapping[str, SpilledChange] = _NOTHING) -> None:
+        """Add rows of `RESULT`. `spilled` takes the rows to write and the ids to remove."""
+        for each in rows:
+            key = self.job.tables[each["number"]].here.table_key
+            self._take(key, each["kind"], each["rows"], each["body"], spilled)
+
+    def _take(self, key: str, kind: Kind, rows: int, body: bytes, spilled: Mapping[str, SpilledChange]) -> None:
+        replaced = self.replaced.setdefault(key, Replaced())
+        match kind:
+            case "conflicts":
+                self.conflicts.add(conflicts_in(body), rows)
+            case "broken":
+                self.broken.add(conflicts_in(body), rows)
+            case "counts":
+                self._count(key, **json.loads(body))
+            case "fragment":
+                replaced.fragments.append(StagedFragment(len(replaced.fragments), 0, rows, body.decode()))
+            case "replaced":
+                replaced.rows += rows
+                replaced.row_ids += json.loads(body)
+            case "removed":
+                replaced.removed[rows] = replaced.removed.get(rows, b"") + body
+            case "puts":
+                spilled[key].put(unpack(body))
+            case "deletes":
+                spilled[key].delete(unpack(body))
+
+    def _count(self, key: str, puts: int, deletes: int, *, foreign: bool) -> None:
+        before = self.changed.get(key, Changed(0, 0, has_foreign_ids=False))
+        if puts or deletes or key in self.changed:
+            self.changed[key] = Changed(
+                before.puts + puts, before.deletes + deletes, has_foreign_ids=before.has_foreign_ids or foreign
+            )
+
+    def reconciled(
+        self, catalog: Catalog, view: ReadView, stage: Callable[[str], Stage], open_: Callable[[], ClosableRelations]
+    ) -> Reconciled:
+        """The changes with their row conflicts; if there are none, with the violations of the merged state."""
+        large = {
+            key: LargeChange(key, each.puts, each.deletes, stage(key)) for key, each in sorted(self.changed.items())
+        }
+        found = self.conflicts or self._violations(catalog, view, open_)
+        return Reconciled(large=large, conflicts=tuple(found.conflicts), more=found.more)
+
+    def _violations(self, catalog: Catalog, view: ReadView, open_: Callable[[], ClosableRelations]) -> ConflictList:
+        relations = open_()
+        try:
+            broken = RuleCheck(catalog, self.changed, relations).conflicts(table_keys(view))
+        finally:
+            relations.close()
+        self.broken.add(broken.conflicts, broken.more)
+        return self.broken

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from omnigraph.catalog.arrow import put_schema
 from omnigraph.history.delta import MOVED_ROWS, TableDelta, descends, net, with_blobs
-from omnigraph.history.merge.partitioned.hash_partitions import HashPartitions, batch_rows, groups_of, total_sizes
+from omnigraph.history.merge.partitioned.hash_partitions import HashPartitions, batch_rows
 from omnigraph.kernels.row_address import ROW_ADDRESS, ROW_ID, UPDATED_AT, fragments_of
 from omnigraph.storage.tables.version_diff import differing_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from types import TracebackType
 
     from omnigraph.manifest.snapshot import TableEntry
@@ -192,52 +192,6 @@ def _named(text: str) -> str:
     return text.replace(":", ".")
 
 
-@dataclass
-class SpilledRows:
-    """The differing rows of the version pairs that one table is merged from, on disk by the same hash partitions."""
-
-    tables: TableStore
-    folder: Path
-    parts: int
-    _held: dict[Pair, tuple[HashPartitions, HashPartitions]] = field(default_factory=dict)
-
-    def bring(self, base: TableEntry | None, side: TableEntry) -> None:
-        """Read the differing rows of a pair, and spill them by hash partition."""
-        pair = _pair(base, side)
-        if pair in self._held or (base is not None and base.pin == side.pin):
-            return
-        name = str(len(self._held))
-        before, after = differing_reads(self.tables, base, side, self.folder)
-        self._held[pair] = self._laid(f"{name}-before", base or side, before), self._laid(f"{name}-after", side, after)
-
-    def groups(self, most: int) -> list[list[int]]:
-        """Groups of neighbouring partitions of at most `most` bytes."""
-        files = [each for pair in self._held.values() for each in pair]
-        return groups_of(total_sizes(files), most) if files else []
-
-    def group(self, parts: Sequence[int]) -> RowPartition:
-        """The rows of some partitions."""
-
-        def rows(base: TableEntry | None, side: TableEntry) -> tuple[pa.Table, pa.Table]:
-            before, after = self._held[_pair(base, side)]
-            return before.read(parts), after.read(parts)
-
-        return RowPartition(self.tables, rows)
-
-    def forget(self) -> None:
-        """Remove everything from disk."""
-        self._held.clear()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _laid(self, name: str, state: TableEntry, reads: Sequence[DeltaScan]) -> HashPartitions:
-        table = self.tables.open(state.pin)
-        made = HashPartitions(self.folder / name, rows_schema(table), self.parts)
-        for read in reads:
-            for rows in read.batches(table):
-                made.add(rows)
-        return made
-
-
 @dataclass(frozen=True)
 class RowPartition:
     """The rows of one group of hash partitions, for a merge of those alone. `rows` reads those of a version pair."""
@@ -257,7 +211,3 @@ class RowPartition:
 
     def _nothing(self, side: TableEntry) -> pa.Table:
         return put_schema(self.tables.open(side.pin).schema).empty_table()
-
-
-def _pair(base: TableEntry | None, side: TableEntry) -> Pair:
-    return None if base is None else base.pin, side.pin

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from omnigraph.catalog.catalog import Catalog
-    from omnigraph.history.merge.partitioned.changes import LargeOutcome
+    from omnigraph.history.merge.partitioned.row_rewrite import SpilledChange
     from omnigraph.transaction.read_view import ReadView
 
 IS_FOREIGN = "is_foreign"
@@ -49,7 +49,7 @@ class KeyColumnTables:
     """The relations of `constraints`, created on first use; DuckDB spills what exceeds its memory limit."""
 
     def __init__(
-        self, catalog: Catalog, view: ReadView, outcomes: Mapping[str, LargeOutcome], folder: Path, memory: int
+        self, catalog: Catalog, view: ReadView, outcomes: Mapping[str, SpilledChange], folder: Path, memory: int
     ) -> None:
         self._catalog = catalog
         self._view = view

@@ -24,11 +24,12 @@ from omnigraph.storage.tables.row_rewrite import RowRewrite
 from omnigraph.storage.tables.table import ROWS_PER_FILE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from omnigraph.history.merge.partitioned.changes import LargeOutcome
+    from omnigraph.history.merge.partitioned.deltas import SpillDirectory
     from omnigraph.storage.tables.staging import Staged
     from omnigraph.storage.tables.table import Table, TableStore
 
@@ -38,64 +39,93 @@ _BATCH = 65_536
 _MARK_BITS = 24
 _TEXT: pa.DataType = pa.string()
 _NUMBER: pa.DataType = pa.uint64()
-_PLACES = pa.schema([(ID, _TEXT), (ROW_ID, _NUMBER), (ROW_ADDRESS, _NUMBER)])
+_LOCATIONS = pa.schema([(ID, _TEXT), (ROW_ID, _NUMBER), (ROW_ADDRESS, _NUMBER)])
 _ADDRESSES = pa.schema([(ROW_ADDRESS, _NUMBER)])
 
 
-def stage_large(tables: TableStore, table: Table, outcome: LargeOutcome, folder: Path, group_bytes: int) -> Staged:
+@dataclass
+class SpilledChange:
+    """The rows to write and the ids to remove of one merged table, on disk by hash partition."""
+
+    folder: Path
+    parts: int
+    puts: HashPartitions | None = None
+    deletes: HashPartitions | None = None
+
+    def put(self, rows: pa.Table) -> None:
+        """Add rows to write."""
+        if self.puts is None:
+            self.puts = HashPartitions(self.folder / "puts", rows.schema, self.parts)
+        self.puts.add(rows)
+
+    def delete(self, ids: pa.Table) -> None:
+        """Add the ids of rows to remove."""
+        if self.deletes is None:
+            self.deletes = HashPartitions(self.folder / "deletes", ids.schema, self.parts)
+        self.deletes.add(ids)
+
+    def ids(self) -> Iterator[pa.Array[Any]]:
+        """The ids of all rows to write or remove."""
+        for each in (self.puts, self.deletes):
+            yield from (batch.column(ID) for batch in (() if each is None else each.batches()))
+
+
+def stage_large(
+    table: Table, *, tables: TableStore, change: SpilledChange, spill: SpillDirectory, group_bytes: int
+) -> Staged:
     """Stage the puts and deletes of a merge, on a handle of the version that it was computed from."""
-    change = _RowChange(tables, table, outcome, folder, group_bytes)
-    places = change.find_places()
+    rewrite = _SpilledRewrite(tables, table, change, spill.folder(), group_bytes)
+    locations = rewrite.locate()
     with lance_errors(f"staging a change to {table.path}"):
-        change.sort_rows(places)
-        return change.stage()
+        rewrite.sort_rows(locations)
+        return rewrite.stage()
 
 
 @dataclass
-class _RowChange:
+class _SpilledRewrite:
     tables: TableStore
     table: Table
-    outcome: LargeOutcome
+    change: SpilledChange
     folder: Path
     group_bytes: int
     replaced: int = 0
     _old_rows: HashPartitions | None = None
     _new_rows: HashPartitions | None = None
-    _gone: HashPartitions | None = None
+    _removed: HashPartitions | None = None
     _lowest: int = 0
     _highest: int = 0
     _groups: dict[int, int] = field(default_factory=dict)
 
-    def find_places(self) -> HashPartitions:
+    def locate(self) -> HashPartitions:
         """Find the locations of changed rows, and of a few others that pass the prefix filter: one scan of all ids."""
         marks = np.zeros(1 << _MARK_BITS, dtype=bool)
-        for ids in self.outcome.ids():
+        for ids in self.change.ids():
             marks[prefixes(hash_column(ids), _MARK_BITS)] = True
-        places = HashPartitions(self.folder / "places", _PLACES, self.outcome.parts)
-        for batch in self.table.scan(_PLACES.names, batch_size=_BATCH):
-            rows = pa.Table.from_batches([batch]).select(_PLACES.names)
+        locations = HashPartitions(self.folder / "locations", _LOCATIONS, self.change.parts)
+        for batch in self.table.scan(_LOCATIONS.names, batch_size=_BATCH):
+            rows = pa.Table.from_batches([batch]).select(_LOCATIONS.names)
             some = rows.filter(pa.array(marks[prefixes(hash_column(batch.column(ID)), _MARK_BITS)]))
-            places.add(some.cast(_PLACES))
-        return places
+            locations.add(some.cast(_LOCATIONS))
+        return locations
 
-    def sort_rows(self, places: HashPartitions) -> None:
+    def sort_rows(self, locations: HashPartitions) -> None:
         """Per partition: spill replaced rows by the group of fragments that they were in, and new rows separately."""
         fragments = self.table.fragment_ids()
         groups = min(MOST_PARTS, max(1, len(fragments)))
         self._groups = {number: at * groups // len(fragments) for at, number in enumerate(fragments)}
-        self._gone = HashPartitions(self.folder / "gone", _ADDRESSES, groups)
-        puts, deletes = self.outcome.puts, self.outcome.deletes
+        self._removed = HashPartitions(self.folder / "removed", _ADDRESSES, groups)
+        puts, deletes = self.change.puts, self.change.deletes
         if puts is not None:
-            placed = puts.schema.append(_PLACES.field(ROW_ID)).append(_PLACES.field(ROW_ADDRESS))
-            self._old_rows = HashPartitions(self.folder / "old-rows", placed, groups)
+            located = puts.schema.append(_LOCATIONS.field(ROW_ID)).append(_LOCATIONS.field(ROW_ADDRESS))
+            self._old_rows = HashPartitions(self.folder / "old-rows", located, groups)
             self._new_rows = HashPartitions(self.folder / "new-rows", puts.schema, 1)
-        for part in range(self.outcome.parts):
-            there = places.read([part])
+        for part in range(self.change.parts):
+            there = locations.read([part])
             if puts is not None and puts.rows[part]:
                 self._sort_puts(puts.read([part]), there)
             if deletes is not None and deletes.rows[part]:
                 removed = deletes.read([part]).column(ID)
-                self._take_out(there.filter(pc.is_in(there.column(ID), value_set=removed)).column(ROW_ADDRESS))
+                self._remove(there.filter(pc.is_in(there.column(ID), value_set=removed)).column(ROW_ADDRESS))
 
     def stage(self) -> Staged:
         """Write the rows as new fragments of the table, and delete the replaced and removed ones."""
@@ -104,9 +134,9 @@ class _RowChange:
             for groups in groups_of(self._old_rows.bytes, self.group_bytes):
                 self._replace(rewrite, self._old_rows.read(groups))
             rewrite.add(rebatch(self._new_rows.batches(), rows=ROWS_PER_FILE, nbytes=self.group_bytes))
-        assert self._gone is not None
-        for group in np.flatnonzero(self._gone.rows).tolist():
-            rewrite.remove(self._gone.read([group]).column(ROW_ADDRESS).to_numpy())
+        assert self._removed is not None
+        for group in np.flatnonzero(self._removed.rows).tolist():
+            rewrite.remove(self._removed.read([group]).column(ROW_ADDRESS).to_numpy())
         return rewrite.stage()
 
     def _replace(self, rewrite: RowRewrite, rows: pa.Table) -> None:
@@ -120,17 +150,17 @@ class _RowChange:
         found = there.take(at.drop_null())
         old = rows.filter(at.is_valid())
         for name in (ROW_ID, ROW_ADDRESS):
-            old = old.append_column(_PLACES.field(name), found.column(name))
+            old = old.append_column(_LOCATIONS.field(name), found.column(name))
         new = rows.filter(at.is_null())
         self._new_rows.put(new, np.zeros(new.num_rows, np.int64))
         if old.num_rows:
             self._old_rows.put(old, self._group_of(old.column(ROW_ADDRESS)))
-            self._take_out(old.column(ROW_ADDRESS))
+            self._remove(old.column(ROW_ADDRESS))
             self._note_row_ids(old.column(ROW_ID).to_numpy())
 
-    def _take_out(self, addresses: pa.ChunkedArray[Any]) -> None:
-        assert self._gone is not None
-        self._gone.put(pa.table({ROW_ADDRESS: addresses}), self._group_of(addresses))
+    def _remove(self, addresses: pa.ChunkedArray[Any]) -> None:
+        assert self._removed is not None
+        self._removed.put(pa.table({ROW_ADDRESS: addresses}), self._group_of(addresses))
 
     def _note_row_ids(self, row_ids: Numbers) -> None:
         low, high = int(row_ids.min()), int(row_ids.max())

@@ -1,28 +1,39 @@
-"""Sends differing rows to the task of their hash partition, packed so that the JVM moves few large values."""
+"""Plans and runs a merge of any size: differing rows are sent to the task of their hash partition, which merges them.
+
+Rows are packed, so that the JVM moves few large values.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.history.merge.partitioned.deltas import DeltaScan
+from omnigraph.history.merge.partitioned.deltas import DeltaScan, differing_reads
 from omnigraph.history.merge.partitioned.hash_partitions import parts_of
+from omnigraph.history.merge.partitioned.task import RESULT, MergeJob, TableJob
+from omnigraph.history.merge.reconcile import table_keys
 from omnigraph.kernels.arrays import ID
 from omnigraph.kernels.row_address import ROW_ADDRESS, ROW_ID, fragment_of
 from omnigraph.storage.tables.table import TableStore
-from omnigraph.tasks.runner import BYTES, INT, pack, unpack
+from omnigraph.tasks.runner import BYTES, INT, grouped_rows, pack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from omnigraph.catalog.catalog import Catalog
+    from omnigraph.history.merge.merge_base import CommonState
+    from omnigraph.history.merge.partitioned.deltas import SpillDirectory
+    from omnigraph.history.merge.reconcile import MergeSettings, Pair
     from omnigraph.storage.objects.location import Location
     from omnigraph.storage.tables.table import Pin, Table
+    from omnigraph.tasks.runner import Batches, TaskRunner
+    from omnigraph.transaction.read_view import ReadView
 
 PACKET = pa.schema([("part", INT), ("slot", INT), ("rows", BYTES)])
-PLACES = (ID, ROW_ID, ROW_ADDRESS)
+LOCATIONS = (ID, ROW_ID, ROW_ADDRESS)
 ROWS_PER_SOURCE = 500_000
 _BATCH = 131_072
 
@@ -51,8 +62,8 @@ class RowSource:
         if self.read is not None:
             yield from self.read.batches(table)
             return
-        for batch in table.scan(PLACES, fragments=self.fragments, batch_size=_BATCH):
-            yield pa.Table.from_batches([batch]).select(PLACES)
+        for batch in table.scan(LOCATIONS, fragments=self.fragments, batch_size=_BATCH):
+            yield pa.Table.from_batches([batch]).select(LOCATIONS)
 
 
 def sources(slot: int, location: Location, table: Table, reads: Iterable[DeltaScan]) -> list[RowSource]:
@@ -64,20 +75,71 @@ def sources(slot: int, location: Location, table: Table, reads: Iterable[DeltaSc
     ]
 
 
-def place_sources(slot: int, location: Location, table: Table) -> list[RowSource]:
+def location_sources(slot: int, location: Location, table: Table) -> list[RowSource]:
     """The locations of all rows of a table, as sources of bounded size."""
     found = _groups(table, table.fragment_ids())
     return [RowSource(slot, location, table.pin, fragments, rows) for fragments, rows in found]
 
 
-def collected(batches: Iterable[pa.RecordBatch]) -> dict[int, list[pa.Table]]:
-    """The rows of all packets of a partition, by slot."""
-    found: dict[int, list[pa.Table]] = {}
-    for batch in batches:
-        slots: list[Any] = batch.column(1).to_pylist()
-        for slot, body in zip(slots, batch.column(2), strict=True):
-            found.setdefault(slot, []).append(unpack(body.as_buffer()))
-    return found
+@dataclass
+class MergePlan:
+    """The row sources of a merge, each with the slot under which its packets arrive."""
+
+    catalog: Catalog
+    view: ReadView
+    common: CommonState
+    sources: list[RowSource] = field(default_factory=list)
+    tables: list[TableJob] = field(default_factory=list)
+    _slots: int = 0
+
+    def add(self, pair: Pair, spill: SpillDirectory, columns: tuple[str, ...] | None, *, writes: bool) -> None:
+        """Add one table, of which tasks report these columns. Differences that must be spilled go below `spill`."""
+        there, here = pair
+        tables, location = self.common.tables, self.common.tables.location
+        slots = []
+        for base, side in dict.fromkeys(self.common.pairs(there, here)):
+            if base is not None and base.pin == side.pin:
+                continue
+            before, after = differing_reads(tables, base, side, spill.folder())
+            slot = self._next(2)
+            slots.append(((base, side), slot))
+            self.sources += sources(slot, location, tables.open((base or side).pin), before)
+            self.sources += sources(slot + 1, location, tables.open(side.pin), after)
+        locations = self._next(1)
+        if writes:
+            self.sources += location_sources(locations, location, tables.open(here.pin))
+        self.tables.append(TableJob(there, here, tuple(slots), locations, columns))
+
+    def job(self, settings: MergeSettings, *, writes: bool) -> MergeJob:
+        """The parameters of the merge tasks."""
+        common = self.common
+        return MergeJob(
+            common.tables.location,
+            self.catalog,
+            table_keys(self.view),
+            common.root,
+            common.tips,
+            common.reshaping,
+            tuple(self.tables),
+            settings.by_property,
+            settings.resolver,
+            writes,
+        )
+
+    def _next(self, count: int) -> int:
+        self._slots += count
+        return self._slots - count
+
+
+def run_merge(runner: TaskRunner, found: Sequence[RowSource], job: MergeJob, parts: int) -> Batches:
+    """Send all rows to the task of their hash partition, and merge each partition. The batches have schema `RESULT`."""
+
+    def send(group: list[RowSource]) -> Iterator[pa.RecordBatch]:
+        for source in group:
+            yield from source.packets(parts)
+
+    groups = grouped_rows(runner, found, lambda each: each.rows)
+    return runner.exchange(runner.map(groups, send, PACKET), parts, job.run, RESULT)
 
 
 def _cut(rows: pa.Table, slot: int, parts: int) -> Iterator[pa.RecordBatch]:

@@ -14,10 +14,8 @@ import pyarrow.compute as pc
 from omnigraph.catalog.rules import type_of, value_rules
 from omnigraph.history.merge.conflicts import ConflictList, of_violation
 from omnigraph.history.merge.merge_base import CommonState
-from omnigraph.history.merge.partitioned.changes import has_foreign_ids
 from omnigraph.history.merge.partitioned.deltas import RowPartition
 from omnigraph.history.merge.partitioned.deltas import rows_schema as read_schema
-from omnigraph.history.merge.partitioned.send import collected
 from omnigraph.history.merge.reconcile import MergeSettings, merge_pair
 from omnigraph.kernels.arrays import ID, one_array
 from omnigraph.kernels.row_address import ROW_ADDRESS, ROW_ID, by_fragment
@@ -26,11 +24,12 @@ from omnigraph.storage.lance.data_files import write_rows
 from omnigraph.storage.lance.paths import table_dir
 from omnigraph.storage.tables.row_rewrite import with_row_ids
 from omnigraph.storage.tables.table import ROWS_PER_FILE, TableStore
-from omnigraph.tasks.runner import BYTES, INT, LONG, TEXT, pack
+from omnigraph.tasks.runner import BYTES, INT, LONG, TEXT, pack, unpack
 from omnigraph.transaction.constraints.evaluate import value_violations
+from omnigraph.values.row_ids import has_own_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from omnigraph.catalog.catalog import Catalog
     from omnigraph.errors.commits import Conflict
@@ -40,10 +39,10 @@ if TYPE_CHECKING:
     from omnigraph.manifest.snapshot import Snapshot, TableEntry
     from omnigraph.storage.objects.location import Location
 
-Kind = Literal["conflicts", "broken", "counts", "fragment", "replaced", "gone", "puts", "deletes"]
+Kind = Literal["conflicts", "broken", "counts", "fragment", "replaced", "removed", "puts", "deletes"]
 RESULT = pa.schema([("kind", TEXT), ("number", INT), ("rows", LONG), ("body", BYTES)])
-# The kinds that the driver receives; the others stay with the runner, for the constraint checks.
-TOLD: tuple[Kind, ...] = ("conflicts", "broken", "counts", "fragment", "replaced", "gone")
+# The kinds that the driver of a cluster receives; the others stay with the tasks, for the constraint checks.
+TO_DRIVER: tuple[Kind, ...] = ("conflicts", "broken", "counts", "fragment", "replaced", "removed")
 _AT_ONCE = 65_536
 
 
@@ -55,8 +54,9 @@ class TableJob:
     here: TableEntry
     # By version pair the first of two slots: rows as they were. The rows as they are come in the slot after it.
     slots: tuple[tuple[tuple[TableEntry | None, TableEntry], int], ...]
-    places: int
-    narrow: tuple[str, ...]
+    locations: int
+    # The columns of rows to write that the result reports; None means all.
+    columns: tuple[str, ...] | None
 
     @property
     def line(self) -> str:
@@ -89,7 +89,7 @@ class MergeJob:
             settings = MergeSettings(by_property=self.by_property, resolver=self.resolver)
             merged = merge_pair(common, table.there, table.here, settings)
             if merged is not None:
-                yield from _TaskResult(self, number, table, merged).all(arrived.get(table.places, []))
+                yield from _TaskResult(self, number, table, merged).all(arrived.get(table.locations, []))
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,8 @@ class _TaskResult:
             if broken:
                 yield self._row("broken", broken.more, pickle.dumps(tuple(broken.conflicts)))
             counts["foreign"] = has_foreign_ids(self.job.catalog, self._key, puts)
-            yield from self._narrow("puts", puts.select(self.table.narrow))
-        yield from self._narrow("deletes", pa.table({ID: deletes}))
+            yield from self._rows("puts", puts if self.table.columns is None else puts.select(self.table.columns))
+        yield from self._rows("deletes", pa.table({ID: deletes}))
         yield self._row("counts", 0, json.dumps(counts).encode())
         if self.job.writes and not merged.conflicts:
             yield from self._write(puts, deletes, places)
@@ -147,7 +147,7 @@ class _TaskResult:
         listed.add(of_violation(each, self.job.types) for each in wrong)
         return listed
 
-    def _narrow(self, kind: Kind, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    def _rows(self, kind: Kind, rows: pa.Table) -> Iterator[pa.RecordBatch]:
         for start in range(0, rows.num_rows, _AT_ONCE):
             some = rows.slice(start, _AT_ONCE)
             yield self._row(kind, some.num_rows, pack(some))
@@ -165,7 +165,7 @@ class _TaskResult:
         if len(row_ids):
             yield self._row("replaced", len(row_ids), json.dumps([int(row_ids.min()), int(row_ids.max())]).encode())
         for fragment, offsets in by_fragment(gone):
-            yield self._row("gone", fragment, offsets.tobytes())
+            yield self._row("removed", fragment, offsets.tobytes())
         rows = pa.concat_tables([old, puts.filter(at.is_null())])
         for start in range(0, rows.num_rows, ROWS_PER_FILE):
             some = slice(start, start + ROWS_PER_FILE)
@@ -182,6 +182,22 @@ class _TaskResult:
 
     def _row(self, kind: Kind, rows: int, body: bytes) -> pa.RecordBatch:
         return pa.record_batch([[kind], [self.number], [rows], [body]], schema=RESULT)
+
+
+def collected(batches: Iterable[pa.RecordBatch]) -> dict[int, list[pa.Table]]:
+    """The rows of all packets of a partition, by slot."""
+    found: dict[int, list[pa.Table]] = {}
+    for batch in batches:
+        slots: list[Any] = batch.column(1).to_pylist()
+        for slot, body in zip(slots, batch.column(2), strict=True):
+            found.setdefault(slot, []).append(unpack(body.as_buffer()))
+    return found
+
+
+def has_foreign_ids(catalog: Catalog, table_key: str, rows: pa.Table) -> bool:
+    """Whether a row of a keyed type has an id that its key does not determine."""
+    kind = type_of(catalog, table_key)
+    return bool(kind.rules.key) and not bool(np.all(has_own_id(kind, rows)))
 
 
 def conflicts_in(body: bytes) -> tuple[Conflict, ...]:
