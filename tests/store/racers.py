@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from omnigraph.errors import OmniGraphError
-from omnigraph.storage.objects.lease import Lease, try_acquire
+from omnigraph.storage.objects.acquire import try_acquire
+from omnigraph.storage.objects.lease import Lease
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.objects.store import open_control_store
 from omnigraph.storage.tables.new_tables import create_table

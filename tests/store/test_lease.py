@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from omnigraph.errors import Contention, LeaseLost
-from omnigraph.storage.objects.lease import Lease, LeaseRecord, Owner, acquire, patience, read_claim, try_acquire
+from omnigraph.errors import Contention, LeaseLost, StoreUnavailable
+from omnigraph.storage.objects.acquire import acquire, try_acquire
+from omnigraph.storage.objects.lease import Lease, LeaseRecord, Owner, patience, read_claim
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.objects.store import ObjectStore, open_control_store
 from omnigraph.world import REAL, World
 from store.racers import RACERS, spawn_python, take_lease
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from omnigraph.storage.objects.model import ObjectVersion
     from store.racers import Racers
 
@@ -263,6 +267,99 @@ def test_a_lease_that_ran_out_unnoticed_is_free_for_all_after_it_is_given_back(o
     assert take(objects, Elsewhere(name="here", clock=there.clock)).is_mine()
 
 
+class AnswersLate:
+    """A store whose first replacement is done at once and answered when the test says so."""
+
+    def __init__(self, objects: ObjectStore) -> None:
+        self._objects = objects
+        self.done, self.answer = threading.Event(), threading.Event()
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._objects, name)
+
+    def replace(self, path: str, data: bytes, unchanged: ObjectVersion) -> ObjectVersion:
+        tag = self._objects.replace(path, data, unchanged)
+        if not self.done.is_set():
+            self.done.set()
+            assert self.answer.wait(30)
+        return tag
+
+
+@pytest.mark.parametrize("give_up", [Lease.abandon, Lease.release])
+def test_a_lease_is_free_when_it_is_let_go_during_a_renewal(
+    objects: ObjectStore, give_up: Callable[[Lease], None]
+) -> None:
+    there, slow = Elsewhere(name="there"), AnswersLate(objects)
+    first = take(objects, there)
+    held = Lease(slow, PATH, first.claim, first._tag, begun=there.monotonic(), world=there)  # type: ignore[arg-type]
+    there.clock[0] += 40 * SECOND
+    renewal = threading.Thread(target=held.keep_alive)
+    renewal.start()
+    assert slow.done.wait(30)
+    there.clock[0] += 10 * SECOND
+    giving = threading.Thread(target=give_up, args=(held,))
+    giving.start()
+    giving.join(0.2)
+    slow.answer.set()
+    giving.join(30)
+    renewal.join(30)
+    take(objects, Elsewhere(name="here"))
+
+
+@pytest.mark.parametrize("give_up", [Lease.abandon, Lease.release])
+def test_a_renewal_that_comes_late_does_not_revive_a_lease(
+    objects: ObjectStore, give_up: Callable[[Lease], None]
+) -> None:
+    there = Elsewhere(name="there")
+    held = take(objects, there)
+    give_up(held)
+    there.clock[0] += 40 * SECOND
+    held.keep_alive()
+    with pytest.raises(LeaseLost):
+        held.renew()
+    take(objects, Elsewhere(name="here"))
+
+
+class LosesAnswers:
+    """A store that does what the test says instead of a replacement, and never answers."""
+
+    def __init__(self, objects: ObjectStore, instead: Callable[[], object]) -> None:
+        self._objects = objects
+        self._instead = instead
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._objects, name)
+
+    def replace(self, path: str, _data: bytes, _unchanged: ObjectVersion) -> ObjectVersion:
+        self._instead()
+        raise StoreUnavailable("no answer", location=path)
+
+
+def renewed_without_an_answer(objects: ObjectStore, instead: Callable[[], object]) -> None:
+    first = take(objects, REAL)
+    silent = LosesAnswers(objects, instead)
+    Lease(silent, PATH, first.claim, first._tag, begun=REAL.monotonic(), world=REAL).renew()  # type: ignore[arg-type]
+
+
+def test_a_renewal_without_an_answer_finds_that_the_lease_is_gone(objects: ObjectStore) -> None:
+    with pytest.raises(LeaseLost):
+        renewed_without_an_answer(objects, lambda: objects.delete(PATH))
+
+
+def test_a_renewal_without_an_answer_finds_that_another_has_the_lease(objects: ObjectStore) -> None:
+    def overtake() -> None:
+        objects.delete(PATH)
+        take(objects, Elsewhere(name="here"))
+
+    with pytest.raises(LeaseLost):
+        renewed_without_an_answer(objects, overtake)
+
+
+def test_a_renewal_without_an_answer_that_had_no_effect_fails_as_the_store_did(objects: ObjectStore) -> None:
+    with pytest.raises(StoreUnavailable):
+        renewed_without_an_answer(objects, lambda: None)
+
+
 @pytest.mark.parametrize("turn", range(2))
 def test_of_six_processes_one_gets_a_free_lease(graph_uri: str, racers: Racers, turn: int) -> None:
     outcomes = racers.all(take_lease, graph_uri)
@@ -284,7 +381,7 @@ def test_of_six_processes_one_takes_over_from_a_dead_one(
 
 
 HOLD = """
-from omnigraph.storage.objects.lease import try_acquire
+from omnigraph.storage.objects.acquire import try_acquire
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.objects.store import open_control_store
 from omnigraph.world import REAL

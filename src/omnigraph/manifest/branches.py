@@ -49,7 +49,8 @@ from omnigraph.manifest.upgrade import STAGING_UNTIL, is_staging
 from omnigraph.manifest.version_refs import branch_references
 from omnigraph.storage.filters.model import one_of
 from omnigraph.storage.lance.paths import table_dir
-from omnigraph.storage.objects.lease import acquire, lease_seconds, patience
+from omnigraph.storage.objects.acquire import acquire
+from omnigraph.storage.objects.lease import lease_seconds, patience
 from omnigraph.storage.tables.immediate import create_branch, delete_branch
 from omnigraph.storage.tables.staging import commit_staged, stage_delete
 from omnigraph.storage.tables.table import Pin

@@ -34,7 +34,8 @@ from omnigraph.manifest.layout import (
 )
 from omnigraph.manifest.rows import SCHEMA, GraphCommit, GraphHead, Registration, Row, TableVersion, encode
 from omnigraph.storage.lance.paths import version_file
-from omnigraph.storage.objects.lease import Lease, try_acquire
+from omnigraph.storage.objects.acquire import try_acquire
+from omnigraph.storage.objects.lease import Lease
 from omnigraph.storage.tables.immediate import set_config
 from omnigraph.storage.tables.new_tables import create_table
 from omnigraph.storage.tables.probe import ensure_safe

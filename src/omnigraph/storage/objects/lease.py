@@ -3,7 +3,7 @@
 A lease is a control object with an owner and a duration. On the owner's own machine a dead process is detected at once;
 elsewhere, and for a process that was stopped, the object must have been unchanged for longer than the duration, by the
 clock of the store (`store_clock.py`). The owner measures from before its last renewal by its own steady clock, so it
-considers the lease expired before anybody else does; two clocks are never compared.
+considers the lease expired before anybody else does; two clocks are never compared. `acquire.py` takes leases.
 """
 
 from __future__ import annotations
@@ -11,21 +11,18 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.counters import guarded, unguarded
 from omnigraph.errors import (
-    Contention,
     LeaseLost,
     ObjectChanged,
-    ObjectExists,
     ObjectNotFound,
     StoreError,
     StoreUnavailable,
 )
 from omnigraph.storage.objects.heartbeat import HEARTBEAT
-from omnigraph.storage.objects.store_clock import read_store_clock
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -42,7 +39,6 @@ LEASE = "OMNIGRAPH_LEASE_SECONDS"
 DEFAULT_SECONDS = 60.0
 # Store timestamps have a resolution of one second, and several servers of one store may differ by some.
 _MARGIN_SECONDS = 15.0
-_POLL_SECONDS = 0.02
 
 
 def lease_seconds(world: World) -> float:
@@ -201,6 +197,7 @@ class Lease:
         self._tenure = Tenure(claim.seconds, begun, world)
         self._lock = threading.RLock()
         self._is_lost = False
+        self._is_given_up = False
         self._guard: AbstractContextManager[None] | None = None
         # The record of an earlier owner that died: its half-made work may still be there.
         self.inherited = inherited
@@ -225,7 +222,7 @@ class Lease:
     @property
     def is_due(self) -> bool:
         """Whether it is time to renew the lease."""
-        return not self._is_lost and self._tenure.is_due
+        return not (self._is_lost or self._is_given_up) and self._tenure.is_due
 
     def keep_alive(self) -> None:
         """Renew the lease when half of it has passed; called by the heartbeat."""
@@ -244,47 +241,64 @@ class Lease:
             self._replace(replace(self.claim.renewed(self._world), unfinished=what))
 
     def _replace(self, claim: LeaseRecord) -> None:
+        if self._is_given_up:
+            raise self._lost()
         begun = self._world.monotonic()
         try:
             with unguarded():
                 self._tag = self._objects.replace(self._path, claim.encode(), self._tag)
-        except StoreUnavailable:
-            # The acknowledgement may be lost: read back whether the write landed.
-            data, tag = self._objects.read_versioned(self._path)
-            if data != claim.encode():
-                raise
-            self._tag = tag
+        except StoreUnavailable as error:
+            self._tag = self._read_back(claim, error)
         except (ObjectChanged, ObjectNotFound) as error:
-            self._is_lost = True
-            raise LeaseLost(
-                f"{self.claim.purpose}: this process was silent for so long that another has taken its place. Nothing "
-                "more was changed; try again."
-            ) from error
+            raise self._lost() from error
         self._tenure.begins(begun)
         self.claim = claim
 
+    def _read_back(self, claim: LeaseRecord, error: StoreUnavailable) -> ObjectVersion:
+        """Settle a lost acknowledgement: the version of the object if it has this record by now."""
+        found = read_claim(self._objects, self._path)
+        if found is None or found[0].owner != claim.owner:
+            raise self._lost() from error
+        if found[0] != claim:
+            raise error
+        return found[1]
+
+    def _lost(self) -> LeaseLost:
+        self._is_lost = True
+        return LeaseLost(
+            f"{self.claim.purpose}: this process was silent for so long that another has taken its place. Nothing "
+            "more was changed; try again."
+        )
+
     def release(self) -> None:
         """Release the lease, unless another process has it by now. The work is done: a store failure is only logged."""
-        if self._tenure.is_sure:
+        with self._lock:
+            if not self._tenure.is_sure:
+                # Another process may be taking it over right now, and a deletion cannot be made conditional.
+                self.abandon()
+                return
+            self._is_given_up = True
             try:
                 with unguarded():
                     self._objects.delete(self._path)
             except StoreError as error:
                 log.warning("%s is done; its claim %s runs out by itself: %s", self.claim.purpose, self._path, error)
-        else:
-            # Another process may be taking it over right now, and a deletion cannot be made conditional.
-            self.abandon()
 
     def abandon(self) -> None:
-        """Let anybody take the lease over at once, with what is unfinished; for work that failed half-way."""
-        self.claim = replace(self.claim, expires_at=0)
-        try:
-            with unguarded():
-                self._tag = self._objects.replace(self._path, self.claim.encode(), self._tag)
-        except StoreError:
-            # Another process has it, or the store that failed the work refuses this too; the lease then expires by
-            # itself.
-            return
+        """Let anybody take the lease over at once, with what is unfinished; for work that failed half-way.
+
+        The lock waits for a renewal that is under way, whose version of the object this one has to replace.
+        """
+        with self._lock:
+            self._is_given_up = True
+            self.claim = replace(self.claim, expires_at=0)
+            try:
+                with unguarded():
+                    self._tag = self._objects.replace(self._path, self.claim.encode(), self._tag)
+            except StoreError:
+                # Another process has it, or the store that failed the work refuses this too; the lease then expires by
+                # itself.
+                return
 
     def __enter__(self) -> Lease:
         self._guard = guarded(self.require)
@@ -300,70 +314,3 @@ class Lease:
             self.release()
         else:
             self.abandon()
-
-
-@dataclass
-class Applicant:
-    """A process that wants a lease. It reads the store's clock at most once, and only if the lease is taken."""
-
-    objects: ObjectStore
-    path: str
-    purpose: str
-    seconds: float
-    world: World
-    _clock: StoreClock | None = field(default=None, init=False)
-
-    def try_acquire(self) -> Lease | LeaseRecord:
-        """Take the lease if it is free or expired; otherwise return the record of its owner."""
-        claim = LeaseRecord(Owner.of(self.world), 0, self.purpose, seconds=self.seconds).renewed(self.world)
-        begun = self.world.monotonic()
-        try:
-            tag = self.objects.create(self.path, claim.encode())
-        except ObjectExists:
-            return self._try_to_take_over(claim)
-        return Lease(self.objects, self.path, claim, tag, begun=begun, world=self.world)
-
-    def _try_to_take_over(self, claim: LeaseRecord) -> Lease | LeaseRecord:
-        found = read_claim(self.objects, self.path)
-        if found is None:
-            return LeaseRecord(Owner("released", "", ""), 0, "released a moment ago")
-        held, tag = found
-        if not self._is_over(held, tag):
-            return held
-        # What the dead owner left unfinished stays recorded without a gap, in case this process dies as well.
-        claim = replace(claim, unfinished=held.unfinished)
-        begun = self.world.monotonic()
-        try:
-            tag = self.objects.replace(self.path, claim.encode(), tag)
-        except (ObjectChanged, ObjectNotFound):
-            return held
-        return Lease(self.objects, self.path, claim, tag, held, begun=begun, world=self.world)
-
-    def _is_over(self, held: LeaseRecord, tag: ObjectVersion) -> bool:
-        if held.is_free(self.world):
-            return True
-        if self._clock is None:
-            self._clock = read_store_clock(self.objects, self.world)
-        return is_over(self.objects, self.path, held, tag, clock=self._clock, world=self.world)
-
-
-def try_acquire(objects: ObjectStore, path: str, *, purpose: str, seconds: float, world: World) -> Lease | LeaseRecord:
-    """Take the lease if it is free or expired; otherwise return the record of its owner."""
-    return Applicant(objects, path, purpose, seconds, world).try_acquire()
-
-
-def acquire(objects: ObjectStore, path: str, *, purpose: str, seconds: float, wait: float, world: World) -> Lease:
-    """Take the lease, waiting up to `wait` seconds for its owner; raises `Contention`."""
-    applicant = Applicant(objects, path, purpose, seconds, world)
-    deadline = world.monotonic() + wait
-    tries = 0
-    while True:
-        tries += 1
-        outcome = applicant.try_acquire()
-        if isinstance(outcome, Lease):
-            return outcome
-        if world.monotonic() >= deadline:
-            raise Contention(
-                f"{purpose}: {outcome.owner.host} (process {outcome.owner.process}) holds {path}", attempts=tries
-            )
-        world.sleep(_POLL_SECONDS)
