@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from omnigraph.errors import InvalidInput
+from omnigraph.storage.filters.arrow_eval import truth
 from omnigraph.storage.filters.model import (
     DEEPEST,
     And,
@@ -416,3 +417,18 @@ def test_no_condition_is_true_and_no_alternative_is_false(table: Table, rows: li
     assert found(table, Or(())) == []
     assert found(table, Not(Or(()))) == ids_of(rows)
     assert found(table, OneOf("i32", ())) == []
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        TextPredicate("text", "starts_with", "a"),
+        TextPredicate("text", "contains", "b"),
+        equal("text", "ab"),
+        one_of("text", ["b", "c"]),
+    ],
+)
+def test_large_strings_are_searched_in_memory_as_in_lance(tmp_path: Path, where: Filter) -> None:
+    rows = pa.table({"id": ["1", "2", "3"], "text": pa.array(["ab", "b", None], pa.large_string())})
+    found = made(open_store(str(tmp_path)), rows).read(["id"], where).column("id").to_pylist()
+    assert found == rows.filter(truth(where, rows)).column("id").to_pylist()

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from omnigraph.errors import InvalidInput
 from omnigraph.kernels.arrays import one_array
-from omnigraph.storage.filters.literals import fit
+from omnigraph.storage.filters.literals import fit, is_text
 from omnigraph.storage.filters.model import And, Compare, Filter, HasItem, IsNull, Not, OneOf, Or, TextPredicate
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _one_of(column: Column, values: Sequence[Value]) -> Column:
 
 
 def _search(column: Column, how: str, needle: str) -> Column:
-    if not pa.types.is_string(column.type):
+    if not is_text(column.type):
         raise InvalidInput(f"a column of type {column.type} has no text to search")
     search: Compute = pc.starts_with if how == "starts_with" else pc.match_substring
     result: Column = search(column, pattern=needle)

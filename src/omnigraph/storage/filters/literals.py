@@ -45,7 +45,7 @@ def fit(value: bool | float | str | bytes | dt.date, kind: pa.DataType) -> Fitte
         case int() | float():
             return _fit_number(value, kind)
         case str():
-            return Fitted(value) if _is_text(kind) else None
+            return Fitted(value) if is_text(kind) else None
         case bytes():
             return Fitted(value) if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) else None
         case dt.datetime():
@@ -123,7 +123,8 @@ _ARROW_NAMES = {
 }
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds texts."""
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 

@@ -18,6 +18,7 @@ from omnigraph.storage.filters.literals import (
     Value,
     comparison,
     fit,
+    is_text,
     literal,
     never,
     quoted,
@@ -144,7 +145,7 @@ class _Columns:
     def text(self, column: str) -> str:
         """The quoted name of a string column; raises for another type."""
         kind = self.kind(column)
-        if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        if not is_text(kind):
             raise InvalidInput(f"column {column!r} is of type {kind}, and only text can be searched")
         return _name(column)
 
