@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -20,7 +21,8 @@ from lance import FragmentMetadata
 from lance.file import LanceFileReader
 from lance.fragment import write_fragments
 
-from omnigraph.storage.lance.paths import DATA
+from omnigraph.counters import count
+from omnigraph.storage.lance.paths import DATA, data_file
 from omnigraph.storage.objects.remote import open_remote_objects
 from omnigraph.world import REAL
 
@@ -75,10 +77,18 @@ def read_data_file(
 
 
 def take_over(location: Location, files: Sequence[str], *, source: str, target: str) -> None:
-    """Copy data files, and the blobs stored beside them, from one branch of a table to another, given by path."""
-    copy = _copy_local if location.is_local else _copy_remote
+    """Copy data files, and the blobs stored beside them, from one branch of a table to another, given by path.
+
+    Each copy is a durable step: it is not made when the lease of the writer may be over.
+    """
+
+    def copy(name: str) -> None:
+        count("object_writes", data_file(target, name))
+        (_copy_local if location.is_local else _copy_remote)(location, f"{source}/{DATA}", f"{target}/{DATA}", name)
+
     with ThreadPoolExecutor(_COPIES_AT_ONCE) as pool:
-        list(pool.map(lambda name: copy(location, f"{source}/{DATA}", f"{target}/{DATA}", name), files))
+        for each in [pool.submit(copy_context().run, copy, name) for name in files]:
+            each.result()
 
 
 def _copy_local(location: Location, source: str, target: str, name: str) -> None:
