@@ -80,5 +80,5 @@ def make_faulty(graph: GraphManifest) -> FaultyObjects:
     """Put a store that can fail under an open graph."""
     objects = graph.stores.objects
     faulty = FaultyObjects(objects._objects)
-    graph.stores = Storage(graph.stores.tables, ObjectStore(objects.location, faulty))
+    graph._stores = Storage(graph.stores.tables, ObjectStore(objects.location, faulty))
     return faulty
