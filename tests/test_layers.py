@@ -258,6 +258,7 @@ def test_opening_a_graph_loads_nothing_that_writes(tmp_path: Path) -> None:
     assert ast.literal_eval(found.stdout) == [
         "omnigraph.transaction.intents",
         "omnigraph.transaction.intents.queue",
+        "omnigraph.transaction.intents.queue_rules",
         "omnigraph.transaction.intents.sidecar",
         "omnigraph.transaction.schemas",
     ]

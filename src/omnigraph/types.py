@@ -97,7 +97,7 @@ MODULES = {
     "RepairAction": "omnigraph.maintenance.repair",
     "RepairClassification": "omnigraph.maintenance.repair",
     "StreamSink": "omnigraph.pipeline.datasource.sink",
-    "Receipt": "omnigraph.transaction.commit.protocol",
+    "Receipt": "omnigraph.transaction.write_set",
     "PipelinePlan": "omnigraph.pipeline.plan",
     "SourcePlan": "omnigraph.pipeline.plan",
     "TypePlan": "omnigraph.pipeline.plan",

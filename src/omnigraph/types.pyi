@@ -86,9 +86,9 @@ from omnigraph.spark.analytics.analytics import WrittenBack as WrittenBack
 from omnigraph.spark.analytics.frame_algorithms import Direction as Direction
 from omnigraph.storage.tables.row_rewrite import RowLocations as RowLocations
 from omnigraph.storage.tables.table import Pin as Pin
-from omnigraph.transaction.commit.protocol import Receipt as Receipt
 from omnigraph.transaction.recovery.audit import Recovery as Recovery
 from omnigraph.transaction.recovery.audit import RecoveryKind as RecoveryKind
 from omnigraph.transaction.recovery.audit import TableOutcome as TableOutcome
+from omnigraph.transaction.write_set import Receipt as Receipt
 from omnigraph.values.batches import Mode as Mode
 from omnigraph.world import World as World

@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from model.state import TABLES, Plan
-from omnigraph.transaction.intents.queue import QueueDecision, compete, may_recover, turn
+from omnigraph.transaction.intents.queue_rules import QueueDecision, compete, may_recover, turn
 from omnigraph.transaction.intents.sidecar import FastForwardedTable, PlannedCommit, PlannedSchema, Sidecar, TablePin
 from omnigraph.transaction.recovery.classify import Decision, Observation, classify, decide
 

@@ -15,7 +15,8 @@ from omnigraph import errors
 from omnigraph.maintenance.cleanup import CleanedTable, Cleanup
 from omnigraph.manifest.layout import MANIFEST, RECLAIMED
 from omnigraph.storage.tables.immediate import create_branch
-from omnigraph.transaction.intents.queue import QueueEntry, new_ticket_id
+from omnigraph.transaction.intents.queue import QueueEntry
+from omnigraph.transaction.intents.queue_rules import new_ticket_id
 from omnigraph.transaction.intents.sidecar import AddedTable, Sidecar
 from omnigraph.world import REAL
 from upkeep.library import doc, library, put, slugs, table

@@ -22,7 +22,7 @@ from omnigraph.manifest.layout import table_path
 from omnigraph.manifest.publisher import NewVersion, PublishRequest
 from omnigraph.storage.lance.paths import table_dir
 from omnigraph.transaction.commit.protocol import Operation, commit
-from omnigraph.transaction.recovery.recover import sweep
+from omnigraph.transaction.recovery.outcome import sweep
 from omnigraph.transaction.write_set import WriteSet
 from omnigraph.world import REAL, World
 from write.recovery import works

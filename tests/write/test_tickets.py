@@ -10,8 +10,9 @@ import pytest
 
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.objects.store import ObjectStore
-from omnigraph.transaction.intents import queue
-from omnigraph.transaction.intents.queue import QueueDecision, QueueEntry, compete, new_ticket_id, note_ticket_id, turn
+from omnigraph.transaction.intents import queue_rules
+from omnigraph.transaction.intents.queue import QueueEntry
+from omnigraph.transaction.intents.queue_rules import QueueDecision, compete, new_ticket_id, note_ticket_id, turn
 from omnigraph.transaction.intents.sidecar import PlannedCommit, Sidecar, TablePin
 from seeded_world import SeededWorld
 from write.recovery.stepped_store import SteppedObjects, SteppedWorld, Steps
@@ -172,7 +173,7 @@ def test_the_rule_of_the_queue(phase: str, rivals: list[tuple[str, str | None]],
 
 def test_ids_grow_though_the_clock_is_behind_that_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a busy writer on such a machine would be first in the queue every time."""
-    monkeypatch.setattr(queue, "_newest_seen", 0)
+    monkeypatch.setattr(queue_rules, "_newest_seen", 0)
     behind, ahead = SeededWorld(start_us=1_000_000_000), SeededWorld(start_us=9_000_000_000)
     seen = ahead.ulid()
     assert new_ticket_id(behind) < seen
@@ -186,7 +187,7 @@ def test_ids_grow_though_the_clock_is_behind_that_of_others(monkeypatch: pytest.
     "odd", ["", "x", "7ZZZZZZZZZZZZZZZZZZZZZZZZZ", "not-an-id-at-all-but-26-c", "IIIIIIIIIIOOOOOOOOOOUUUUUU"]
 )
 def test_ids_that_are_no_ulids_or_of_no_time_do_no_harm(odd: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue, "_newest_seen", 0)
+    monkeypatch.setattr(queue_rules, "_newest_seen", 0)
     note_ticket_id(odd)
     assert len(new_ticket_id(SeededWorld())) == 26
 

@@ -32,7 +32,7 @@ from omnigraph.storage.tables.staging import stage_overwrite
 from omnigraph.transaction.commit.protocol import Operation, commit
 from omnigraph.transaction.intents.sidecar import DroppedTable, PlannedSchema
 from omnigraph.transaction.read_view import ReadView
-from omnigraph.transaction.recovery.recover import sweep
+from omnigraph.transaction.recovery.outcome import sweep
 from omnigraph.transaction.write_set import NewTable, SchemaWrite, TableWrite, WriteSet
 
 if TYPE_CHECKING:

@@ -577,7 +577,7 @@ class Graph:
 
     def refresh(self) -> None:
         """Finish or undo operations that died since the graph was opened, and see what others have changed."""
-        from omnigraph.transaction.recovery.recover import sweep
+        from omnigraph.transaction.recovery.outcome import sweep
 
         if not self.read_only:
             sweep(self._manifest)

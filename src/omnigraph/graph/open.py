@@ -77,7 +77,7 @@ def open_graph(
     fold = DEFAULT_FOLD if auto_compact else None
     manifest = GraphManifest(location, read_only=read_only, world=world, fold=fold)
     if not read_only:
-        from omnigraph.transaction.recovery.recover import sweep
+        from omnigraph.transaction.recovery.outcome import sweep
 
         sweep(manifest)
     return Graph(manifest, actor=actor)

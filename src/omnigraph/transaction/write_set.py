@@ -1,4 +1,4 @@
-"""The write set of an operation: tables that it changes, adds and drops, and its change to the schema.
+"""An operation, and its write set: tables that it changes, adds and drops, and its change to the schema.
 
 `TableChanges` is the net change to one table before anything is staged: whole rows to put, ids to delete.
 """
@@ -6,18 +6,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from omnigraph.kernels.report import Report
+from omnigraph.manifest.layout import MAIN
+from omnigraph.manifest.publisher import ANY_HEAD, AnyHead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     import pyarrow as pa
 
-    from omnigraph.manifest.snapshot import TableEntry
+    from omnigraph.manifest.rows import GraphCommit
+    from omnigraph.manifest.snapshot import Snapshot, TableEntry
     from omnigraph.storage.tables.row_rewrite import RowLocations
     from omnigraph.storage.tables.staging import Staged
     from omnigraph.storage.tables.table import Table
-    from omnigraph.transaction.intents.sidecar import DroppedTable, PlannedSchema
+    from omnigraph.transaction.intents.sidecar import DroppedTable, PlannedSchema, WriterKind
+    from omnigraph.transaction.read_view import ReadView
 
 
 @dataclass(frozen=True)
@@ -118,3 +124,43 @@ class WriteSet:
     schema: SchemaWrite | None = None
     adopted: Sequence[Adoption] = ()
     pointers: Sequence[FastForward] = ()
+
+
+class AnySchema:
+    """Marks an operation that was computed without a schema, or with the schema of its first read view."""
+
+
+ANY_SCHEMA: Final = AnySchema()
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A write to be committed, and the conditions under which it may be.
+
+    `prepare` computes the changes from a read view; None means that there is nothing to change. When `repeatable`
+    (inserts and upserts are), it may be called again with a newer read view. When not (updates and deletes), the
+    operation fails with a conflict if a commit that began after it has changed its tables; commits that began earlier
+    become part of its input. `schema` is the hash of the schema that `prepare` works with: if the branch has another
+    one by then, the operation fails with `SchemaChanged`. `last_look` is called after every table is committed and
+    before the publish; it may raise.
+    """
+
+    kind: WriterKind
+    prepare: Callable[[ReadView], WriteSet | None]
+    branch: str = MAIN
+    actor: str | None = None
+    repeatable: bool = True
+    expected_head: str | AnyHead | None = ANY_HEAD
+    idempotency_key: str | None = None
+    merged_parent: str | None = None
+    schema: str | AnySchema | None = ANY_SCHEMA
+    last_look: Callable[[], None] | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class Receipt(Report):
+    """A commit that is visible, and the state it made. `repeated` when an idempotency key had made it before."""
+
+    commit: GraphCommit
+    snapshot: Snapshot
+    repeated: bool = False

@@ -10,7 +10,7 @@ from crash.zygote_process import report
 from omnigraph.errors import OmniGraphError
 from omnigraph.manifest.layout import MAIN
 from omnigraph.transaction.commit.protocol import commit
-from omnigraph.transaction.recovery.recover import sweep
+from omnigraph.transaction.recovery.outcome import sweep
 from omnigraph.world import REAL
 from write.recovery.hand_made import TABLES, chain, content, insert, reopen, require_settled
 

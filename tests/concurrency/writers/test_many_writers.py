@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from concurrency.writers import busy
-from omnigraph.transaction.recovery.recover import sweep
+from omnigraph.transaction.recovery.outcome import sweep
 from write.recovery.hand_made import add, chain, create, require_settled
 
 if TYPE_CHECKING:

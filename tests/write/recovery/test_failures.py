@@ -14,7 +14,7 @@ from omnigraph.manifest.layout import table_path
 from omnigraph.transaction.commit import protocol, table_commits
 from omnigraph.transaction.commit.protocol import commit
 from omnigraph.transaction.recovery.audit import recoveries
-from omnigraph.transaction.recovery.recover import sweep
+from omnigraph.transaction.recovery.outcome import sweep
 from write.recovery.faulty_store import make_faulty
 from write.recovery.hand_made import (
     CITY,

@@ -14,7 +14,7 @@ from omnigraph.transaction.intents import queue
 from omnigraph.transaction.intents.sidecar import Sidecar, TablePin
 from omnigraph.transaction.recovery.audit import recoveries
 from omnigraph.transaction.recovery.classify import Decision
-from omnigraph.transaction.recovery.recover import sweep
+from omnigraph.transaction.recovery.outcome import sweep
 from omnigraph.world import REAL
 from write.recovery import works
 from write.recovery.hand_made import (

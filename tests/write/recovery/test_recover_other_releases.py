@@ -13,7 +13,7 @@ from omnigraph.transaction.commit.protocol import commit
 from omnigraph.transaction.intents.sidecar import DroppedTable, Sidecar, TablePin
 from omnigraph.transaction.recovery.audit import TableOutcome, recoveries
 from omnigraph.transaction.recovery.classify import Decision
-from omnigraph.transaction.recovery.recover import sweep
+from omnigraph.transaction.recovery.outcome import sweep
 from omnigraph.world import REAL
 from write.recovery import works
 from write.recovery.hand_made import CITY, KNOWS, PERSON, add, content, insert, reopen, require_settled, sidecars

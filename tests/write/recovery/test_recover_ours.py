@@ -11,7 +11,7 @@ from omnigraph.storage.lance.paths import table_dir
 from omnigraph.transaction.commit.protocol import commit
 from omnigraph.transaction.recovery.audit import TableOutcome, recoveries
 from omnigraph.transaction.recovery.classify import Decision
-from omnigraph.transaction.recovery.recover import sweep
+from omnigraph.transaction.recovery.outcome import sweep
 from write.recovery import works
 from write.recovery.hand_made import (
     CITY,

@@ -22,7 +22,7 @@ from omnigraph.transaction.intents.sidecar import (
     TablePin,
     decode,
 )
-from omnigraph.transaction.recovery.recover import sweep
+from omnigraph.transaction.recovery.outcome import sweep
 from omnigraph.world import REAL
 from seeded_world import SeededWorld
 from write.recovery.hand_made import PERSON, add, content, insert, newest, reopen, sidecars

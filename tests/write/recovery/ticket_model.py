@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from omnigraph.transaction.intents.queue import QueueDecision, compete
+from omnigraph.transaction.intents.queue_rules import QueueDecision, compete
 from omnigraph.transaction.intents.sidecar import Sidecar, TablePin
 
 if TYPE_CHECKING:

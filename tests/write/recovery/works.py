@@ -11,8 +11,8 @@ from omnigraph.storage.objects.lease import LEASE
 from omnigraph.transaction.commit import protocol
 from omnigraph.transaction.commit.protocol import Operation, commit
 from omnigraph.transaction.intents.queue import list_sidecars
+from omnigraph.transaction.recovery import outcome as sweeping
 from omnigraph.transaction.recovery import recover as recovering
-from omnigraph.transaction.recovery import recover as sweeping
 from omnigraph.transaction.write_set import WriteSet
 from omnigraph.world import REAL
 from write.recovery import hand_made

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from omnigraph.manifest.graph_manifest import GraphManifest, open_stores
 from omnigraph.manifest.layout import MAIN
 from omnigraph.storage.objects.location import parse_location
-from omnigraph.transaction.recovery.recover import sweep
+from omnigraph.transaction.recovery.outcome import sweep
 from omnigraph.transaction.schemas import Schemas
 from omnigraph.world import REAL
 

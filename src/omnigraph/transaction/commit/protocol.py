@@ -14,13 +14,11 @@ An operation that fails at any point is rolled back here, so that it never block
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from omnigraph.errors import (
     CommitNotDone,
-    CommitOutcomeUnknown,
     CommitRejected,
     Contention,
     DecidedOtherwise,
@@ -36,27 +34,28 @@ from omnigraph.errors import (
     TableAhead,
 )
 from omnigraph.failpoints import reach
-from omnigraph.kernels.report import Report
-from omnigraph.manifest.layout import MAIN
-from omnigraph.manifest.publisher import ANY_HEAD, AnyHead, PublishRequest
+from omnigraph.manifest.publisher import AnyHead, PublishRequest
 from omnigraph.storage.tables.immediate import cleans_itself, stage_disarm
 from omnigraph.transaction.commit.table_commits import TableCommits
-from omnigraph.transaction.intents import process_locks
-from omnigraph.transaction.intents.queue import QueueEntry
+from omnigraph.transaction.intents.queue_rules import hold_locks
 from omnigraph.transaction.read_view import ReadView
-from omnigraph.transaction.recovery.outcome import fate
+from omnigraph.transaction.recovery.outcome import fate, held_entry
 from omnigraph.transaction.recovery.recover import recover
-from omnigraph.transaction.recovery.schema_files import finish_schema
-from omnigraph.transaction.write_set import NewTable, SchemaWrite, TableWrite, WriteSet
+from omnigraph.transaction.write_set import (
+    ANY_SCHEMA,
+    AnySchema,
+    NewTable,
+    Operation,
+    Receipt,
+    SchemaWrite,
+    TableWrite,
+    WriteSet,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from omnigraph.manifest.branch_manifest import BranchManifest
     from omnigraph.manifest.graph_manifest import GraphManifest
-    from omnigraph.manifest.rows import GraphCommit
-    from omnigraph.manifest.snapshot import Snapshot
-    from omnigraph.transaction.intents.sidecar import Sidecar, WriterKind
+    from omnigraph.transaction.intents.queue import QueueEntry
 
 __all__ = [
     "ANY_SCHEMA",
@@ -75,46 +74,6 @@ log = logging.getLogger(__name__)
 PREPARE_ATTEMPTS = 32
 # Each attempt is a publish, which has its own budget of retries.
 PUBLISH_ATTEMPTS = 12
-
-
-class AnySchema:
-    """Marks an operation that was computed without a schema, or with the schema of its first read view."""
-
-
-ANY_SCHEMA: Final = AnySchema()
-
-
-@dataclass(frozen=True)
-class Operation:
-    """A write to be committed, and the conditions under which it may be.
-
-    `prepare` computes the changes from a read view; None means that there is nothing to change. When `repeatable`
-    (inserts and upserts are), it may be called again with a newer read view. When not (updates and deletes), the
-    operation fails with a conflict if a commit that began after it has changed its tables; commits that began earlier
-    become part of its input. `schema` is the hash of the schema that `prepare` works with: if the branch has another
-    one by then, the operation fails with `SchemaChanged`. `last_look` is called after every table is committed and
-    before the publish; it may raise.
-    """
-
-    kind: WriterKind
-    prepare: Callable[[ReadView], WriteSet | None]
-    branch: str = MAIN
-    actor: str | None = None
-    repeatable: bool = True
-    expected_head: str | AnyHead | None = ANY_HEAD
-    idempotency_key: str | None = None
-    merged_parent: str | None = None
-    schema: str | AnySchema | None = ANY_SCHEMA
-    last_look: Callable[[], None] | None = None
-
-
-@dataclass(frozen=True, repr=False)
-class Receipt(Report):
-    """A commit that is visible, and the state it made. `repeated` when an idempotency key had made it before."""
-
-    commit: GraphCommit
-    snapshot: Snapshot
-    repeated: bool = False
 
 
 def commit(manifest: GraphManifest, operation: Operation) -> Receipt | None:
@@ -240,7 +199,7 @@ def _attempt(effects: TableCommits) -> Receipt | PrepareAgain | None:
     if effects.armed():
         return PrepareAgain(_disarmed(effects))
     effects.stage_ahead()
-    with process_locks.hold(manifest.stores.uri, effects.lines()), _ticket(manifest, effects.sidecar()) as ticket:
+    with hold_locks(manifest.stores.uri, effects.lines()), held_entry(manifest, effects.sidecar()) as ticket:
         ticket.wait_for_turn(lambda dead: recover(manifest, dead))
         reach("commit.armed")
         return _take_turn(effects, ticket)
@@ -366,69 +325,3 @@ def _note_once(manifest: GraphManifest, operation: Operation, request: PublishRe
             continue
         return Receipt(published.commit, published.snapshot)
     raise Contention(f"publishing on branch {operation.branch!r}", attempts=PREPARE_ATTEMPTS)
-
-
-@contextmanager
-def _ticket(manifest: GraphManifest, sidecar: Sidecar) -> Iterator[QueueEntry]:
-    """Hold a queue entry and remove it at the end, whether the operation succeeded, failed or was interrupted."""
-    ticket = QueueEntry.draw(manifest.stores.objects, sidecar, manifest.world)
-    try:
-        with ticket.guard():
-            yield ticket
-    except BaseException as error:
-        try:
-            is_certain = _undo(manifest, ticket, error)
-        finally:
-            ticket.rest()
-        if not isinstance(error, Exception):
-            raise
-        if ticket.is_lost:
-            raise ticket.sidecar.taken_from_here() from error
-        if not is_certain:
-            raise _unknown(ticket.sidecar, error) from error
-        raise
-    try:
-        if ticket.is_published:
-            finish_schema(manifest, ticket)
-        ticket.delete()
-    except (OmniGraphError, OSError) as error:
-        log.warning("the commit is done; its sidecar %s stays for the next writer: %s", ticket.sidecar.path, error)
-        ticket.let_go()
-
-
-def _undo(manifest: GraphManifest, ticket: QueueEntry, error: BaseException) -> bool:
-    """Roll the operation back, or leave that to the next writer; return whether it certainly will not be committed.
-
-    The abort is recorded in the sidecar first: if this process is suspended or fails now, others must not finish it.
-    """
-    if ticket.is_lost:
-        return True  # another process owns it, and `_settled` finds out how it ended
-    if isinstance(error, CommitOutcomeUnknown):
-        ticket.let_go()
-        return False
-    try:
-        with ticket.guard():
-            if ticket.has_effects:
-                ticket.update(aborted=True)
-                recover(manifest, ticket)
-            else:
-                ticket.require()
-                ticket.delete()
-    except OperationTakenOver:
-        return True
-    except (OmniGraphError, OSError) as second:
-        log.warning("operation %s will be recovered later: %s", ticket.sidecar.operation_id, second)
-        ticket.let_go()
-        return ticket.sidecar.aborted or not ticket.has_effects
-    return True
-
-
-def _unknown(sidecar: Sidecar, error: BaseException) -> CommitOutcomeUnknown:
-    """The error for a store that failed during the publish, or while the abort was being recorded."""
-    commit_id = sidecar.commit.commit_id if sidecar.commit is not None else None
-    return CommitOutcomeUnknown(
-        f"operation {sidecar.operation_id} may or may not be done: {error}. The next writer finishes or undoes it; "
-        f"look for the commit {commit_id} before doing it again.",
-        transaction=commit_id,
-        operation_id=sidecar.operation_id,
-    )

@@ -27,7 +27,7 @@ from omnigraph.storage.tables.immediate import cleans_itself, stage_disarm
 from omnigraph.storage.tables.new_tables import commit_new_table, stage_new_table
 from omnigraph.storage.tables.staging import Committed, are_ours, commit_staged, how_made
 from omnigraph.transaction.commit.forked_tables import ForkedTables
-from omnigraph.transaction.intents.queue import new_ticket_id
+from omnigraph.transaction.intents.queue_rules import new_ticket_id
 from omnigraph.transaction.intents.sidecar import AddedTable, FastForwardedTable, PlannedCommit, Sidecar, TablePin
 from omnigraph.transaction.recovery.recover import commit_id_of, pointed_versions
 from omnigraph.transaction.recovery.schema_files import change_of, new_tables
@@ -39,12 +39,11 @@ if TYPE_CHECKING:
     from omnigraph.storage.tables.new_tables import StagedNewTable
     from omnigraph.storage.tables.staging import Staged
     from omnigraph.storage.tables.table import Table
-    from omnigraph.transaction.commit.protocol import Operation
-    from omnigraph.transaction.intents.process_locks import Line
     from omnigraph.transaction.intents.queue import QueueEntry
+    from omnigraph.transaction.intents.queue_rules import Line
     from omnigraph.transaction.intents.sidecar import DroppedTable
     from omnigraph.transaction.read_view import ReadView
-    from omnigraph.transaction.write_set import Adoption, FastForward, TableWrite, WriteSet
+    from omnigraph.transaction.write_set import Adoption, FastForward, Operation, TableWrite, WriteSet
 
 log = logging.getLogger(__name__)
 

@@ -13,9 +13,7 @@ The age of a rival's last renewal is measured by the store's clock: the listing 
 writer's own sidecar, written a moment ago. Without rivals the queue costs one write and one listing.
 `tests/write/test_tickets.py` walks through every order of events.
 
-Operation ids are ULIDs later than every id that this process has seen, because the queue is ordered by id. If they
-followed the clock alone, a machine whose clock is behind would always be first, and a busy writer on it would starve
-all others.
+`queue_rules.py` has the rules without the store: who is a rival, who goes first, who may recover.
 """
 
 from __future__ import annotations
@@ -23,7 +21,6 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import dataclass, replace
-from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraph.counters import guarded, unguarded
@@ -31,8 +28,8 @@ from omnigraph.errors import Contention, ObjectChanged, ObjectNotFound, OmniGrap
 from omnigraph.storage.objects.heartbeat import HEARTBEAT
 from omnigraph.storage.objects.lease import Owner, Tenure, lease_seconds, patience
 from omnigraph.storage.objects.store_clock import StoreClock, read_store_clock
+from omnigraph.transaction.intents.queue_rules import QueueDecision, compete, may_recover, note_ticket_id, turn
 from omnigraph.transaction.intents.sidecar import PREFIX, Sidecar, decode
-from omnigraph.world import encode_ulid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,46 +38,6 @@ if TYPE_CHECKING:
     from omnigraph.storage.objects.model import ObjectInfo, ObjectVersion
     from omnigraph.storage.objects.store import ObjectStore
     from omnigraph.world import World
-
-__all__ = [
-    "QueueDecision",
-    "QueueEntry",
-    "StoredSidecar",
-    "compete",
-    "list_sidecars",
-    "may_recover",
-    "new_ticket_id",
-    "read_sidecars",
-    "recover_if_over",
-    "turn",
-]
-
-_DIGITS = {digit: value for value, digit in enumerate("0123456789ABCDEFGHJKMNPQRSTVWXYZ")}
-_LATEST = (1 << 48) - 1
-_lock = threading.Lock()
-_newest_seen = 0
-
-
-def new_ticket_id(world: World) -> str:
-    """Make an operation id that sorts after every id seen so far."""
-    milliseconds = max(world.now_us() // 1_000, min(_newest_seen + 1, _LATEST))
-    made = encode_ulid(milliseconds, world.random_bits(80))
-    note_ticket_id(made)
-    return made
-
-
-def note_ticket_id(operation_id: str) -> None:
-    """Record an operation id as seen. One that is not a ULID carries no time, and is ignored."""
-    global _newest_seen
-    digits = [_DIGITS.get(each) for each in operation_id[:10]]
-    if len(operation_id) != 26 or None in digits:
-        return
-    milliseconds = 0
-    for digit in digits:
-        milliseconds = milliseconds << 5 | (digit or 0)
-    with _lock:
-        _newest_seen = max(_newest_seen, milliseconds)
-
 
 log = logging.getLogger(__name__)
 
@@ -179,49 +136,6 @@ def _take_over(objects: ObjectStore, found: StoredSidecar, world: World, clock: 
     except (ObjectChanged, ObjectNotFound):
         return None
     return QueueEntry(objects, mine, tag, world, begun=begun)
-
-
-class QueueDecision(Enum):
-    """What a queue entry does next."""
-
-    GO = auto()  # no rival is ahead of it
-    ANNOUNCE = auto()  # no rival is ahead of it, but others take it to be waiting
-    STEP_BACK = auto()  # a rival with a smaller id waits until this one marks itself `waiting`
-    WAIT = auto()
-
-
-def turn(mine: Sidecar, rivals: Sequence[Sidecar]) -> QueueDecision:
-    """Apply the rule of the queue to the live rivals that one listing has shown."""
-    smaller = any(other.operation_id < mine.operation_id for other in rivals)
-    if not smaller and all(other.phase == "waiting" for other in rivals):
-        return QueueDecision.GO if mine.phase == "running" else QueueDecision.ANNOUNCE
-    return QueueDecision.STEP_BACK if smaller and mine.phase == "running" else QueueDecision.WAIT
-
-
-def compete(mine: Sidecar, other: Sidecar) -> bool:
-    """Whether two operations are rivals: they must not have effects at the same time."""
-    if mine.changes_schema or other.changes_schema:
-        return True
-    moves = mine.lines & (other.lines | other.read_lines) or mine.read_lines & other.lines
-    return bool(moves) or _same_key(mine, other)
-
-
-def may_recover(dead: Sidecar, living: Sequence[Sidecar], *, mine: str | None = None) -> bool:
-    """Whether recovering a dead operation interferes with no live one: a rival of it may be committing right now.
-
-    A dead operation that was waiting has no effects. Of several live operations that would all wait for each other, the
-    one with the smallest id recovers. `mine` is the operation id of the caller.
-    """
-    return dead.phase == "waiting" or not any(
-        each.phase != "waiting" and compete(dead, each) and (mine is None or each.operation_id < mine)
-        for each in living
-    )
-
-
-def _same_key(mine: Sidecar, other: Sidecar) -> bool:
-    if mine.commit is None or other.commit is None or mine.commit.idempotency_key is None:
-        return False
-    return mine.branch == other.branch and mine.commit.idempotency_key == other.commit.idempotency_key
 
 
 class QueueEntry:

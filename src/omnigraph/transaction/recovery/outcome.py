@@ -1,22 +1,37 @@
-"""Finds out how an operation ended that another process took over while this one was suspended."""
+"""Brings operations to a known end: one that runs here, one that another process took over, and all that are left.
+
+`held_entry` undoes an operation that fails here. `fate` finds out how an operation ended that another process took over
+while this one was suspended. `sweep` recovers every operation whose owner is gone; it runs when a graph is opened for
+writing, and on request.
+"""
 
 from __future__ import annotations
 
+import logging
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import BranchNotFound, CommitOutcomeUnknown
+from omnigraph.errors import BranchNotFound, CommitOutcomeUnknown, OmniGraphError, OperationTakenOver
 from omnigraph.manifest.layout import MAIN
-from omnigraph.storage.objects.store_clock import read_store_clock
+from omnigraph.storage.objects.store_clock import read_store_clock, remove_left_probes
 from omnigraph.transaction.intents import queue
-from omnigraph.transaction.intents.queue import list_sidecars, recover_if_over
+from omnigraph.transaction.intents.queue import QueueEntry, list_sidecars, read_sidecars, recover_if_over
+from omnigraph.transaction.intents.queue_rules import may_recover
+from omnigraph.transaction.intents.sidecar import PREFIX
 from omnigraph.transaction.recovery.recover import recover
+from omnigraph.transaction.recovery.schema_files import finish_schema, settle_leftovers
 
 if TYPE_CHECKING:
-    from omnigraph.errors import OperationTakenOver
+    from collections.abc import Iterator
+
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.manifest.rows import GraphCommit
     from omnigraph.manifest.snapshot import Snapshot
     from omnigraph.storage.objects.store_clock import StoreClock
+    from omnigraph.transaction.intents.sidecar import Sidecar
+    from omnigraph.transaction.recovery.classify import Decision
+
+log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.05
 
@@ -54,3 +69,95 @@ def _stands(manifest: GraphManifest, operation_id: str, clock: StoreClock) -> bo
         return False
     recover_if_over(objects, found, world, lambda ticket: recover(manifest, ticket), clock)
     return True
+
+
+@contextmanager
+def held_entry(manifest: GraphManifest, sidecar: Sidecar) -> Iterator[QueueEntry]:
+    """Hold a queue entry and remove it at the end, whether the operation succeeded, failed or was interrupted."""
+    ticket = QueueEntry.draw(manifest.stores.objects, sidecar, manifest.world)
+    try:
+        with ticket.guard():
+            yield ticket
+    except BaseException as error:
+        try:
+            is_certain = _undo(manifest, ticket, error)
+        finally:
+            ticket.rest()
+        if not isinstance(error, Exception):
+            raise
+        if ticket.is_lost:
+            raise ticket.sidecar.taken_from_here() from error
+        if not is_certain:
+            raise _unknown(ticket.sidecar, error) from error
+        raise
+    try:
+        if ticket.is_published:
+            finish_schema(manifest, ticket)
+        ticket.delete()
+    except (OmniGraphError, OSError) as error:
+        log.warning("the commit is done; its sidecar %s stays for the next writer: %s", ticket.sidecar.path, error)
+        ticket.let_go()
+
+
+def _undo(manifest: GraphManifest, ticket: QueueEntry, error: BaseException) -> bool:
+    """Roll the operation back, or leave that to the next writer; return whether it certainly will not be committed.
+
+    The abort is recorded in the sidecar first: if this process is suspended or fails now, others must not finish it.
+    """
+    if ticket.is_lost:
+        return True  # another process owns it, and `fate` tells how it ended
+    if isinstance(error, CommitOutcomeUnknown):
+        ticket.let_go()
+        return False
+    try:
+        with ticket.guard():
+            if ticket.has_effects:
+                ticket.update(aborted=True)
+                recover(manifest, ticket)
+            else:
+                ticket.require()
+                ticket.delete()
+    except OperationTakenOver:
+        return True
+    except (OmniGraphError, OSError) as second:
+        log.warning("operation %s will be recovered later: %s", ticket.sidecar.operation_id, second)
+        ticket.let_go()
+        return ticket.sidecar.aborted or not ticket.has_effects
+    return True
+
+
+def _unknown(sidecar: Sidecar, error: BaseException) -> CommitOutcomeUnknown:
+    """The error for a store that failed during the publish, or while the abort was being recorded."""
+    commit_id = sidecar.commit.commit_id if sidecar.commit is not None else None
+    return CommitOutcomeUnknown(
+        f"operation {sidecar.operation_id} may or may not be done: {error}. The next writer finishes or undoes it; "
+        f"look for the commit {commit_id} before doing it again.",
+        transaction=commit_id,
+        operation_id=sidecar.operation_id,
+    )
+
+
+def sweep(manifest: GraphManifest) -> dict[str, Decision]:
+    """Recover every operation whose owner is gone, in the order they began; return the decisions by operation id.
+
+    Operations of live owners are left alone, and so are dead ones that compete with a running one. Failing to list or
+    to read a sidecar is an error: continuing would write over an operation that nobody has examined.
+    """
+    objects, world = manifest.stores.objects, manifest.world
+    settle_leftovers(manifest)
+    objects.remove_unfinished()
+    done = {}
+    listed = objects.list(PREFIX)
+    remove_left_probes(objects, listed, world)
+    everyone = read_sidecars(objects, listed)
+    given_up = all(each.is_given_up(world) for each in everyone)
+    clock = None if given_up else read_store_clock(objects, world)
+    over = [each for each in everyone if each.is_over(world, clock)]
+    living = [each.sidecar for each in everyone if each not in over]
+    for found in over:
+        if not may_recover(found.sidecar, living):
+            continue
+        decision = recover_if_over(objects, found, world, lambda ticket: recover(manifest, ticket), clock)
+        if decision is not None:
+            done[found.sidecar.operation_id] = decision
+    return done

@@ -1,4 +1,4 @@
-"""Recovery finishes or undoes unfinished operations: one whose sidecar this process holds, or all that it finds.
+"""Recovery finishes or undoes an unfinished operation whose sidecar this process holds.
 
 `recover` inspects every table that the sidecar names, decides for the operation as a whole, publishes or undoes it,
 writes the audit, and deletes the sidecar last. Every step may be interrupted and repeated: the transactions and commits
@@ -9,8 +9,6 @@ published one that operations of this program made belong to nobody, since nobod
 table, and a Lance `Restore` reverts them. It is *fenced* when a former owner may still be alive: a `Restore` of the
 published version, as a new version, makes Lance refuse every transaction that was staged before it. A commit that
 succeeds in spite of both (a second `Restore`, a commit after a cleanup removed the fence) is healed by the next writer.
-
-`sweep` recovers all unfinished operations. It runs when a graph is opened for writing, and on request.
 """
 
 from __future__ import annotations
@@ -25,11 +23,8 @@ from omnigraph.errors import BranchNotFound, CommitConflict, NotFound, ObjectCha
 from omnigraph.failpoints import reach
 from omnigraph.manifest.layout import MAIN, table_path
 from omnigraph.manifest.publisher import NewVersion, PublishRequest
-from omnigraph.storage.objects.store_clock import read_store_clock, remove_left_probes
 from omnigraph.storage.tables.staging import are_ours, commit_staged, find_transaction, how_made, stage_restore
 from omnigraph.storage.tables.table import Pin
-from omnigraph.transaction.intents.queue import may_recover, read_sidecars, recover_if_over
-from omnigraph.transaction.intents.sidecar import PREFIX
 from omnigraph.transaction.recovery.audit import TableOutcome, record, recovery_of
 from omnigraph.transaction.recovery.classify import Decision, Observation, TableFinding, classify, decide
 from omnigraph.transaction.recovery.schema_files import (
@@ -37,7 +32,6 @@ from omnigraph.transaction.recovery.schema_files import (
     finish_schema,
     new_tables,
     schema_is_ready,
-    settle_leftovers,
     undo_schema,
 )
 from omnigraph.world import encode_ulid
@@ -328,29 +322,3 @@ def _violated(sidecar: Sidecar, seen: list[Observation], findings: list[TableFin
         operation_id=sidecar.operation_id,
         branch=sidecar.branch,
     )
-
-
-def sweep(manifest: GraphManifest) -> dict[str, Decision]:
-    """Recover every operation whose owner is gone, in the order they began; return the decisions by operation id.
-
-    Operations of live owners are left alone, and so are dead ones that compete with a running one. Failing to list or
-    to read a sidecar is an error: continuing would write over an operation that nobody has examined.
-    """
-    objects, world = manifest.stores.objects, manifest.world
-    settle_leftovers(manifest)
-    objects.remove_unfinished()
-    done = {}
-    listed = objects.list(PREFIX)
-    remove_left_probes(objects, listed, world)
-    everyone = read_sidecars(objects, listed)
-    given_up = all(each.is_given_up(world) for each in everyone)
-    clock = None if given_up else read_store_clock(objects, world)
-    over = [each for each in everyone if each.is_over(world, clock)]
-    living = [each.sidecar for each in everyone if each not in over]
-    for found in over:
-        if not may_recover(found.sidecar, living):
-            continue
-        decision = recover_if_over(objects, found, world, lambda ticket: recover(manifest, ticket), clock)
-        if decision is not None:
-            done[found.sidecar.operation_id] = decision
-    return done
