@@ -10,30 +10,37 @@ The driver receives conflicts, fragment metadata, and four bytes for each replac
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.catalog.catalog import EdgeType
 from omnigraph.catalog.rules import type_of, unique_rules
 from omnigraph.history.merge.partitioned.backend import MergeResult, merge_bytes
+from omnigraph.history.merge.partitioned.relations import key_columns, put_keys, values_of
 from omnigraph.history.merge.partitioned.send import MergePlan, run_merge
 from omnigraph.history.merge.partitioned.task import TO_DRIVER
 from omnigraph.kernels.arrays import ID
 from omnigraph.load.bulk.row_rewrite import Replacements, stage_merge
-from omnigraph.spark.merge_relations import SparkRelations
-from omnigraph.spark.runner import SparkBatches, SparkRunner, errors_of_tasks
+from omnigraph.spark.runner import SparkBatches, SparkRunner, errors_of_tasks, one_task_each
+from omnigraph.spark.types import from_spark, spark_schema, to_spark
+from omnigraph.tasks.runner import unpack
 from omnigraph.tasks.staged_rows import StagedRows
+from omnigraph.tasks.table_scan import TableScan, tasks_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from omnigraph.catalog.catalog import Catalog
     from omnigraph.history.merge.merge_base import CommonState
     from omnigraph.history.merge.partitioned.deltas import SpillDirectory
     from omnigraph.history.merge.partitioned.hash_partitions import MergeBudget
+    from omnigraph.history.merge.partitioned.task import TableJob
     from omnigraph.history.merge.reconcile import MergeSettings, Pair, Reconciled
     from omnigraph.storage.tables.staging import Staged
     from omnigraph.storage.tables.table import Table
@@ -43,6 +50,7 @@ if TYPE_CHECKING:
 # Bytes of changed rows per hash partition; a task holds several copies of them.
 BYTES_PER_PART = 32 << 20
 MOST_PARTS = 4_096
+_BATCH = 65_536
 
 
 @dataclass(frozen=True)
@@ -68,7 +76,7 @@ class SparkMerge:
         """Merge all partitions in tasks, then check the rules across rows on the merged state."""
         plan = MergePlan(catalog, view, common)
         for pair in pairs:
-            plan.add(pair, self.place, key_columns(catalog, pair[1].table_key), writes=self.writes)
+            plan.add(pair, self.place, rule_columns(catalog, pair[1].table_key), writes=self.writes)
         job, runner = plan.job(settings, writes=self.writes), SparkRunner(self.session)
         wanted = max(runner.cores, -(-merge_bytes(common, pairs) // BYTES_PER_PART))
         parts = min(MOST_PARTS, 1 << (wanted - 1).bit_length())
@@ -88,7 +96,7 @@ class SparkMerge:
             merged.unpersist()
 
 
-def key_columns(catalog: Catalog, table_key: str) -> tuple[str, ...]:
+def rule_columns(catalog: Catalog, table_key: str) -> tuple[str, ...]:
     """The columns that rules across rows need."""
     endpoints = ("src", "dst") if isinstance(type_of(catalog, table_key), EdgeType) else ()
     rules = [name for rule in unique_rules(catalog, table_key) for name in rule.columns]
@@ -103,3 +111,98 @@ def _stage(runner: TaskRunner, catalog: Catalog, result: MergeResult, table_key:
     staged = StagedRows(kind, location, here.path, here.branch, tuple(replaced.fragments))
     replacements = Replacements(staged, replaced.removed, replaced.rows, replaced.row_id_span)
     return partial(stage_merge, runner=runner, replacements=replacements)
+
+
+@dataclass
+class SparkRelations:
+    """Views over the result of a merge's tasks, and over committed tables. `close` drops them."""
+
+    session: SparkSession
+    catalog: Catalog
+    view: ReadView
+    result: DataFrame
+    tables: Mapping[str, tuple[int, TableJob]]
+    prefix: str
+    _made: dict[tuple[object, ...], str] = field(default_factory=dict)
+
+    def puts(self, table_key: str, columns: tuple[str, ...]) -> str:
+        """The view of inserted and updated rows."""
+        work = partial(put_keys, self.catalog, table_key, columns=columns)
+        return self._view(("puts", table_key, columns), lambda: self._of_result("puts", table_key, work))
+
+    def deletes(self, table_key: str) -> str:
+        """The view of the ids of deleted rows."""
+        work = partial(key_columns, columns=())
+        return self._view(("deletes", table_key), lambda: self._of_result("deletes", table_key, work))
+
+    def committed(self, table_key: str, columns: tuple[str, ...]) -> str:
+        """The view of committed rows of the target before the merge."""
+        return self._view(("committed", table_key, columns), lambda: self._of_table(table_key, columns))
+
+    def query(self, sql: str, most: int) -> tuple[list[tuple[Any, ...]], int]:
+        """The first `most` rows of a query, and the number of further rows."""
+        with errors_of_tasks():
+            rows: Any = self.session.sql(sql).limit(most + 1).toArrow()
+            more = self.session.sql(sql).count() - most if rows.num_rows > most else 0
+        columns: list[list[Any]] = [each.to_pylist() for each in rows.slice(0, most).columns]
+        return list(zip(*columns, strict=True)), more
+
+    def values(self, table_key: str, ids: Sequence[str], columns: tuple[str, ...]) -> dict[str, tuple[object, ...]]:
+        """Column values of some inserted or updated rows, by id."""
+        number, job = self.tables[table_key]
+        wanted, schema = pa.array(ids, pa.string()), self._key_schema(job)
+
+        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for rows in _rows_in(batches):
+                found = rows.filter(pc.is_in(rows.column(ID), value_set=wanted))
+                yield from (to_spark(each, schema) for each in found.cast(schema).to_batches())
+
+        kept = self.result.where(f"kind = 'puts' AND number = {number}")
+        with errors_of_tasks():
+            results: Any = kept.mapInArrow(work, spark_schema(schema)).toArrow()
+        stored = pa.Table.from_batches([from_spark(each, schema) for each in results.to_batches()], schema=schema)
+        return values_of(stored, wanted, columns)
+
+    def close(self) -> None:
+        """Drop the views."""
+        for name in self._made.values():
+            self.session.catalog.dropTempView(name)
+
+    def _of_result(self, kind: str, table_key: str, work: Callable[[pa.Table], pa.Table]) -> DataFrame:
+        number, job = self.tables[table_key]
+        empty = self._key_schema(job) if kind == "puts" else pa.schema([pa.field(ID, pa.string())])
+        schema = work(empty.empty_table()).schema
+
+        def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for rows in _rows_in(batches):
+                yield from (to_spark(each, schema) for each in work(rows).cast(schema).to_batches())
+
+        kept = self.result.where(f"kind = '{kind}' AND number = {number}")
+        return kept.mapInArrow(task, spark_schema(schema))
+
+    def _of_table(self, table_key: str, columns: tuple[str, ...]) -> DataFrame:
+        scan = TableScan(self.view.tables.location, self.view.entry(table_key).pin)
+        names = list(dict.fromkeys([ID, *columns]))
+        schema = key_columns(self.view.table(table_key).schema_of(names).empty_table(), columns).schema
+
+        def work(task: TableScan) -> Iterator[pa.RecordBatch]:
+            for batch in task.table().scan(names, fragments=task.fragments, batch_size=_BATCH):
+                yield from key_columns(pa.Table.from_batches([batch]), columns).cast(schema).to_batches()
+
+        return one_task_each(self.session, tasks_of(scan), work, schema)
+
+    def _key_schema(self, job: TableJob) -> pa.Schema:
+        return self.view.table(job.here.table_key).schema_of(job.columns)
+
+    def _view(self, key: tuple[object, ...], frame: Callable[[], DataFrame]) -> str:
+        if key not in self._made:
+            name = f"{self.prefix}_{len(self._made)}"
+            frame().createOrReplaceTempView(name)
+            self._made[key] = name
+        return self._made[key]
+
+
+def _rows_in(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    for batch in batches:
+        for body in batch.column("body"):
+            yield unpack(body.as_buffer())

@@ -122,21 +122,21 @@ class HashRunWriter:
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
-        self._waiting: dict[HashColumns, list[Numbers]] = {}
+        self._buffered: dict[HashColumns, list[Numbers]] = {}
         self._held = 0
 
     def note(self, drawn: HashColumns, numbers: Numbers) -> Iterator[HashRun]:
         """Add hashes; yield the runs that were written because the buffer was full."""
         if len(numbers):
-            self._waiting.setdefault(drawn, []).append(numbers)
+            self._buffered.setdefault(drawn, []).append(numbers)
             self._held += numbers.size
         if self._held >= _HELD:
             yield from self.finish()
 
     def finish(self) -> Iterator[HashRun]:
         """Write what is still buffered."""
-        waiting, self._waiting, self._held = self._waiting, {}, 0
-        for drawn, fragments in waiting.items():
+        buffered, self._buffered, self._held = self._buffered, {}, 0
+        for drawn, fragments in buffered.items():
             numbers = _ordered(np.concatenate(fragments))
             handle, file = tempfile.mkstemp(dir=self._directory, suffix=".numbers")
             with os.fdopen(handle, "wb") as stream:

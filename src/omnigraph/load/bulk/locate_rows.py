@@ -30,33 +30,33 @@ if TYPE_CHECKING:
     from omnigraph.tasks.staged_rows import FragmentFile, StagedRows
     from omnigraph.tasks.table_scan import TableScan
 
-    Numbers = NDArray[np.uint64]
+    Hashes = NDArray[np.uint64]
 
 _BATCH = 65_536
-_NUMBERS = pa.schema([("numbers", BYTES)])
+_HASHES = pa.schema([("hashes", BYTES)])
 
 
-def known_rows(runner: TaskRunner, scan: TableScan, put: Numbers) -> Numbers:
+def candidate_locations(runner: TaskRunner, scan: TableScan, put: Hashes) -> Hashes:
     """For each committed row whose id hash is in `put`: both hashes of the id, the row id and the row address."""
 
     def work(group: list[TableScan]) -> Iterator[pa.RecordBatch]:
         wanted = PrefixFilter.of(put)
         for each in group:
             for rows in id_chunks(each):
-                places = np.flatnonzero(wanted.accepts(hash_column(rows.column(ID))))
-                if len(places):
-                    yield _packed(located(rows.take(row_numbers(places))))
+                rows_found = np.flatnonzero(wanted.accepts(hash_column(rows.column(ID))))
+                if len(rows_found):
+                    yield _packed(located(rows.take(row_numbers(rows_found))))
 
     groups = grouped_rows(runner, tasks_of(scan), lambda _: ROWS_PER_TASK)
-    told = runner.map(groups, work, _NUMBERS).collect()
-    return _gathered(told).reshape(-1, 4)
+    packets = runner.map(groups, work, _HASHES).collect()
+    return _unpacked(packets).reshape(-1, 4)
 
 
-def put_numbers(runner: TaskRunner, table: StagedRows, fragments: Sequence[FragmentFile]) -> Numbers:
+def load_hashes(runner: TaskRunner, table: StagedRows, fragments: Sequence[FragmentFile]) -> Hashes:
     """The hashes of all given ids in these fragments, from the hash runs of the load if it wrote any."""
-    noted = table.noted.get(IDS)
-    if noted is not None:
-        return _joined(each.numbers() for each in noted)
+    runs = table.noted.get(IDS)
+    if runs is not None:
+        return _concatenated(each.numbers() for each in runs)
 
     def work(group: list[FragmentFile]) -> Iterator[pa.RecordBatch]:
         for each in group:
@@ -64,8 +64,8 @@ def put_numbers(runner: TaskRunner, table: StagedRows, fragments: Sequence[Fragm
                 yield _packed(hash_column(rows.column(ID)))
 
     groups = grouped_rows(runner, fragments, lambda each: each.rows)
-    told = runner.map(groups, work, _NUMBERS).collect()
-    return _gathered(told)
+    packets = runner.map(groups, work, _HASHES).collect()
+    return _unpacked(packets)
 
 
 def id_chunks(scan: TableScan) -> Iterator[pa.Table]:
@@ -75,26 +75,26 @@ def id_chunks(scan: TableScan) -> Iterator[pa.Table]:
     yield from rebatch(batches, rows=ROWS_AT_ONCE)
 
 
-def located(rows: pa.Table) -> Numbers:
+def located(rows: pa.Table) -> Hashes:
     """Both hashes of each id, its row id and its row address."""
     where = [rows.column(name).to_numpy() for name in (ROW_ID, ROW_ADDRESS)]
-    return np.column_stack([*two_numbers(rows.column(ID)), *where])
+    return np.column_stack([*two_hashes(rows.column(ID)), *where])
 
 
-def two_numbers(ids: Values) -> tuple[Numbers, Numbers]:
+def two_hashes(ids: Values) -> tuple[Hashes, Hashes]:
     """Two independent 64-bit hashes of each id; different ids practically never share both."""
     pairs, _ = hash_rows([ids], width=2)
     return pairs[:, 0], pairs[:, 1]
 
 
-def _packed(numbers: Numbers) -> pa.RecordBatch:
-    return pa.record_batch([[numbers.tobytes()]], schema=_NUMBERS)
+def _packed(hashes: Hashes) -> pa.RecordBatch:
+    return pa.record_batch([[hashes.tobytes()]], schema=_HASHES)
 
 
-def _gathered(told: pa.Table) -> Numbers:
-    fragments: list[Any] = told.column("numbers").to_pylist()
-    return _joined(np.frombuffer(each, np.uint64) for each in fragments)
+def _unpacked(packets: pa.Table) -> Hashes:
+    bodies: list[Any] = packets.column("hashes").to_pylist()
+    return _concatenated(np.frombuffer(each, np.uint64) for each in bodies)
 
 
-def _joined(fragments: Iterable[Numbers]) -> Numbers:
-    return np.concatenate([np.empty(0, np.uint64), *fragments])
+def _concatenated(arrays: Iterable[Hashes]) -> Hashes:
+    return np.concatenate([np.empty(0, np.uint64), *arrays])

@@ -18,7 +18,7 @@ import pyarrow as pa
 from omnigraph.errors import CommitRejected
 from omnigraph.kernels.arrays import ID
 from omnigraph.kernels.row_address import addresses, fragment_of, offset_of, staged_order, staged_row
-from omnigraph.load.bulk.locate_rows import id_chunks, known_rows, located, put_numbers, two_numbers
+from omnigraph.load.bulk.locate_rows import candidate_locations, id_chunks, load_hashes, located, two_hashes
 from omnigraph.load.rows import rows_schema
 from omnigraph.storage.lance.data_files import fragment_from_json, write_rows
 from omnigraph.storage.tables.row_rewrite import RowRewrite, with_row_ids, without_rows
@@ -47,7 +47,7 @@ _PUT, _THERE = range(2)
 # Roles of a matched pair: a row id for a staged fragment, a removed offset for a committed fragment.
 _STAGED, _COMMITTED = range(2)
 _OFFSET_BYTES = 4
-_OUTCOME = pa.schema([("role", INT), ("number", LONG), ("body", BYTES)])
+_RESULT = pa.schema([("role", INT), ("number", LONG), ("body", BYTES)])
 _SHRUNK = pa.schema([("number", LONG), ("fragment", TEXT)])
 
 
@@ -69,10 +69,8 @@ def find_replacements(runner: TaskRunner, view: ReadView, table: StagedRows) -> 
     entry = view.entry(table.type.table_key)
     scan = TableScan(view.tables.location, entry.pin)
     fragments = [each for each in fragment_files(table) if not each.minted]
-    find = _by_sieve if table.rows <= sizes_of(runner).small_load else _by_shuffle
-    outcome = find(runner, table, fragments, scan, entry.row_count)
-    told: Any = outcome.collect()
-    return _replacements(table, told.to_pylist())
+    find = _by_prefix_filter if table.rows <= sizes_of(runner).small_load else _by_exchange
+    return _replacements(table, find(runner, table, fragments, scan, entry.row_count).collect().to_pylist())
 
 
 def stage_merge(table: Table, runner: TaskRunner, replacements: Replacements) -> Staged:
@@ -98,24 +96,24 @@ def stage_merge(table: Table, runner: TaskRunner, replacements: Replacements) ->
     return rewrite.stage()
 
 
-def _by_sieve(
+def _by_prefix_filter(
     runner: TaskRunner, table: StagedRows, fragments: list[FragmentFile], scan: TableScan, _committed: int
 ) -> Batches:
     """Match a small load: each task gets all committed rows that the load may replace."""
-    there = known_rows(runner, scan, put_numbers(runner, table, fragments))
+    there = candidate_locations(runner, scan, load_hashes(runner, table, fragments))
     rewrite = _Rewrite.of(table)
 
     def work(group: list[FragmentFile]) -> Iterator[pa.RecordBatch]:
         for file in group:
             put = np.concatenate([rows for _, rows in _ids_of(file)])
             for role, owner, rows in _owned({(0, _PUT): put, (0, _THERE): there}):
-                yield rewrite.outcome(role, owner, rows, file)
+                yield rewrite.result(role, owner, rows, file)
 
     found = fragments if len(there) else []
-    return runner.map(grouped_rows(runner, found, lambda each: each.rows), work, _OUTCOME)
+    return runner.map(grouped_rows(runner, found, lambda each: each.rows), work, _RESULT)
 
 
-def _by_shuffle(
+def _by_exchange(
     runner: TaskRunner, table: StagedRows, fragments: list[FragmentFile], scan: TableScan, committed: int
 ) -> Batches:
     """Match a large load: a first exchange joins ids by hash partition, a second collects pairs by fragment."""
@@ -126,10 +124,10 @@ def _by_shuffle(
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for (number, role), rows in gathered(batches).items():
-            yield rewrite.outcome(role, number, rows, files.get(number))
+            yield rewrite.result(role, number, rows, files.get(number))
 
     matched = _matched(runner, sources, parts, groups)
-    return runner.exchange(matched, groups, work, _OUTCOME)
+    return runner.exchange(matched, groups, work, _RESULT)
 
 
 def _matched(runner: TaskRunner, sources: list[FragmentFile | TableScan], parts: int, groups: int) -> Batches:
@@ -153,9 +151,9 @@ def _ids_of(source: FragmentFile | TableScan) -> Iterator[tuple[int, Numbers]]:
     if isinstance(source, FragmentFile):
         start = np.uint64(staged_order(source.number, 0))
         for batch in source.read([ID]):
-            places = start + np.arange(batch.num_rows, dtype=np.uint64)
+            order = start + np.arange(batch.num_rows, dtype=np.uint64)
             start += np.uint64(batch.num_rows)
-            yield _PUT, np.column_stack([*two_numbers(batch.column(ID)), places])
+            yield _PUT, np.column_stack([*two_hashes(batch.column(ID)), order])
         return
     yield from ((_THERE, located(rows)) for rows in id_chunks(source))
 
@@ -198,7 +196,7 @@ class _Rewrite:
     """What a task needs to assign row ids to staged fragments."""
 
     location: Location
-    line: str
+    table_dir: str
     schema: pa.Schema
     fragments: Mapping[int, str]
     with_blobs: str | None
@@ -210,15 +208,16 @@ class _Rewrite:
         blobs = table.type.name if table.has_blobs else None
         return cls(table.location, table.line, rows_schema(table.type), fragments, blobs)
 
-    def outcome(self, role: int, number: int, rows: Numbers, file: FragmentFile | None) -> pa.RecordBatch:
+    def result(self, role: int, number: int, rows: Numbers, file: FragmentFile | None) -> pa.RecordBatch:
         """The result for one fragment: replaced offsets of a committed one, or the staged one with its row ids."""
         if role == _COMMITTED:
             offsets = rows.reshape(-1).astype(np.uint32)
-            return pa.record_batch([[role], [number], [offsets.tobytes()]], schema=_OUTCOME)
-        assert file is not None, "a fragment is told by its file"
+            return pa.record_batch([[role], [number], [offsets.tobytes()]], schema=_RESULT)
+        assert file is not None, "a staged fragment has a file"
         _require_sorted(file, rows, self.with_blobs)
-        body = _with_old_rows_first(file, self.fragments[number], rows, self.location, self.line, self.schema)
-        return pa.record_batch([[role], [number], [json.dumps(body).encode()]], schema=_OUTCOME)
+        uri = self.location.child(self.table_dir)
+        body = _with_replacing_rows_first(file, self.fragments[number], rows, uri, self.schema)
+        return pa.record_batch([[role], [number], [json.dumps(body).encode()]], schema=_RESULT)
 
 
 def _require_sorted(file: FragmentFile, rows: Numbers, type_name: str | None) -> None:
@@ -227,30 +226,28 @@ def _require_sorted(file: FragmentFile, rows: Numbers, type_name: str | None) ->
         raise CommitRejected(f"{type_name} was changed while the load was reading, and has blobs: load again.")
 
 
-def _with_old_rows_first(
-    file: FragmentFile, fragment: str, rows: Numbers, location: Location, line: str, schema: pa.Schema
+def _with_replacing_rows_first(
+    file: FragmentFile, fragment: str, rows: Numbers, uri: str, schema: pa.Schema
 ) -> dict[str, object]:
     """The staged fragment with the row ids of the rows that it replaces, rewritten if those are not its first rows."""
     rows = rows[np.argsort(rows[:, 0])]
-    places, row_ids = rows[:, 0].astype(np.int64), rows[:, 1]
-    if np.array_equal(places, np.arange(len(places))):
+    offsets, row_ids = rows[:, 0].astype(np.int64), rows[:, 1]
+    if np.array_equal(offsets, np.arange(len(offsets))):
         kept = with_row_ids(fragment_from_json(fragment), row_ids)
         return _body(kept, row_ids)
     whole = pa.Table.from_batches(list(file.read(None)))
     is_new = np.ones(whole.num_rows, dtype=bool)
-    is_new[places] = False
-    ordered = whole.take(pa.array(np.concatenate([places, np.flatnonzero(is_new)])))
+    is_new[offsets] = False
+    ordered = whole.take(pa.array(np.concatenate([offsets, np.flatnonzero(is_new)])))
     options = None if file.options is None else dict(file.options)
     stored = pa.Table.from_arrays([ordered.column(each.name) for each in schema], schema=schema)
-    written = write_rows(
-        iter(stored.combine_chunks().to_batches()), location.child(line), options, schema, len(stored), "append"
-    )
+    written = write_rows(iter(stored.combine_chunks().to_batches()), uri, options, schema, len(stored), "append")
     return _body(with_row_ids(written[0], row_ids), row_ids)
 
 
 def _body(fragment: FragmentMetadata, row_ids: Numbers) -> dict[str, object]:
     """A staged fragment with the number of rows that it replaces, and their lowest and highest row id."""
-    low, high = (int(row_ids.min()), int(row_ids.max()))
+    low, high = int(row_ids.min()), int(row_ids.max())
     return {"fragment": json.dumps(fragment.to_json()), "replaced": len(row_ids), "low": low, "high": high}
 
 
@@ -261,17 +258,17 @@ def _shrink(location: Location, pin: Pin, number: int, offsets: bytes) -> pa.Rec
     return pa.record_batch([[number], [text]], schema=_SHRUNK)
 
 
-def _replacements(table: StagedRows, told: list[dict[str, Any]]) -> Replacements | None:
-    if not told:
+def _replacements(table: StagedRows, results: list[dict[str, Any]]) -> Replacements | None:
+    if not results:
         return None
     fragments = list(table.fragments)
-    bodies = {each["number"]: json.loads(each["body"]) for each in told if each["role"] == _STAGED}
+    bodies = {each["number"]: json.loads(each["body"]) for each in results if each["role"] == _STAGED}
     for number, body in bodies.items():
         fragments[number] = replace(fragments[number], fragment=body["fragment"])
     rows = sum(each["replaced"] for each in bodies.values())
     span = max(each["high"] for each in bodies.values()) - min(each["low"] for each in bodies.values())
     removed: dict[int, list[NDArray[np.uint32]]] = {}
-    for each in told:
+    for each in results:
         if each["role"] == _COMMITTED:
             removed.setdefault(each["number"], []).append(np.frombuffer(each["body"], np.uint32))
     offsets = {number: np.sort(np.concatenate(found)).tobytes() for number, found in removed.items()}

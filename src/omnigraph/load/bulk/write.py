@@ -91,7 +91,7 @@ def write_batches(job: WriteJob, unit: int, batches: Iterable[Batch]) -> Iterato
     """Write the rows of a unit. Yields batches of schema `RESULT`: fragments, the first error per rank, rows read."""
     world = job.world()
     sinks: dict[str, Sink] = {}
-    told: dict[tuple[int, str], OmniGraphError] = {}
+    errors: dict[tuple[int, str], OmniGraphError] = {}
     seen: dict[str, None] = {}
     spellings = None if job.strict else LegacyIds()
     read = 0
@@ -100,22 +100,22 @@ def write_batches(job: WriteJob, unit: int, batches: Iterable[Batch]) -> Iterato
             read += len(batch)
             key = batch.type.table_key
             seen.setdefault(key)
-            ids = _ids(batch, world, told) if spellings is None else _permissive_ids(batch, world, spellings)
+            ids = _ids(batch, world, errors) if spellings is None else _permissive_ids(batch, world, spellings)
             if ids is None:
                 continue
             sink = sinks.setdefault(key, Sink(job, unit, key))
             rows = job.with_vectors(batch, whole_rows(batch, ids), world)
-            _check_values(job.catalog, key, rows, told)
+            _check_values(job.catalog, key, rows, errors)
             yield from sink.add(rows, minted=is_minted(batch))
     except OmniGraphError as error:
-        told[VECTORS if isinstance(error, EmbeddingFailed) else READING, ""] = error
+        errors[VECTORS if isinstance(error, EmbeddingFailed) else READING, ""] = error
     else:
         for sink in sinks.values():
             yield from sink.close()
-    for (rank, key), met in told.items():
+    for (rank, key), met in errors.items():
         yield result(unit, "error", key, rank, pickle.dumps(met))
     if spellings:
-        yield result(unit, "spelling", "", len(spellings.noted), _noted(spellings))
+        yield result(unit, "spelling", "", len(spellings.noted), _legacy_ids(spellings))
     yield result(unit, "read", "", read, json.dumps(list(seen)).encode())
 
 
@@ -129,14 +129,14 @@ def partition_unit() -> int:
     return task_number()
 
 
-def _ids(batch: Batch, world: World, told: dict[tuple[int, str], OmniGraphError]) -> Column | None:
+def _ids(batch: Batch, world: World, errors: dict[tuple[int, str], OmniGraphError]) -> Column | None:
     """The ids; None if a batch of edges has wrong ids. Those errors rank after all reading errors."""
     if not isinstance(batch.type, EdgeType):
         return strict_ids(batch, world)
     try:
         return strict_ids(batch, world)
     except OmniGraphError as error:
-        told.setdefault((EDGE_IDS, ""), error)
+        errors.setdefault((EDGE_IDS, ""), error)
         return None
 
 
@@ -145,7 +145,7 @@ def _permissive_ids(batch: Batch, world: World, spellings: LegacyIds) -> Column:
     return permissive_edge_ids(batch, world) if isinstance(batch.type, EdgeType) else spellings.node_ids(batch, world)
 
 
-def _noted(spellings: LegacyIds) -> bytes:
+def _legacy_ids(spellings: LegacyIds) -> bytes:
     found = [(each.type_name, each.old, each.new, *vars(each.place).values()) for each in spellings.noted]
     return json.dumps(found).encode()
 
@@ -155,11 +155,11 @@ def is_minted(batch: Batch) -> bool:
     return not batch.type.rules.key and batch.ids.null_count == len(batch)
 
 
-def _check_values(catalog: Catalog, key: str, rows: pa.Table, told: dict[tuple[int, str], OmniGraphError]) -> None:
-    if (VALUES, key) not in told:
+def _check_values(catalog: Catalog, key: str, rows: pa.Table, errors: dict[tuple[int, str], OmniGraphError]) -> None:
+    if (VALUES, key) not in errors:
         violation = next(value_violations(value_rules(catalog, key), rows), None)
         if violation is not None:
-            told[VALUES, key] = violation
+            errors[VALUES, key] = violation
 
 
 class Sink:
@@ -167,7 +167,7 @@ class Sink:
 
     def __init__(self, job: WriteJob, unit: int, key: str) -> None:
         self._target = job.targets[key]
-        self._ledger = None if job.directory is None else HashRunWriter(job.directory)
+        self._hash_runs = None if job.directory is None else HashRunWriter(job.directory)
         self._draws = draws_of(job.catalog, key, job.mode)
         self._unit = unit
         self._key = key
@@ -191,29 +191,29 @@ class Sink:
     def close(self) -> Iterator[pa.RecordBatch]:
         """Write the buffered rows and finish the hash runs."""
         yield from self.finish()
-        if self._ledger is not None:
-            yield from map(self._told, self._ledger.finish())
+        if self._hash_runs is not None:
+            yield from map(self._report, self._hash_runs.finish())
 
-    def _note(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    def _write_hashes(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
         """Write hashes of the rows. Minted ids are unique and need no comparison, so they are left out."""
         wanted = [each for each in self._draws if not (self._minted and each == IDS)]
-        if self._ledger is not None:
+        if self._hash_runs is not None:
             for drawn, numbers in draw(rows, wanted):
-                yield from map(self._told, self._ledger.note(drawn, numbers))
+                yield from map(self._report, self._hash_runs.note(drawn, numbers))
 
-    def _told(self, noted: HashRun) -> pa.RecordBatch:
-        return result(self._unit, "noted", self._key, noted.count, pickle.dumps(noted))
+    def _report(self, run: HashRun) -> pa.RecordBatch:
+        return result(self._unit, "noted", self._key, run.count, pickle.dumps(run))
 
     def _write(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
-        yield from self._note(rows)
+        yield from self._write_hashes(rows)
         known = self._target.known
         first, self._written = self._written, self._written + rows.num_rows
         if known is None or self._minted:
             yield self._file(rows, first, ())
             return
-        for places in _apart(rows.column(ID), known):
-            if len(places):
-                yield self._file(rows.take(row_numbers(places)), first, tuple(places.tolist()))
+        for rows_found in _split_by_presence(rows.column(ID), known):
+            if len(rows_found):
+                yield self._file(rows.take(row_numbers(rows_found)), first, tuple(rows_found.tolist()))
 
     def _file(self, rows: pa.Table, first: int, places: tuple[int, ...]) -> pa.RecordBatch:
         target = self._target
@@ -224,7 +224,7 @@ class Sink:
         return result(self._unit, "fragment", self._key, fragment.physical_rows, json.dumps(body).encode())
 
 
-def _apart(ids: pa.ChunkedArray[Any], known: TableScan) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _split_by_presence(ids: pa.ChunkedArray[Any], known: TableScan) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The positions of rows whose ids are committed, and of all other rows."""
     there = np.zeros(len(ids), dtype=bool)
     for batch in known.table().scan([ID], batch_size=65_536):

@@ -145,7 +145,7 @@ def change_of_rows(
 ) -> Any:
     """The operation that adds fragments and deletes rows of others. `removed`: ids of rows that are not replaced."""
     if not written and (shrunk or emptied or removed):
-        return LanceOperation.Delete(list(shrunk), list(emptied), _told(table, removed))
+        return LanceOperation.Delete(list(shrunk), list(emptied), _predicate(table, removed))
     if not (shrunk or emptied):
         return LanceOperation.Append(list(written))
     return LanceOperation.Update(
@@ -171,7 +171,7 @@ def stage_swapped_fragment(table: Table, removed: Sequence[int], written: Fragme
     return stage_operation(table, "change", operation)
 
 
-def _told(table: Table, ids: Sequence[str]) -> str:
+def _predicate(table: Table, ids: Sequence[str]) -> str:
     """The predicate of the transaction, which is informational only; a list of many ids would be long."""
     return render(one_of(ID, ids), table.schema) if ids and len(ids) <= _MOST_NAMED else f"{ID} IS NOT NULL"
 
@@ -266,8 +266,8 @@ def stage_placed(
     if puts is not None:
         refuse_repeated_ids(table, puts)
         refuse_removed_ids(table, puts, deletes)
-    asked = pa.concat_arrays([wanted, pa.array(deletes, pa.string())])
-    there = _locate(table, asked) if places is None else places.of(asked)
+    touched = pa.concat_arrays([wanted, pa.array(deletes, pa.string())])
+    there = _locate(table, touched) if places is None else places.of(touched)
     at = pc.index_in(wanted, value_set=there.ids)
     row_ids = there.row_ids[at.drop_null().sort().to_numpy()]
     span = int(np.ptp(row_ids)) if len(row_ids) else 0
@@ -283,7 +283,7 @@ def stage_placed(
 def _locate(table: Table, ids: pa.Array[Any]) -> RowLocations:
     """The locations of these ids, as far as they exist."""
     if len(ids) > FEW_ROWS:
-        return RowLocations(_rows_of_many(table, ids))
+        return RowLocations(_locate_many(table, ids))
     asked = [str(each) for each in ids.to_pylist()]
     found = [
         table.read([ID, ROW_ID, ROW_ADDRESS], one_of(ID, asked[start : start + _AT_ONCE]))
@@ -292,7 +292,7 @@ def _locate(table: Table, ids: pa.Array[Any]) -> RowLocations:
     return RowLocations(pa.concat_tables(found))
 
 
-def _rows_of_many(table: Table, ids: pa.Array[Any]) -> pa.Table:
+def _locate_many(table: Table, ids: pa.Array[Any]) -> pa.Table:
     """The same by scanning all ids, in chunks so large that hashing the wanted ids again for each stays cheap."""
     columns = [ID, ROW_ID, ROW_ADDRESS]
     chunks = rebatch(table.scan(columns), rows=max(len(ids), _IDS_AT_ONCE))

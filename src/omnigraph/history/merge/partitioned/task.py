@@ -120,7 +120,7 @@ class _TaskResult:
     table: TableJob
     merged: TableMerge
 
-    def all(self, places: list[pa.Table]) -> Iterator[pa.RecordBatch]:
+    def all(self, locations: list[pa.Table]) -> Iterator[pa.RecordBatch]:
         merged = self.merged
         if merged.conflicts:
             yield self._row("conflicts", merged.more, pickle.dumps(merged.conflicts))
@@ -135,7 +135,7 @@ class _TaskResult:
         yield from self._rows("deletes", pa.table({ID: deletes}))
         yield self._row("counts", 0, json.dumps(counts).encode())
         if self.job.writes and not merged.conflicts:
-            yield from self._write(puts, deletes, places)
+            yield from self._write(puts, deletes, locations)
 
     @property
     def _key(self) -> str:
@@ -152,19 +152,19 @@ class _TaskResult:
             some = rows.slice(start, _AT_ONCE)
             yield self._row(kind, some.num_rows, pack(some))
 
-    def _write(self, puts: pa.Table, deletes: pa.Array[Any], places: list[pa.Table]) -> Iterator[pa.RecordBatch]:
+    def _write(self, puts: pa.Table, deletes: pa.Array[Any], locations: list[pa.Table]) -> Iterator[pa.RecordBatch]:
         """New fragments, with replaced rows first and by old row address, and the addresses of rows to delete."""
-        there = pa.concat_tables(places) if places else _no_places()
+        there = pa.concat_tables(locations) if locations else _no_locations()
         at = one_array(pc.index_in(puts.column(ID), value_set=one_array(there.column(ID))))
         found = there.take(at.drop_null())
         order = np.argsort(found.column(ROW_ADDRESS).to_numpy(), kind="stable")
         old = puts.filter(at.is_valid()).take(pa.array(order, pa.int64()))
         row_ids = found.column(ROW_ID).to_numpy()[order]
         removed = there.filter(pc.is_in(there.column(ID), value_set=deletes)).column(ROW_ADDRESS).to_numpy()
-        gone = np.concatenate([found.column(ROW_ADDRESS).to_numpy(), removed]).astype(np.uint64)
+        addresses = np.concatenate([found.column(ROW_ADDRESS).to_numpy(), removed]).astype(np.uint64)
         if len(row_ids):
             yield self._row("replaced", len(row_ids), json.dumps([int(row_ids.min()), int(row_ids.max())]).encode())
-        for fragment, offsets in by_fragment(gone):
+        for fragment, offsets in by_fragment(addresses):
             yield self._row("removed", fragment, offsets.tobytes())
         rows = pa.concat_tables([old, puts.filter(at.is_null())])
         for start in range(0, rows.num_rows, ROWS_PER_FILE):
@@ -206,7 +206,7 @@ def conflicts_in(body: bytes) -> tuple[Conflict, ...]:
     return found
 
 
-def _no_places() -> pa.Table:
+def _no_locations() -> pa.Table:
     number: pa.DataType = pa.uint64()
     text: pa.DataType = pa.string()
     return pa.schema([(ID, text), (ROW_ID, number), (ROW_ADDRESS, number)]).empty_table()
