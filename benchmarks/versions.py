@@ -276,7 +276,7 @@ def main() -> None:
                 _measure(kind, made[kind.name], sizes, changed, options.rounds, times)
                 _print(kind, times, sizes, changed)
     if doltlite is None:
-        print("\ndoltlite is not installed (pip install 'omnigraph[bench]'): left out.")
+        print("\ndoltlite is not installed (pip install --group bench): left out.")
 
 
 if __name__ == "__main__":

@@ -10,8 +10,13 @@ checkers where the names are.
 
 from __future__ import annotations
 
+import sys
+
 from omnigraph import errors, types
 from omnigraph.lazy import lazy_names
+
+if sys.platform == "win32":
+    raise ImportError("omnigraph needs a POSIX system, for file locks and process ids: on Windows, run it in WSL")
 
 __all__ = [
     "Graph",

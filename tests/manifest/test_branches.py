@@ -142,8 +142,8 @@ def test_a_branch_begins_as_its_parent_is_and_then_goes_its_own_way(graph: Graph
     publish_next(graph, WROTE, branch="b")
     assert versions(graph) == {AUTHOR: 2, PAPER: 2, WROTE: 1}
     assert versions(graph, "b") == {AUTHOR: 2, PAPER: 1, WROTE: 2}
-    assert graph.merge_base("b", MAIN) == graph.merge_base(MAIN, "b")
-    assert graph.merge_base("b", MAIN) == graph.lineage("b").newest_first()[1]
+    assert graph.merge_bases("b", MAIN).tips[0] == graph.merge_bases(MAIN, "b").tips[0]
+    assert graph.merge_bases("b", MAIN).tips[0] == graph.lineage("b").newest_first()[1]
 
 
 def test_a_branch_of_a_branch_has_the_history_of_both(graph: GraphManifest) -> None:
@@ -172,7 +172,7 @@ def test_a_branch_from_any_commit_is_the_graph_as_it_was_then(graph_uri: str, po
             assert chain(reader, name) == chain(graph)[11 - turn :]
         done = publish_next(graph, WROTE, branch=name)
         assert done.commit.parent == then.commit.id
-        assert graph.merge_base(name, MAIN) == then.commit
+        assert graph.merge_bases(name, MAIN).tips[0] == then.commit
     assert len(chain(graph)) == 13
 
 

@@ -212,10 +212,10 @@ def test_the_merge_base_is_found_across_migrated_and_new_commits(tmp_path: Path)
     old = build(tmp_path / "g", 3)
     graph = reopen(str(old.root))
     merged = old.history["feature"][2]
-    assert graph.merge_base("feature", "main") == graph.lineage("feature")[merged.id]
+    assert graph.merge_bases("feature", "main").tips[0] == graph.lineage("feature")[merged.id]
     publish_next(graph, WROTE, branch="feature")
     publish_next(graph, PAPER)
-    assert graph.merge_base("feature", "main") == graph.lineage("feature")[merged.id]
+    assert graph.merge_bases("feature", "main").tips[0] == graph.lineage("feature")[merged.id]
 
 
 def test_a_branch_can_be_made_from_a_commit_that_was_migrated(tmp_path: Path) -> None:

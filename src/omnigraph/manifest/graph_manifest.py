@@ -168,11 +168,6 @@ class GraphManifest:
                     elsewhere.update(self.lineage(branch.name).commits)
         return merge_bases(theirs, ours, elsewhere)
 
-    def merge_base(self, source: str, target: str) -> GraphCommit | None:
-        """The newest of the last common ancestors of two branches."""
-        tips = self.merge_bases(source, target).tips
-        return tips[0] if tips else None
-
     def has_in_history(self, branch: str, commit_id: str) -> bool:
         """Whether a branch contains a commit, its own or one that came with a merge."""
         lineage = self.lineage(branch)

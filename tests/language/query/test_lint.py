@@ -10,7 +10,7 @@ from language.query.showing import FIXTURES, world
 from omnigraph.language.gq.check import check_query
 from omnigraph.language.gq.lint import lint
 from omnigraph.language.gq.syntax.parse import parse_queries
-from omnigraph.language.ir.describe import describe_parameters
+from omnigraph.language.ir.describe import describe
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +210,8 @@ def test_mutations_read_and_write(statement: str, reads: list[str], writes: list
 
 def test_parameters_are_described_like_columns(catalog) -> None:
     text = "query q($a: String?, $b: [I64], $c: Vector(3)) { match { $p: Person } return { $p.name } }"
-    described = describe_parameters(check_query(parse_queries(text).queries[0], catalog))
+    checked = check_query(parse_queries(text).queries[0], catalog)
+    described = tuple(describe(each.name, each.type) for each in checked.parameters)
     assert [each.to_json() for each in described] == [
         {"name": "a", "kind": "string", "nullable": True},
         {"name": "b", "kind": "list", "item_kind": "bigint", "nullable": False},

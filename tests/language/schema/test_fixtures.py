@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from language.schema.ir_reader import catalog_from_ir
 from language.schema.outline import outline
 from omnigraph.catalog.canonical import compact
 from omnigraph.errors import SchemaError
@@ -15,7 +16,6 @@ from omnigraph.language.schema.compile import compile_schema
 from omnigraph.language.schema.findings import CODES
 from omnigraph.language.schema.printer import print_schema
 from omnigraph.language.stored.ir import catalog_to_ir
-from omnigraph.language.stored.ir_reader import catalog_from_ir
 from omnigraph.language.stored.ir_shape import ir_from_json
 
 FIXTURES = Path(__file__).parent / "fixtures"

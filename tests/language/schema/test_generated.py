@@ -7,6 +7,7 @@ import pickle
 from hypothesis import HealthCheck, given, settings
 
 from language.schema.generated import schemas
+from language.schema.ir_reader import catalog_from_ir
 from omnigraph.catalog.arrow import table_arrow_schemas
 from omnigraph.catalog.canonical import compact
 from omnigraph.catalog.indexes import table_indexes
@@ -15,7 +16,6 @@ from omnigraph.language.schema.compile import compile_schema
 from omnigraph.language.schema.printer import print_schema
 from omnigraph.language.stored.files import check_schema_files, schema_files
 from omnigraph.language.stored.ir import catalog_to_ir, ir_hash
-from omnigraph.language.stored.ir_reader import catalog_from_ir
 from omnigraph.language.stored.ir_shape import ir_from_json
 
 many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])

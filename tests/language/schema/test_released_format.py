@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from language.schema.ir_reader import catalog_from_ir
 from omnigraph.catalog.canonical import compact, float_text, hash32, pretty
 from omnigraph.catalog.catalog import Range
 from omnigraph.errors import SchemaContractDrift, SchemaError
 from omnigraph.language.schema.compile import compile_accepted, compile_schema
 from omnigraph.language.stored.files import check_schema_files, schema_files
 from omnigraph.language.stored.ir import catalog_to_ir, ir_hash
-from omnigraph.language.stored.ir_reader import catalog_from_ir
 from omnigraph.language.stored.ir_shape import StoredSchemaFault, ir_from_json
 
 RELEASED = Path(__file__).parent / "fixtures" / "released"

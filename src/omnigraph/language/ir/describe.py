@@ -96,11 +96,6 @@ def describe(name: str, value: ValueType) -> ValueDescription:
     return ValueDescription(name, kind, value.nullable, vector_dim=value.dimensions)
 
 
-def describe_parameters(checked: CheckedQuery | CheckedMutation) -> tuple[ValueDescription, ...]:
-    """The parameters of a query, in order."""
-    return tuple(describe(each.name, each.type) for each in checked.parameters)
-
-
 def describe_operation(checked: CheckedQuery | CheckedMutation, catalog: Catalog) -> QueryDescription:
     """What a checked query returns, reads and writes."""
     if isinstance(checked, CheckedQuery):
