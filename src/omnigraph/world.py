@@ -10,6 +10,7 @@ import random
 import socket
 import time
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 # Seconds that tests add to the wall clock of a process, to simulate a machine whose clock is wrong.
 CLOCK_SKEW = "OMNIGRAPH_CLOCK_SKEW_SECONDS"
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # Linux has a steady clock that includes the time of a suspended machine; elsewhere the monotonic clock is used.
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -35,6 +38,10 @@ class World:
         skew = self.environ.get(CLOCK_SKEW)
         return time.time_ns() // 1_000 + (int(float(skew) * 1_000_000) if skew else 0)
 
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch."""
+        return self.now_us() // 1_000
+
     def monotonic(self) -> float:
         """Seconds on a clock that never goes back and, on Linux, counts suspension; only differences are meaningful."""
         return time.clock_gettime(_STEADY)
@@ -49,7 +56,7 @@ class World:
 
     def ulid(self) -> str:
         """A new ULID: 48 bits of milliseconds, then 80 random bits, in Crockford base 32."""
-        return encode_ulid(self.now_us() // 1_000, self.random_bits(80))
+        return encode_ulid(self.now_ms(), self.random_bits(80))
 
     def process(self) -> str:
         """An identifier of this process that a later process with the same pid does not share."""

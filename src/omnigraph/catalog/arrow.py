@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import InvalidInput, ValueViolation
-from omnigraph.kernels.arrays import ID, one_array
+from omnigraph.kernels.arrays import ID, MILLISECONDS, one_array, replace_types
+from omnigraph.world import EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +39,6 @@ _SCALARS: dict[str, pa.DataType] = {
 }
 BLOB = pa.struct([pa.field("data", pa.large_binary()), pa.field("uri", pa.string())])
 BLOB_METADATA = {b"ARROW:extension:name": b"lance.blob.v2"}
-_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
 def node_arrow_schema(node: NodeType) -> pa.Schema:
@@ -77,19 +77,15 @@ def arrow_type(declared: PropertyType) -> pa.DataType:
 def default_array(each: Property, length: int) -> pa.Array[Any]:
     """The property's default `length` times, or nulls when it has none."""
     kind: Any = arrow_type(each.type)
-    value: Any = pa.scalar(_storable(each.default), _carrier(kind))
+    value: Any = pa.scalar(_storable(each.default), replace_types(kind, MILLISECONDS))
     repeated: pa.Array[Any] = pa.nulls(length, kind) if each.default is None else pa.repeat(value, length).cast(kind)
     return repeated
 
 
-def _carrier(kind: pa.DataType) -> pa.DataType:
-    """The type to build a scalar in: pyarrow drops the time of day from a datetime in date64, but not from an int."""
-    return pa.int64() if kind == pa.date64() else kind
-
-
 def _storable(value: object) -> object:
+    """pyarrow drops the time of day from a datetime in date64, but not from an integer."""
     if isinstance(value, datetime):
-        return (value - _EPOCH) // timedelta(milliseconds=1)
+        return (value - EPOCH) // timedelta(milliseconds=1)
     return value
 
 

@@ -17,14 +17,13 @@ from omnigraph.catalog.canonical import plain_float_text
 from omnigraph.catalog.catalog import FLOATS, INTEGERS, PropertyType
 from omnigraph.catalog.defaults import INTEGER_LIMITS
 from omnigraph.errors import ConstraintViolation
+from omnigraph.world import EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from omnigraph.catalog.catalog import EdgeType, NodeType
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_EPOCH_DAY = date(1970, 1, 1)
 _ENDPOINT = PropertyType("String")
 
 
@@ -83,10 +82,10 @@ def canonical_text(declared: PropertyType, value: object) -> str:
 
 def _whole_number(scalar: str, value: object) -> int | None:
     if scalar == "Date" and isinstance(value, date) and not isinstance(value, datetime):
-        return (value - _EPOCH_DAY).days
+        return (value - EPOCH.date()).days
     if scalar == "DateTime" and isinstance(value, datetime):
         moment = value.replace(tzinfo=UTC) if value.tzinfo is None else value
-        return (moment - _EPOCH) // timedelta(milliseconds=1)
+        return (moment - EPOCH) // timedelta(milliseconds=1)
     if isinstance(value, bool) or not isinstance(value, int) or scalar not in INTEGERS | {"Date", "DateTime"}:
         return None
     smallest, largest = INTEGER_LIMITS[{"Date": "I32", "DateTime": "I64"}.get(scalar, scalar)]

@@ -4,41 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from sqlglot import exp
 
-from omnigraph.catalog.arrow import arrow_type
 from omnigraph.errors import ConstraintViolation
 from omnigraph.expressions.sql import SqlBuilder
 from omnigraph.kernels.duckdb_pool import NO_RESULT, connection, rows_to_duckdb
 from omnigraph.language.ir.expressions import AllOf, Expression, RowValue
+from omnigraph.values.columns import stored_column
 from omnigraph.values.scalars import WrongValue, stored_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pyarrow as pa
+
     from omnigraph.catalog.catalog import PropertyType
     from omnigraph.expressions.pushdown import RequestValues
-
-# The type in which `stored_value` returns values of these Arrow types, because dates and times are integers.
-_CARRIERS: dict[Any, Any] = {
-    pa.date32(): pa.int32(),
-    pa.date64(): pa.int64(),
-    pa.list_(pa.field("item", pa.date32())): pa.list_(pa.int32()),
-    pa.list_(pa.field("item", pa.date64())): pa.list_(pa.int64()),
-}
 
 
 def column(values: Sequence[object], declared: PropertyType, *, of: str) -> pa.Array[Any]:
     """Values of a declared type as a column; `of` is `Type.property`, for the error when a value does not fit."""
-    kind: Any = arrow_type(declared)
     try:
         stored = [None if each is None else stored_value(declared, each) for each in values]
     except WrongValue as error:
         type_name, _, property_name = of.partition(".")
         raise ConstraintViolation(f"{of}: {error}", type_name=type_name, property_name=property_name) from error
-    made: pa.Array[Any] = pa.array(stored, _CARRIERS.get(kind, kind)).cast(kind)
-    return made
+    return stored_column(declared, stored)
 
 
 def matching(rows: pa.Table, conditions: tuple[Expression, ...], request: RequestValues) -> pa.Table:

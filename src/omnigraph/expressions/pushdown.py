@@ -30,6 +30,7 @@ from omnigraph.language.ir.expressions import (
     conjuncts,
 )
 from omnigraph.storage.filters import model as filters
+from omnigraph.storage.filters.literals import MIRRORED
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -101,7 +102,6 @@ def _remainder(left: Any, right: Any) -> Any:
     return -size if left < 0 else size
 
 
-_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 # Lance refuses to parse deeper expressions; those are evaluated in memory.
 _DEEPEST = 8
 _NOT_SCANNED = frozenset({"Blob", "Vector"})
@@ -158,8 +158,8 @@ def _comparison(condition: Comparison, values: RequestValues) -> Filter | None:
     left, operator, right = condition.left, condition.operator, condition.right
     if isinstance(left, PropertyValue | RowValue) and _is_pushable(right, values):
         return _compare(left, operator, values.value(right))
-    if isinstance(right, PropertyValue | RowValue) and _is_pushable(left, values) and operator in _MIRRORED:
-        return _compare(right, _MIRRORED[operator], values.value(left))
+    if isinstance(right, PropertyValue | RowValue) and _is_pushable(left, values) and operator in MIRRORED:
+        return _compare(right, MIRRORED[operator], values.value(left))
     return None
 
 

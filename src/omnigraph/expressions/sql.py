@@ -32,12 +32,14 @@ from omnigraph.language.ir.expressions import (
     ParameterValue,
 )
 from omnigraph.language.ir.types import is_integer, is_number
+from omnigraph.storage.filters.literals import MIRRORED, with_gap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from omnigraph.expressions.dialects import Rendering
     from omnigraph.language.ir.types import ValueType
+    from omnigraph.storage.filters.literals import Operator
 
 SQL_TYPES = {
     "String": "TEXT",
@@ -62,9 +64,6 @@ _COMPARISONS: dict[str, type[exp.Binary]] = {
     ">=": exp.GTE,
 }
 _ARITHMETIC: dict[str, type[exp.Binary]] = {"+": exp.Add, "-": exp.Sub, "*": exp.Mul}
-# The operator against `floor` that means `column operator value`, for a value between two integers.
-_BETWEEN_INTEGERS = {"<": "<=", "<=": "<=", ">": ">", ">=": ">"}
-_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True)
@@ -123,8 +122,8 @@ class SqlBuilder:
     def _comparison(self, expression: Comparison) -> exp.Expr:
         if (value := self._known(expression.right)) is not None:
             return self._against(expression.left, expression.operator, value, expression.right.type)
-        if (value := self._known(expression.left)) is not None and expression.operator in _MIRRORED:
-            operator = _MIRRORED[expression.operator]
+        if (value := self._known(expression.left)) is not None and expression.operator in MIRRORED:
+            operator = MIRRORED[expression.operator]
             return self._against(expression.right, operator, value, expression.left.type)
         return _compared(self.build(expression.left), expression.operator, self.build(expression.right))
 
@@ -173,7 +172,7 @@ def _with_integer(integer: exp.Expr, operator: str, value: float) -> exp.Expr:
     if floor != value and operator in ("=", "!="):
         known = exp.Is(this=integer, expression=exp.Null())
         return exp.Case().when(known, _cast(exp.Null(), "BOOLEAN")).else_(exp.Boolean(this=operator == "!="))
-    nearest = operator if floor == value else _BETWEEN_INTEGERS[operator]
+    nearest = operator if floor == value else with_gap(cast("Operator", operator), 1)
     kind = "BIGINT" if abs(floor) < 2**63 else "DECIMAL(38,0)"
     return _compared(integer, nearest, _cast(_scalar(floor), kind))
 

@@ -103,7 +103,7 @@ def _mutation(queries: QueryCache, catalog: Catalog, request: MutationRequest, w
     checked = queries.checked(request.source, request.name, catalog)
     if not isinstance(checked, CheckedMutation):
         raise InvalidInput(f"query {checked.name!r} reads: run it with query().")
-    now = dt.datetime.fromtimestamp(world.now_us() // 1_000 / 1_000, dt.UTC)
+    now = dt.datetime.fromtimestamp(world.now_ms() / 1_000, dt.UTC)
     return MutationOperation(
         catalog, checked, RequestValues(bind_params(checked, request.params), now), world, Affected()
     )

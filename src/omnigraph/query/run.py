@@ -102,7 +102,7 @@ class PreparedQuery:
     @cached_property
     def moment(self) -> dt.datetime:
         """The instant that `now()` returns in this query, in whole milliseconds."""
-        return self.now or dt.datetime.fromtimestamp(self.world.now_us() // 1_000 / 1_000, dt.UTC)
+        return self.now or dt.datetime.fromtimestamp(self.world.now_ms() / 1_000, dt.UTC)
 
     def plan(self) -> Planned:
         """Plan the query without running it."""

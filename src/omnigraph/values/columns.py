@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.arrow import arrow_type
 from omnigraph.catalog.catalog import FLOATS, INTEGERS
+from omnigraph.kernels.arrays import physical_type
 from omnigraph.values.positions import refuse_cell
 from omnigraph.values.scalars import WrongValue, stored_value
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     Column = pa.Array[Any]
 
-INTEGER_FORMS: dict[pa.DataType, pa.DataType] = {pa.date32(): pa.int32(), pa.date64(): pa.int64()}
 _NONE = type(None)
 _PYTHON_TYPES: dict[str, set[type]] = {
     "String": {str},
@@ -119,9 +119,8 @@ def _checked_floats(declared: PropertyType, column: Column) -> Column | None:
 
 
 def _temporal(declared: PropertyType, values: Sequence[object], kinds: set[type]) -> Column | None:
-    whole = pa.int32() if declared.scalar == "Date" else pa.int64()
     if kinds <= {int}:
-        return pa.array(values, whole).cast(arrow_type(declared))
+        return stored_column(declared, values)
     if not kinds <= {str}:
         return None
     return text_as_date(pa.array(values, pa.string())) if declared.scalar == "Date" else text_as_moment(values)
@@ -168,11 +167,5 @@ def _one_by_one(declared: PropertyType, values: Sequence[object], *, lenient: bo
 def stored_column(declared: PropertyType, stored: Sequence[object]) -> Column:
     """Make a column of values that `stored_value` returned."""
     kind = arrow_type(declared)
-    return pa.array(stored, _carrier(kind)).cast(kind)
-
-
-def _carrier(kind: pa.DataType) -> pa.DataType:
-    """The type to build the array in: Arrow makes dates from integers only by a cast."""
-    if isinstance(kind, pa.ListType):
-        return pa.list_(pa.field("item", _carrier(kind.value_type)))
-    return INTEGER_FORMS.get(kind, kind)
+    # Arrow makes dates from integers only by a cast.
+    return pa.array(stored, physical_type(kind)).cast(kind)

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from omnigraph.catalog.catalog import FLOATS, EdgeType, PropertyType
 from omnigraph.catalog.key_ids import canonical_text, composite_text, edge_id, node_id
 from omnigraph.errors import ConstraintViolation
-from omnigraph.kernels.arrays import ID, one_array
+from omnigraph.kernels.arrays import ID, one_array, physical_type
 from omnigraph.language.ir.types import parse_date, parse_datetime
-from omnigraph.values.columns import INTEGER_FORMS, first_true
+from omnigraph.values.columns import first_true
 from omnigraph.values.positions import refuse
 from omnigraph.values.scalars import WrongValue, shown, stored_value
 
@@ -46,7 +46,7 @@ def mint_ulids(count: int, world: World) -> pa.Array[Any]:
     if not count:
         return pa.array([], pa.string())
     randomness = world.random_bits(80 * count).to_bytes(10 * count, "big")
-    moment = world.now_us() // 1_000
+    moment = world.now_ms()
     texts = np.empty((count, _LENGTH // 2), dtype="<u2")
     for place in range(_PAIRS_OF_MOMENT):
         texts[:, place] = _PAIRS[moment >> 10 * (_PAIRS_OF_MOMENT - 1 - place) & 1023]
@@ -79,7 +79,7 @@ def key_texts(declared: PropertyType, column: Column) -> Column:
 
 def _plain_texts(column: Column) -> Column:
     """Integers in decimal, dates as days and datetimes as milliseconds since the epoch, booleans as true and false."""
-    return column.cast(INTEGER_FORMS.get(column.type, column.type)).cast(pa.string())
+    return column.cast(physical_type(column.type)).cast(pa.string())
 
 
 def derived_ids(batch: Batch) -> Column | None:
@@ -143,7 +143,7 @@ def _declared(batch: Batch, name: str) -> PropertyType:
 
 def _stored(column: Column, index: int) -> object:
     cell = column[index : index + 1]
-    return cell.cast(INTEGER_FORMS.get(cell.type, cell.type))[0].as_py()
+    return cell.cast(physical_type(cell.type))[0].as_py()
 
 
 def _means(declared: PropertyType, text: str, stored: object) -> bool:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 from omnigraph.catalog.catalog import FLOATS, INTEGERS, PropertyType
 from omnigraph.catalog.defaults import INTEGER_LIMITS
 from omnigraph.language.ir.types import parse_date, parse_datetime, python_value
+from omnigraph.world import EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,8 +28,6 @@ Parsed = TypeVar("Parsed", bound=date)
 # Inline payloads have a prefix, so that any other text can be the URI of an external blob.
 INLINE_BLOB = "base64:"
 LONGEST_URI = 65_536
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_EPOCH_DAY = date(1970, 1, 1)
 
 
 class WrongValue(ValueError):
@@ -135,19 +134,19 @@ def _float(declared: PropertyType, value: object) -> float:
 
 def _date(declared: PropertyType, value: object) -> int:
     if isinstance(value, date) and not isinstance(value, datetime):
-        return (value - _EPOCH_DAY).days
+        return (value - EPOCH.date()).days
     if not isinstance(value, bool) and isinstance(value, Integral):
         return _in_range("I32", int(value))
-    return (_parsed(declared, value, parse_date) - _EPOCH_DAY).days
+    return (_parsed(declared, value, parse_date) - EPOCH.date()).days
 
 
 def _moment(declared: PropertyType, value: object) -> int:
     if isinstance(value, datetime):
         aware = value.replace(tzinfo=UTC) if value.tzinfo is None else value
-        return (aware - _EPOCH) // timedelta(milliseconds=1)
+        return (aware - EPOCH) // timedelta(milliseconds=1)
     if not isinstance(value, bool) and isinstance(value, Integral):
         return _in_range("I64", int(value))
-    return (_parsed(declared, value, parse_datetime) - _EPOCH) // timedelta(milliseconds=1)
+    return (_parsed(declared, value, parse_datetime) - EPOCH) // timedelta(milliseconds=1)
 
 
 def _parsed(declared: PropertyType, value: object, parse: Callable[[str], Parsed]) -> Parsed:

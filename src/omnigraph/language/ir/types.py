@@ -13,15 +13,12 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
 from omnigraph.catalog.catalog import INTEGERS, NUMERIC, PropertyType
+from omnigraph.catalog.defaults import INTEGER_LIMITS
 from omnigraph.lazy import record
 
-INTEGER_RANGES = {
-    "I32": range(-(2**31), 2**31),
-    "I64": range(-(2**63), 2**63),
-    "U32": range(2**32),
-    # Tables store U64, but every text form of a value passes through a signed 64-bit integer.
-    "U64": range(2**63),
-}
+INTEGER_RANGES = {name: range(smallest, largest + 1) for name, (smallest, largest) in INTEGER_LIMITS.items()}
+# Tables store U64, but every text form of a value passes through a signed 64-bit integer.
+INTEGER_RANGES["U64"] = range(2**63)
 # Units of NumPy datetimes without a time of day.
 _DAYS = frozenset(f"datetime64[{unit}]" for unit in "YMWD")
 _ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from omnigraph.kernels.arrays import python_values
 from omnigraph.kernels.report import moment_text, plain
+from omnigraph.world import EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def python_rows(table: pa.Table) -> list[dict[str, Any]]:
@@ -44,7 +44,7 @@ def _converted(column: pa.ChunkedArray[Any], moment: Callable[[int], object]) ->
     kind = column.type
     if not _has_moments(kind):
         return column.to_pylist()
-    return [_with_moments(value, kind, moment) for value in _numbered(column).to_pylist()]
+    return [_with_moments(value, kind, moment) for value in python_values(column)]
 
 
 def _has_moments(kind: Any) -> bool:
@@ -53,20 +53,6 @@ def _has_moments(kind: Any) -> bool:
     if pa.types.is_list(kind):
         return _has_moments(kind.value_type)
     return pa.types.is_date64(kind)
-
-
-def _numbered(column: Any) -> Any:
-    """The column with every timestamp as a number of milliseconds."""
-    return column.cast(_with_numbers(column.type))
-
-
-def _with_numbers(kind: Any) -> pa.DataType:
-    if pa.types.is_struct(kind):
-        return pa.struct([each.with_type(_with_numbers(each.type)) for each in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(pa.field("item", _with_numbers(kind.value_type)))
-    found: pa.DataType = pa.int64() if pa.types.is_date64(kind) else kind
-    return found
 
 
 def _with_moments(value: Any, kind: Any, moment: Callable[[int], object]) -> Any:
@@ -80,7 +66,7 @@ def _with_moments(value: Any, kind: Any, moment: Callable[[int], object]) -> Any
 
 
 def _moment(milliseconds: int) -> dt.datetime:
-    return _EPOCH + dt.timedelta(milliseconds=milliseconds)
+    return EPOCH + dt.timedelta(milliseconds=milliseconds)
 
 
 def _moment_text(milliseconds: int) -> str:

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import InvalidInput
-from omnigraph.kernels.arrays import one_array
-from omnigraph.storage.filters.literals import fit, is_text
+from omnigraph.kernels.arrays import one_array, physical_type
+from omnigraph.storage.filters.literals import fit, is_text, with_gap
 from omnigraph.storage.filters.model import And, Compare, Filter, HasItem, IsNull, Not, OneOf, Or, TextPredicate
 
 if TYPE_CHECKING:
@@ -34,9 +34,6 @@ _OPERATORS: dict[Operator, Compute] = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
-# The operator to use when the value is above, or below, the nearest value that the column can hold.
-_ABOVE: dict[Operator, Operator] = {"<": "<=", "<=": "<=", ">": ">", ">=": ">"}
-_BELOW: dict[Operator, Operator] = {"<": "<", "<=": "<", ">": ">=", ">=": ">="}
 
 
 def matching(rows: pa.Table, row_filter: Filter | None) -> pa.Table:
@@ -86,11 +83,11 @@ def _compare(column: Column, operator: Operator, value: Value) -> Column:
         return _apply(operator, column, fitted)
     if operator in ("=", "!="):
         return _known(column, operator == "!=")
-    return _apply((_ABOVE if fitted.gap > 0 else _BELOW)[operator], column, fitted)
+    return _apply(with_gap(operator, fitted.gap), column, fitted)
 
 
 def _apply(operator: Operator, column: Column, fitted: Fitted) -> Column:
-    literal = _ordered(pa.array([fitted.value], _carrier(column.type)))[0]
+    literal = _ordered(pa.array([fitted.value], physical_type(column.type)))[0]
     result: Column = _OPERATORS[operator](_ordered(column), literal)
     return result
 
@@ -99,7 +96,7 @@ def _one_of(column: Column, values: Sequence[Value]) -> Column:
     if not values:
         return _always(False, len(column))
     fitted = [_fitted(each, column.type) for each in values if each is not None]
-    held = pa.array([each.value for each in fitted if each.gap == 0], _carrier(column.type))
+    held = pa.array([each.value for each in fitted if each.gap == 0], physical_type(column.type))
     found = pc.is_in(_ordered(column), value_set=_ordered(held))
     # If the list has a null, a value that is not found may still equal the unknown one.
     unknown = pc.or_(pc.is_null(column), pc.invert(found)) if None in values else pc.is_null(column)
@@ -123,7 +120,7 @@ def _has_item(column: Column, value: Value) -> Column:
     fitted = _fitted(value, kind.value_type)
     lists: Any = column
     items = _ordered(one_array(pc.list_flatten(lists)))
-    wanted = _ordered(pa.array([fitted.value], _carrier(kind.value_type)))[0]
+    wanted = _ordered(pa.array([fitted.value], physical_type(kind.value_type)))[0]
     hits: Any = pc.and_(pc.equal(items, wanted), pa.scalar(fitted.gap == 0)).fill_null(False)
     found = np.zeros(len(column), dtype=bool)
     found[one_array(pc.list_parent_indices(lists)).filter(hits).to_numpy(zero_copy_only=False)] = True
@@ -137,13 +134,6 @@ def _fitted(value: Value, kind: pa.DataType) -> Fitted:
     return fitted
 
 
-def _carrier(kind: pa.DataType) -> pa.DataType:
-    """The Arrow type of fitted values of a column: dates are integers of days or milliseconds."""
-    if pa.types.is_date32(kind):
-        return pa.int32()
-    return pa.int64() if pa.types.is_date64(kind) else kind
-
-
 def _ordered(values: Column) -> Column:
     """The values in a type whose native order and equality are those of the filter semantics."""
     kind = values.type
@@ -151,7 +141,7 @@ def _ordered(values: Column) -> Column:
         return _total_order(values.cast(pa.float64()))
     if pa.types.is_boolean(kind):
         return values.cast(pa.uint8())
-    return values.view(_carrier(kind)) if pa.types.is_date(kind) else values
+    return values.view(physical_type(kind)) if pa.types.is_date(kind) else values
 
 
 def _total_order(values: Column) -> Column:

@@ -16,15 +16,16 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from omnigraph.errors import InvalidInput
+from omnigraph.world import EPOCH
 
 Value = None | bool | int | float | str | bytes | dt.date | dt.datetime
 Operator = Literal["=", "!=", "<", "<=", ">", ">="]
 
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _FLOAT_MAX = {32: 3.4028234663852886e38, 64: 1.7976931348623157e308}
 _LEAST_INT64 = -(2**63)
 
-# The operator to use when the value is above, or below, the fitted value and short of its neighbour.
+# The operator with both sides exchanged.
+MIRRORED: dict[Operator, Operator] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _WHEN_ABOVE: dict[Operator, Operator] = {"<": "<=", "<=": "<=", ">": ">", ">=": ">"}
 _WHEN_BELOW: dict[Operator, Operator] = {"<": "<", "<=": "<", ">": ">=", ">=": ">="}
 
@@ -51,8 +52,13 @@ def fit(value: bool | float | str | bytes | dt.date, kind: pa.DataType) -> Fitte
         case dt.datetime():
             return _fit_moment(value) if pa.types.is_date64(kind) else None
         case dt.date():
-            return Fitted(value.toordinal() - _EPOCH.toordinal()) if pa.types.is_date32(kind) else None
+            return Fitted(value.toordinal() - EPOCH.toordinal()) if pa.types.is_date32(kind) else None
     return None  # type: ignore[unreachable]  # a value of a type that nobody promised
+
+
+def with_gap(operator: Operator, gap: float) -> Operator:
+    """The inequality to use with a fitted value when the value is above it, or below, and short of its neighbour."""
+    return (_WHEN_ABOVE if gap > 0 else _WHEN_BELOW)[operator]
 
 
 def comparison(name: str, operator: Operator, fitted: Fitted, kind: pa.DataType) -> str:
@@ -63,7 +69,7 @@ def comparison(name: str, operator: Operator, fitted: Fitted, kind: pa.DataType)
         return never(name)
     if operator == "!=":
         return f"({name} is not null or null)"
-    nearest = (_WHEN_ABOVE if fitted.gap > 0 else _WHEN_BELOW)[operator]
+    nearest = with_gap(operator, fitted.gap)
     return f"{name} {nearest} {literal(fitted.value, kind)}"
 
 
@@ -173,7 +179,7 @@ def _to_float32(value: float) -> float:
 
 def _fit_moment(moment: dt.datetime) -> Fitted:
     aware = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
-    milliseconds, rest = divmod(aware - _EPOCH, dt.timedelta(milliseconds=1))
+    milliseconds, rest = divmod(aware - EPOCH, dt.timedelta(milliseconds=1))
     return Fitted(milliseconds, gap=1 if rest else 0)
 
 

@@ -31,7 +31,7 @@ _newest_seen = 0
 
 def new_ticket_id(world: World) -> str:
     """Make an operation id that sorts after every id seen so far."""
-    milliseconds = max(world.now_us() // 1_000, min(_newest_seen + 1, _LATEST))
+    milliseconds = max(world.now_ms(), min(_newest_seen + 1, _LATEST))
     made = encode_ulid(milliseconds, world.random_bits(80))
     note_ticket_id(made)
     return made
