@@ -56,7 +56,7 @@ MODULES = {
     "ConflictKind": "omnigraph.errors.commits",
     "Row": "omnigraph.errors.commits",
     "Resolver": "omnigraph.history.merge.conflicts",
-    "Reverted": "omnigraph.history.merge.revert",
+    "Reverted": "omnigraph.history.merge.merge",
     "Analytics": "omnigraph.spark.analytics.analytics",
     "Direction": "omnigraph.spark.analytics.frame_algorithms",
     "WrittenBack": "omnigraph.spark.analytics.analytics",

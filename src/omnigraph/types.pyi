@@ -40,7 +40,7 @@ from omnigraph.history.entities import EntityVersion as EntityVersion
 from omnigraph.history.merge.conflicts import Resolver as Resolver
 from omnigraph.history.merge.merge import Merged as Merged
 from omnigraph.history.merge.merge import MergeKind as MergeKind
-from omnigraph.history.merge.revert import Reverted as Reverted
+from omnigraph.history.merge.merge import Reverted as Reverted
 from omnigraph.kernels.report import Report as Report
 from omnigraph.language.evolution.plan import ColumnChange as ColumnChange
 from omnigraph.language.evolution.plan import MigrationPlan as MigrationPlan

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from omnigraph.history.delta import GraphDiff
     from omnigraph.history.entities import Entity, EntityHistory
     from omnigraph.history.merge.conflicts import Resolver
-    from omnigraph.history.merge.merge import Merged
-    from omnigraph.history.merge.revert import Reverted
+    from omnigraph.history.merge.merge import Merged, Reverted
     from omnigraph.language.evolution import MigrationPlan
     from omnigraph.load.plan import ErrorPolicy
     from omnigraph.maintenance.cleanup import CleanupReport
@@ -549,8 +548,8 @@ class Graph:
         `"theirs"` as it was before the commit. Whatever is left is `RevertConflicts`, and nothing is written.
         """
         from omnigraph.graph.backends import workshop
+        from omnigraph.history.merge.merge import Revert
         from omnigraph.history.merge.reconcile import MergeSettings
-        from omnigraph.history.merge.revert import Revert
 
         def attempt(_: str | None) -> Reverted:
             settings = MergeSettings(by_property=by_property, resolver=resolve, workshop=large)

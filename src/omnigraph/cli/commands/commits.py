@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from omnigraph.graph.graph import Graph
-    from omnigraph.history.merge.revert import Reverted
+    from omnigraph.history.merge.merge import Reverted
     from omnigraph.manifest.rows import GraphCommit
 
 commit = typer.Typer(cls=Group, no_args_is_help=True, help="The history of a branch, and single commits.")

@@ -17,8 +17,7 @@ from omnigraph.catalog.arrow import put_schema
 from omnigraph.errors import CommitRejected, NotFound
 from omnigraph.history.delta import equal_values, same_rows
 from omnigraph.history.merge.conflicts import ConflictList, of_violation
-from omnigraph.history.merge.converted_states import ConvertedCommonState, ConvertedState
-from omnigraph.history.merge.merge_base import CommonState
+from omnigraph.history.merge.merge_base import CommonState, ConvertedCommonState, ConvertedState
 from omnigraph.history.merge.reconcile import Reconciled, reconcile, table_keys
 from omnigraph.history.merge.schema_lineage import RowConversion
 from omnigraph.history.merge.target_upgrade import catch_up

@@ -29,7 +29,7 @@ from omnigraph.transaction.write_set import FastForward, ForkedTable, SchemaWrit
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from omnigraph.history.merge.converted_states import ConvertedState
+    from omnigraph.history.merge.merge_base import ConvertedState
     from omnigraph.manifest.branch_manifest import BranchManifest
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.manifest.snapshot import Snapshot
