@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.objects.store import open_control_store
+from omnigraph.world import REAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,11 +32,11 @@ def kept_graph(folder: Path, name: str, build: Callable[[str], None]) -> Path:
 
 def copy_graph(source: Path, uri: str) -> str:
     """Copy a graph's files to another place; the URI of the copy."""
-    location = parse_location(uri)
+    location = parse_location(uri, REAL)
     if location.is_local:
         shutil.copytree(source, uri)
         return uri
-    store = open_control_store(location)
+    store = open_control_store(location, REAL)
     # Locks, and Lance's hints at newest versions, are for disks.
     files = [each for each in source.rglob("*") if each.is_file() and not each.name.endswith(("#0", "_hint.json"))]
     with ThreadPoolExecutor(8) as writers:

@@ -257,7 +257,7 @@ class BareTable:
     @cached_property
     def _table(self) -> Table:
         entry = og.open(self._uri, read_only=True).snapshot()["node:Person"]
-        return TableStore(parse_location(self._uri)).open_newest(entry.path)
+        return TableStore(parse_location(self._uri, REAL), REAL).open_newest(entry.path)
 
     def commit(self, number: int) -> None:
         """One row more."""
@@ -282,7 +282,7 @@ def _report(case: Case, depth: int, bare: Timings, whole: Timings) -> None:
 
 
 def _create(uri: str) -> GraphManifest:
-    graph = create_manifest(parse_location(uri), NewGraph(FILES, dict.fromkeys(TABLES, SCHEMA)), REAL)
+    graph = create_manifest(parse_location(uri, REAL), NewGraph(FILES, dict.fromkeys(TABLES, SCHEMA)), REAL)
     seed = Operation(
         "Load",
         lambda view: WriteSet(

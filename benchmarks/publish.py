@@ -124,7 +124,7 @@ class Publisher:
 def build(uri: str, depth: int) -> None:
     """A graph with a history of this depth."""
     files = {"_schema.pg": b"", "_schema.ir.json": b"{}", "__schema_state.json": b"{}"}
-    location = parse_location(uri)
+    location = parse_location(uri, REAL)
     begun = Path(uri, MANIFEST).exists()
     graph = (
         GraphManifest(location, world=REAL)
@@ -136,7 +136,7 @@ def build(uri: str, depth: int) -> None:
 
 def bare_append(uri: str) -> Callable[[], None]:
     """One row onto a small table, staged and committed on an open handle."""
-    store = TableStore(parse_location(uri))
+    store = TableStore(parse_location(uri, REAL), REAL)
     name = f"bare-{REAL.ulid()}"
     handle: list[Table] = [create_table(store, name, PERSON)]
 
@@ -148,7 +148,7 @@ def bare_append(uri: str) -> Callable[[], None]:
 
 def bare_keyed_publish(uri: str) -> Callable[[], None]:
     """Three rows, one of them replaced, by merge_insert on the primary key."""
-    store = TableStore(parse_location(uri))
+    store = TableStore(parse_location(uri, REAL), REAL)
     dataset = create_table(store, "keyed", SCHEMA, [_rows("first")]).handle
 
     def publish() -> None:

@@ -289,7 +289,7 @@ class OmniGraph:
 
     def __init__(self, tables: Tables, folder: Path) -> None:
         self.catalog = compile_schema(SCHEMA)
-        self.store = TableStore(parse_location(str(folder / "omnigraph")))
+        self.store = TableStore(parse_location(str(folder / "omnigraph"), REAL), REAL)
         entries = {key: self._written(key, schema, tables) for key, schema in table_arrow_schemas(self.catalog).items()}
         self.snapshot = Snapshot("main", 1, None, entries)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.objects.store import open_control_store
+from omnigraph.world import REAL
 
 _THREADS = 8
 
@@ -27,7 +28,7 @@ def neighbour(uri: str, name: str) -> str:
 
 
 def _replace_objects(target: str, source: str) -> None:
-    to, origin = (open_control_store(parse_location(each)) for each in (target, source))
+    to, origin = (open_control_store(parse_location(each, REAL), REAL) for each in (target, source))
     names = origin.list_names()
     with ThreadPoolExecutor(_THREADS) as pool:
         list(pool.map(to.delete, {*to.list_names()} - {*names}))

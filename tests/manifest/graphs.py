@@ -59,17 +59,17 @@ def blueprint_of(tables: int) -> NewGraph:
 
 def create(uri: str, blueprint: NewGraph = BLUEPRINT, world: World = REAL) -> GraphManifest:
     """A new graph, open."""
-    return create_manifest(parse_location(uri), blueprint, world)
+    return create_manifest(parse_location(uri, REAL), blueprint, world)
 
 
 def reopen(uri: str, *, read_only: bool = False, upkeep: ManifestPolicy | None = None) -> GraphManifest:
     """The graph at a URI, with nothing warm."""
-    return GraphManifest(parse_location(uri), world=REAL, read_only=read_only, upkeep=upkeep or ManifestPolicy())
+    return GraphManifest(parse_location(uri, REAL), world=REAL, read_only=read_only, upkeep=upkeep or ManifestPolicy())
 
 
 def at(uri: str) -> Location:
     """A URI as the store takes it."""
-    return parse_location(uri)
+    return parse_location(uri, REAL)
 
 
 def request(*versions: NewVersion, **more: object) -> PublishRequest:

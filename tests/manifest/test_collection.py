@@ -345,7 +345,7 @@ def test_a_process_that_has_published_itself_reads_no_version_to_collect(graph: 
 def test_on_s3_a_collection_is_eight_requests_however_many_versions_go(s3_server: Seaweed, s3_uri: str) -> None:
     create(s3_uri)
     with CountingProxy(s3_server.endpoint) as proxy:
-        place = parse_location(s3_uri, storage_options={"aws_endpoint": proxy.endpoint})
+        place = parse_location(s3_uri, REAL, storage_options={"aws_endpoint": proxy.endpoint})
         graph = GraphManifest(place, world=REAL, upkeep=NEVER)
         for _ in range(30):
             publish_next(graph)

@@ -53,7 +53,7 @@ def held_publish(server: Seaweed, uri: str, settled_seconds: float) -> str:
     """Publish through a proxy that holds the commit back while another publishes and collects; the commit id."""
     policy = replace(EAGER, settled_seconds=settled_seconds)
     with HoldingProxy(server.endpoint) as proxy, ThreadPoolExecutor(1) as thread:
-        place = parse_location(uri, storage_options={"aws_endpoint": proxy.endpoint})
+        place = parse_location(uri, REAL, storage_options={"aws_endpoint": proxy.endpoint})
         slow, busy = GraphManifest(place, world=REAL, upkeep=policy), reopen(uri, upkeep=EAGER)
         proxy.hold = True
         done = thread.submit(slow.publish, request(version(PAPER, 2)))

@@ -27,6 +27,7 @@ from omnigraph.manifest.version_refs import NONE, VersionRanges
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.objects.model import ObjectVersion
 from omnigraph.storage.objects.store import ObjectStore
+from omnigraph.world import REAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +76,7 @@ class Place:
 class World:
     """One old version of one table: who needs it, whether it is there, and who was promised it."""
 
-    stores: Any = field(default_factory=lambda: Place(ObjectStore(parse_location("/nowhere"), Memory())))  # type: ignore[arg-type]
+    stores: Any = field(default_factory=lambda: Place(ObjectStore(parse_location("/nowhere", REAL), Memory())))  # type: ignore[arg-type]
     needed_by: set[str] = field(default_factory=set)
     promised: set[str] = field(default_factory=set)
     is_there: bool = True
@@ -194,7 +195,7 @@ def test_asking_for_nothing_reads_nothing() -> None:
         def read(self, path: str) -> tuple[bytes, ObjectVersion]:
             raise AssertionError(path)
 
-    stores: Any = Place(ObjectStore(parse_location("/nowhere"), Unreadable()))  # type: ignore[arg-type]
+    stores: Any = Place(ObjectStore(parse_location("/nowhere", REAL), Unreadable()))  # type: ignore[arg-type]
     require_kept(stores, [])
 
 
@@ -245,7 +246,7 @@ def test_somebody_who_always_loses_gives_up() -> None:
         def create(self, path: str, data: bytes) -> ObjectVersion:
             raise ObjectExists(f"{path} and its {len(data)} bytes")
 
-    note = Condemning(ObjectStore(parse_location("/nowhere"), Busy()), "a")  # type: ignore[arg-type]
+    note = Condemning(ObjectStore(parse_location("/nowhere", REAL), Busy()), "a")  # type: ignore[arg-type]
     with pytest.raises(Contention) as found:
         note.propose({LINE: VersionRanges.of([1])})
     assert found.value.attempts == ATTEMPTS

@@ -106,7 +106,7 @@ class Graph:
 def make_graph(folder: Path, schema: str, records: Mapping[str, Sequence[Record]] | None = None) -> Graph:
     """A graph with these rows by type name. Nodes get their key for an id, edges a number; both may be given."""
     catalog = compile_schema(schema)
-    store = TableStore(parse_location(str(folder)))
+    store = TableStore(parse_location(str(folder), REAL), REAL)
     entries = {}
     for table_key, arrow in table_arrow_schemas(catalog).items():
         kind, _, name = table_key.partition(":")

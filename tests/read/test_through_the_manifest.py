@@ -62,7 +62,7 @@ def ask(graph: GraphManifest, snapshot: Snapshot) -> list[tuple[object, ...]]:
 
 @pytest.fixture
 def graph(graph_uri: str) -> GraphManifest:
-    made = create_manifest(parse_location(graph_uri), NewGraph({}, ARROW), REAL)
+    made = create_manifest(parse_location(graph_uri, REAL), NewGraph({}, ARROW), REAL)
     people = [{"id": each["name"], **each} for each in PEOPLE]
     write(made, Person=people, Knows=[{"id": "k1", **edge("Alice", "Bob")}])
     return made

@@ -18,6 +18,7 @@ from omnigraph.storage.filters.model import And, Compare, HasItem, IsNull, Not, 
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.tables.new_tables import create_table
 from omnigraph.storage.tables.table import Table, TableStore
+from omnigraph.world import REAL
 
 if TYPE_CHECKING:
     from omnigraph.storage.filters.model import Filter
@@ -87,7 +88,7 @@ def _rows() -> pa.Table:
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> tuple[Table, pa.Table]:
     rows = _rows()
-    store = TableStore(parse_location(tmp_path_factory.mktemp("filters")))
+    store = TableStore(parse_location(tmp_path_factory.mktemp("filters"), REAL), REAL)
     return create_table(store, "rows", rows.schema, [rows]), rows
 
 

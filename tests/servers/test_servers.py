@@ -11,6 +11,7 @@ import pytest
 
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.objects.store import open_control_store
+from omnigraph.world import REAL
 from servers.counting_proxy import CountingProxy
 from servers.seaweed import Seaweed, remove_sockets, weed
 
@@ -57,7 +58,7 @@ def test_the_server_ends_with_a_test_run_that_is_killed(tmp_path: Path) -> None:
 @pytest.mark.s3
 def test_the_proxy_delays_every_request(s3_uri: str, s3_server: Seaweed) -> None:
     with CountingProxy(s3_server.endpoint, latency_seconds=0.1) as proxy:
-        store = open_control_store(parse_location(s3_uri, storage_options={"aws_endpoint": proxy.endpoint}))
+        store = open_control_store(parse_location(s3_uri, REAL, storage_options={"aws_endpoint": proxy.endpoint}), REAL)
         store.write("a", b"x" * 1_000)
         assert store.read("a") == b"x" * 1_000
         assert [(each.method, each.status) for each in proxy.requests] == [("PUT", 200), ("GET", 200)]

@@ -92,7 +92,7 @@ def without_blobs(table: pa.Table) -> pa.Table:
 
 def new_table(folder: Path, schema: pa.Schema) -> Table:
     """An empty table."""
-    return create_table(TableStore(parse_location(folder)), "table", schema)
+    return create_table(TableStore(parse_location(folder, REAL), REAL), "table", schema)
 
 
 def landed(table: Table, fragments: Sequence[FragmentMetadata]) -> Table:
@@ -104,7 +104,7 @@ def graph_with(uri: str, tables: dict[str, pa.Table]) -> GraphManifest:
     """A graph of these tables, each filled by one commit."""
     files = {"_schema.pg": b"", "_schema.ir.json": b"{}", "__schema_state.json": b"{}"}
     schemas = {key: rows.schema for key, rows in tables.items()}
-    graph = create_manifest(parse_location(uri), NewGraph(files, schemas), REAL)
+    graph = create_manifest(parse_location(uri, REAL), NewGraph(files, schemas), REAL)
     for key, rows in tables.items():
         append(graph, key, rows)
     return graph

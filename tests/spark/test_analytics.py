@@ -22,6 +22,7 @@ from omnigraph.spark.analytics.frame_algorithms import (
 )
 from omnigraph.spark.analytics.topology import Ground, Topology
 from omnigraph.storage.objects.location import parse_location
+from omnigraph.world import REAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +60,7 @@ def made(folder: Path, people: list[str] = PEOPLE, follows: list[tuple[str, str]
 
 
 def ground(graph: og.Graph, session: SparkSession) -> Ground:
-    return Ground(session, parse_location(graph.uri), graph.snapshot(), graph.catalog)
+    return Ground(session, parse_location(graph.uri, REAL), graph.snapshot(), graph.catalog)
 
 
 def edges(pairs: list[tuple[str, str]]) -> list[dict[str, object]]:

@@ -99,8 +99,8 @@ def test_executors_write_to_a_bucket(spark: SparkSession, s3_uri: str) -> None:
     from omnigraph.storage.tables.new_tables import create_table
     from omnigraph.storage.tables.table import TableStore
 
-    location = parse_location(s3_uri)
-    table = create_table(TableStore(location), "table", PEOPLE)
+    location = parse_location(s3_uri, REAL)
+    table = create_table(TableStore(location, REAL), "table", PEOPLE)
     written = write_fragments_distributed(
         people(spark, 1_000), location.child("table"), location.storage_options, PEOPLE
     )

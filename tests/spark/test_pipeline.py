@@ -14,6 +14,7 @@ import omnigraph as og
 from omnigraph.cli.main import app
 from omnigraph.errors import InvalidInput, OrphanEdge, PipelineError
 from omnigraph.pipeline.pipeline import Pipeline
+from omnigraph.world import REAL
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -276,10 +277,9 @@ def test_files_in_a_bucket_are_read_without_a_client_in_spark(
 
     from omnigraph.storage.objects.location import parse_location
     from omnigraph.storage.objects.remote import open_remote_objects
-    from omnigraph.world import REAL
 
     place = s3_uri.removesuffix("graph.omni") + "in"
-    store = open_remote_objects(parse_location(place), REAL).store
+    store = open_remote_objects(parse_location(place, REAL), REAL).store
     obstore.put(store, "a.csv", b"who,years\nAda,36\n")
     obstore.put(store, "b.csv", b"who,years\nKid,7\n")
     graph = og.init(s3_uri, schema=SCHEMA)

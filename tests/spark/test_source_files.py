@@ -21,7 +21,7 @@ NAMES = ("a.jsonl", "b.jsonl", "sub/c.jsonl", "sub/deep/d.jsonl", "sub/e.csv", "
 @pytest.fixture
 def folder(graph_uri: str) -> str:
     """A directory, or a prefix in a bucket, with small files whose content is their name."""
-    location = parse_location(graph_uri)
+    location = parse_location(graph_uri, REAL)
     if location.is_local:
         from pathlib import Path
 

@@ -14,6 +14,7 @@ from omnigraph.spark.runner import one_task_each
 from omnigraph.spark.types import carried, from_spark, spark_schema, to_spark
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.tasks.table_scan import TableScan, read_scan
+from omnigraph.world import REAL
 from spark.tables import EVERY_TYPE, every_type, landed, new_table
 from spark.written_frames import write_fragments_distributed
 
@@ -134,6 +135,6 @@ def test_every_value_survives_a_spark_job_and_a_table(spark: SparkSession, tmp_p
     sorted_frame = frame.repartition(2, "id").sortWithinPartitions("id")
     table = new_table(tmp_path, EVERY_TYPE)
     written = write_fragments_distributed(sorted_frame, str(tmp_path / "table"), None, EVERY_TYPE)
-    scan = TableScan(parse_location(tmp_path), landed(table, written).pin)
+    scan = TableScan(parse_location(tmp_path, REAL), landed(table, written).pin)
     found = pa.Table.from_batches(read_scan(scan), schema=EVERY_TYPE)
     assert found.sort_by("id").equals(rows.sort_by("id"))

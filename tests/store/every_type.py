@@ -10,6 +10,7 @@ import pyarrow as pa
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.tables.new_tables import create_table
 from omnigraph.storage.tables.table import Table, TableStore
+from omnigraph.world import REAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,7 +87,7 @@ def small(*ids: str, n: int = 0) -> pa.Table:
 
 def open_store(uri: str) -> TableStore:
     """The tables below a URI."""
-    return TableStore(parse_location(uri))
+    return TableStore(parse_location(uri, REAL), REAL)
 
 
 def options(store: TableStore) -> dict[str, str] | None:

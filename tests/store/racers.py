@@ -73,7 +73,7 @@ def create(uri: str, number: int) -> str:
 
 def take_lease(uri: str, number: int) -> str:
     """Take one lease: `won`, or the purpose of whoever holds it."""
-    objects = open_control_store(parse_location(uri))
+    objects = open_control_store(parse_location(uri, REAL), REAL)
     outcome = try_acquire(objects, "claim.json", purpose=f"racer {number}", seconds=60, world=REAL)
     return "won" if isinstance(outcome, Lease) else outcome.purpose
 

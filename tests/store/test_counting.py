@@ -16,6 +16,7 @@ from omnigraph.storage.objects.store import open_control_store
 from omnigraph.storage.tables.immediate import create_branch, delete_branch, set_config
 from omnigraph.storage.tables.staging import commit_staged, find_transaction, stage_append, stage_delete
 from omnigraph.storage.tables.table import Pin
+from omnigraph.world import REAL
 from store.every_type import PATH, made, open_store, small
 from store.joined_changes import stage_upsert
 
@@ -77,7 +78,7 @@ def test_an_open_that_fails_counts_too(tmp_path: Path) -> None:
 
 
 def test_control_objects_are_counted_by_what_was_asked(graph_uri: str) -> None:
-    objects = open_control_store(parse_location(graph_uri))
+    objects = open_control_store(parse_location(graph_uri, REAL), REAL)
     with counting() as counts:
         tag = objects.create("a.json", b"1")
         objects.replace("a.json", b"2", tag)

@@ -16,6 +16,7 @@ from omnigraph.storage.lance.errors import Trouble, classify
 from omnigraph.storage.objects.location import Location, parse_location
 from omnigraph.storage.objects.store import open_control_store
 from omnigraph.storage.tables.probe import probe_store, require_safe
+from omnigraph.world import REAL
 from servers.moto_aws import MotoAws
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ APPEND = """
 import sys, lance, pyarrow as pa
 from omnigraph.storage.lance.errors import Trouble, classify
 from omnigraph.storage.objects.location import parse_location
-location = parse_location(sys.argv[1])
+from omnigraph.world import REAL
+location = parse_location(sys.argv[1], REAL)
 for number in range(int(sys.argv[2])):
     lance.write_dataset(
         pa.table({"id": [f"{sys.argv[3]}-{number}"]}),
@@ -58,7 +60,7 @@ def create(location: Location) -> lance.LanceDataset:
 
 @pytest.mark.s3
 def test_the_commits_of_a_table_are_recorded_in_dynamodb(uri: str, aws: MotoAws) -> None:
-    location = parse_location(uri)
+    location = parse_location(uri, REAL)
     create(location)
     lance.write_dataset(ROWS, location.child("nodes/0a"), mode="append", storage_options=location.storage_options)
     assert lance.dataset(location.child("nodes/0a"), storage_options=location.storage_options).count_rows() == 2
@@ -68,7 +70,7 @@ def test_the_commits_of_a_table_are_recorded_in_dynamodb(uri: str, aws: MotoAws)
 
 @pytest.mark.s3
 def test_appends_of_several_processes_are_all_kept(uri: str) -> None:
-    location = parse_location(uri)
+    location = parse_location(uri, REAL)
     create(location)
     writers = [subprocess.Popen([sys.executable, "-c", APPEND, uri, "4", str(writer)]) for writer in range(3)]
     assert [each.wait(100) for each in writers] == [0, 0, 0]
@@ -80,7 +82,7 @@ def test_appends_of_several_processes_are_all_kept(uri: str) -> None:
 
 @pytest.mark.s3
 def test_of_two_simultaneous_commits_on_one_version_one_is_refused(uri: str) -> None:
-    location = parse_location(uri)
+    location = parse_location(uri, REAL)
     table = create(location)
     start = threading.Barrier(2)
 
@@ -106,16 +108,16 @@ def test_of_two_simultaneous_commits_on_one_version_one_is_refused(uri: str) -> 
 
 @pytest.mark.s3
 def test_control_objects_are_plain_objects_of_the_bucket(uri: str, aws: MotoAws) -> None:
-    location = parse_location(uri)
-    open_control_store(location).create("__init_claim.json", b"{}")
-    plain = parse_location(f"s3://{location.bucket}/{location.root}")
-    assert open_control_store(plain).list_names() == ["__init_claim.json"]
+    location = parse_location(uri, REAL)
+    open_control_store(location, REAL).create("__init_claim.json", b"{}")
+    plain = parse_location(f"s3://{location.bucket}/{location.root}", REAL)
+    assert open_control_store(plain, REAL).list_names() == ["__init_claim.json"]
     assert not [row for row in aws.rows() if row["base_uri"]["S"].startswith(location.root)]
 
 
 @pytest.mark.s3
 def test_the_probe_passes_and_leaves_nothing_in_the_bucket_or_the_table(uri: str, aws: MotoAws) -> None:
-    location = parse_location(uri)
-    require_safe(probe_store(location))
-    assert open_control_store(location).list_names() == []
+    location = parse_location(uri, REAL)
+    require_safe(probe_store(location, REAL))
+    assert open_control_store(location, REAL).list_names() == []
     assert not [row for row in aws.rows() if row["base_uri"]["S"].startswith(location.root)]

@@ -49,7 +49,7 @@ class Elsewhere(World):
 
 @pytest.fixture
 def objects(graph_uri: str) -> ObjectStore:
-    return open_control_store(parse_location(graph_uri))
+    return open_control_store(parse_location(graph_uri, REAL), REAL)
 
 
 def outlast(objects: ObjectStore) -> None:
@@ -385,7 +385,7 @@ from omnigraph.storage.objects.acquire import try_acquire
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.objects.store import open_control_store
 from omnigraph.world import REAL
-objects = open_control_store(parse_location({uri!r}))
+objects = open_control_store(parse_location({uri!r}, REAL), REAL)
 lease = try_acquire(objects, "claim.json", purpose="the child's work", seconds=3600, world=REAL)
 lease.mark_unfinished("what the child left")
 print("held", flush=True)

@@ -26,7 +26,7 @@ from omnigraph.errors import (
 from omnigraph.storage.objects import local
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.objects.store import ObjectStore, open_control_store
-from omnigraph.world import World
+from omnigraph.world import REAL, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +49,7 @@ class StoppedClock(World):
 
 @pytest.fixture
 def disk(tmp_path: Path) -> ObjectStore:
-    return open_control_store(parse_location(tmp_path / "graph.omni"))
+    return open_control_store(parse_location(tmp_path / "graph.omni", REAL), REAL)
 
 
 def test_the_same_bytes_written_again_are_another_state(disk: ObjectStore) -> None:
@@ -62,7 +62,7 @@ def test_the_same_bytes_written_again_are_another_state(disk: ObjectStore) -> No
 
 
 def test_the_same_bytes_are_another_state_even_while_the_clock_stands_still(tmp_path: Path) -> None:
-    store = open_control_store(parse_location(tmp_path / "graph.omni"), StoppedClock())
+    store = open_control_store(parse_location(tmp_path / "graph.omni", REAL), StoppedClock())
     seen = [store.write("lease", data) for _ in range(50) for data in (b"mine", b"his!")]
     assert len(set(seen)) == len(seen)
 
@@ -166,14 +166,14 @@ def test_looking_at_an_absent_graph_makes_nothing(disk: ObjectStore) -> None:
 
 def test_a_file_where_the_graph_should_be_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a directory")
-    store = open_control_store(parse_location(tmp_path / "file"))
+    store = open_control_store(parse_location(tmp_path / "file", REAL), REAL)
     assert not store.exists("a")
     with pytest.raises(StoreError, match="a file stands where a directory is needed"):
         store.create("a", b"")
 
 
 def test_a_forbidden_directory_is_an_error_and_not_an_absence(tmp_path: Path) -> None:
-    store = open_control_store(parse_location(tmp_path / "graph.omni"))
+    store = open_control_store(parse_location(tmp_path / "graph.omni", REAL), REAL)
     store.write("a/b", b"")
     with forbidden(tmp_path / "graph.omni"):
         for attempt in (

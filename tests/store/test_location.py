@@ -14,7 +14,7 @@ import pytest
 from omnigraph.errors import InvalidUri
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.objects.store import open_control_store
-from omnigraph.world import World
+from omnigraph.world import REAL, World
 
 if TYPE_CHECKING:
     from servers.seaweed import Seaweed
@@ -222,25 +222,25 @@ def test_a_location_can_be_a_key_of_a_dictionary() -> None:
 
 
 def test_lance_writes_where_the_control_store_looks(graph_uri: str) -> None:
-    location = parse_location(graph_uri)
+    location = parse_location(graph_uri, REAL)
     lance.write_dataset(ROWS, location.child("nodes/0a"), storage_options=location.storage_options)
-    assert open_control_store(location).exists("nodes/0a/_versions")
+    assert open_control_store(location, REAL).exists("nodes/0a/_versions")
 
 
 @pytest.mark.parametrize("name", ["a b", "p%20q", "h#1", "ü", "c:d", "[x]*", "a+b&c=d"])
 def test_lance_and_the_control_store_agree_on_directories_with_odd_names(tmp_path: Path, name: str) -> None:
-    location = parse_location(tmp_path / name)
+    location = parse_location(tmp_path / name, REAL)
     lance.write_dataset(ROWS, location.child("t"))
-    assert open_control_store(location).exists("t/_versions")
+    assert open_control_store(location, REAL).exists("t/_versions")
     assert os.listdir(tmp_path) == [name]  # noqa: PTH208
 
 
 @pytest.mark.s3
 @pytest.mark.parametrize("name", ["a b", "ü", "c:d", "[x]*", "a+b&c=d", "x@y"])
 def test_lance_and_the_control_store_agree_on_prefixes_with_odd_names(s3_uri: str, name: str) -> None:
-    location = parse_location(f"{s3_uri}/{name}")
+    location = parse_location(f"{s3_uri}/{name}", REAL)
     lance.write_dataset(ROWS, location.child("t"), storage_options=location.storage_options)
-    assert open_control_store(location).exists("t/_versions")
+    assert open_control_store(location, REAL).exists("t/_versions")
 
 
 @pytest.mark.s3
@@ -248,6 +248,6 @@ def test_an_endpoint_passed_in_wins_although_the_libraries_read_the_environment_
     s3_uri: str, s3_server: Seaweed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
-    location = parse_location(s3_uri, storage_options={"aws_endpoint": s3_server.endpoint})
+    location = parse_location(s3_uri, REAL, storage_options={"aws_endpoint": s3_server.endpoint})
     lance.write_dataset(ROWS, location.child("t"), storage_options=location.storage_options)
-    assert open_control_store(location).exists("t")
+    assert open_control_store(location, REAL).exists("t")

@@ -14,11 +14,12 @@ from omnigraph.counters import counting
 from omnigraph.errors import InvalidInput, ObjectChanged, ObjectExists, ObjectNotFound
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.objects.store import ObjectStore, open_control_store
+from omnigraph.world import REAL
 
 
 @pytest.fixture
 def store(graph_uri: str) -> ObjectStore:
-    return open_control_store(parse_location(graph_uri))
+    return open_control_store(parse_location(graph_uri, REAL), REAL)
 
 
 def test_what_is_written_is_read_back(store: ObjectStore) -> None:
@@ -159,7 +160,8 @@ import sys
 from omnigraph.errors import ObjectChanged
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.objects.store import open_control_store
-store = open_control_store(parse_location(sys.argv[1]))
+from omnigraph.world import REAL
+store = open_control_store(parse_location(sys.argv[1], REAL), REAL)
 print("ready", flush=True)
 sys.stdin.readline()
 done = 0
@@ -176,7 +178,8 @@ KEEP_WRITING = """
 import itertools, json, sys
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.objects.store import open_control_store
-store = open_control_store(parse_location(sys.argv[1]))
+from omnigraph.world import REAL
+store = open_control_store(parse_location(sys.argv[1], REAL), REAL)
 print("ready", flush=True)
 for number in itertools.count():
     store.write(f"w/{number % 5}", json.dumps({"number": number, "filling": "x" * 200_000}).encode())
@@ -204,15 +207,15 @@ def let_finish(processes: list[subprocess.Popen[bytes]]) -> list[int]:
 
 
 def test_replacements_by_several_processes_never_overwrite_each_other(graph_uri: str) -> None:
-    processes, each = (8, 25) if parse_location(graph_uri).is_local else (2, 15)
-    store = open_control_store(parse_location(graph_uri))
+    processes, each = (8, 25) if parse_location(graph_uri, REAL).is_local else (2, 15)
+    store = open_control_store(parse_location(graph_uri, REAL), REAL)
     store.write("counter", b"0")
     assert set(let_finish([start(ADD_UP, graph_uri, str(each)) for _ in range(processes)])) == {0}
     assert store.read("counter") == str(processes * each).encode()
 
 
 def test_a_killed_writer_leaves_only_whole_objects_and_blocks_nobody(graph_uri: str) -> None:
-    store = open_control_store(parse_location(graph_uri))
+    store = open_control_store(parse_location(graph_uri, REAL), REAL)
     for pause in (0.05, 0.11, 0.17):
         process = start(KEEP_WRITING, graph_uri)
         time.sleep(pause)  # noqa: TID251

@@ -15,6 +15,7 @@ from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.tables.row_rewrite import FEW_ROWS, KEPT_IDS_SPAN, stage_placed
 from omnigraph.storage.tables.staging import commit_staged
 from omnigraph.storage.tables.table import TableStore
+from omnigraph.world import REAL
 from store.joined_changes import stage_change
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def _rows(**values: int) -> pa.Table:
 def _stage_placed(
     table: Table, puts: pa.Table | None, deletes: list[str], places: RowLocations | None = None
 ) -> Staged:
-    tables = TableStore(parse_location(Path(table.handle.uri).parent))
+    tables = TableStore(parse_location(Path(table.handle.uri).parent, REAL), REAL)
     return stage_placed(table, puts, deletes, tables=tables, places=places)
 
 
@@ -45,7 +46,7 @@ def table(tmp_path: Path) -> Table:
     )  # fmt: skip
     made.create_scalar_index("id", "BTREE")
     made.create_scalar_index("v", "BTREE")
-    return TableStore(parse_location(tmp_path)).open_newest("t")
+    return TableStore(parse_location(tmp_path, REAL), REAL).open_newest("t")
 
 
 def _facts(table: Table) -> list[dict[str, Any]]:
@@ -73,7 +74,7 @@ def test_rows_that_lie_far_apart_get_new_ids_and_rows_close_together_keep_theirs
     everybody = pa.table({"id": [f"r{each:06d}" for each in range(rows)], "v": pa.array([0] * rows, pa.int64())})
     made = lance.write_dataset(everybody, tmp_path / "t", enable_stable_row_ids=True, data_storage_version="2.2")
     made.create_scalar_index("id", "BTREE")
-    table = TableStore(parse_location(tmp_path)).open_newest("t")
+    table = TableStore(parse_location(tmp_path, REAL), REAL).open_newest("t")
     last = f"r{rows - 1:06d}"
     apart = commit_staged(_stage_placed(table, _rows(r000001=1, **{last: 2}), [])).table
     together = commit_staged(_stage_placed(apart, _rows(r000002=3, r000003=4), [])).table
@@ -91,7 +92,7 @@ def test_many_rows_are_replaced_added_and_removed_as_few_are(tmp_path: Path) -> 
     lance.write_dataset(
         everybody, tmp_path / "t", enable_stable_row_ids=True, data_storage_version="2.2", max_rows_per_file=10_000
     )
-    table = TableStore(parse_location(tmp_path)).open_newest("t")
+    table = TableStore(parse_location(tmp_path, REAL), REAL).open_newest("t")
     put = [f"r{each:06d}" for each in range(15_000, rows + 3)]
     staged = _stage_placed(table, pa.table({"id": put, "v": pa.array([1] * len(put), pa.int64())}), gone)
     assert (staged.inserted, staged.updated, staged.deleted) == (3, rows - 15_000, 250)

@@ -12,7 +12,7 @@ from omnigraph.errors import StorePermissionDenied, StoreUnavailable, StoreUnsaf
 from omnigraph.storage.objects.location import Location, parse_location
 from omnigraph.storage.objects.store import open_control_store
 from omnigraph.storage.tables.probe import ensure_safe, probe_store, require_safe
-from omnigraph.world import World
+from omnigraph.world import REAL, World
 from servers.careless_s3 import CarelessS3, Fault
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ def place(server: CarelessS3) -> tuple[Location, World]:
 
 
 def test_a_good_store_is_accepted_and_left_as_it_was(graph_uri: str) -> None:
-    location = parse_location(graph_uri)
-    report = probe_store(location)
+    location = parse_location(graph_uri, REAL)
+    report = probe_store(location, REAL)
     require_safe(report)
     assert [check.name for check in report.checks] == [
         "a write is read back",
@@ -36,18 +36,18 @@ def test_a_good_store_is_accepted_and_left_as_it_was(graph_uri: str) -> None:
         "tables and control objects are together",
         "a delete is seen",
     ]
-    assert open_control_store(location).list_names() == []
+    assert open_control_store(location, REAL).list_names() == []
 
 
 def test_on_a_disk_not_even_a_directory_is_left(tmp_path: Path) -> None:
-    require_safe(probe_store(parse_location(tmp_path / "not" / "there" / "yet")))
+    require_safe(probe_store(parse_location(tmp_path / "not" / "there" / "yet", REAL), REAL))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_graph_that_is_there_is_not_touched(tmp_path: Path) -> None:
-    store = open_control_store(parse_location(tmp_path / "graph.omni"))
+    store = open_control_store(parse_location(tmp_path / "graph.omni", REAL), REAL)
     store.write("create/0", b"mine")
-    require_safe(probe_store(store.location))
+    require_safe(probe_store(store.location, REAL))
     assert store.list_names() == ["create/0"]
     assert store.read("create/0") == b"mine"
 
@@ -129,7 +129,7 @@ def test_a_file_system_without_hard_links_is_refused(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(os, "link", refuse)
     with pytest.raises(StoreUnsafe, match="hard links"):
-        require_safe(probe_store(parse_location(tmp_path / "graph.omni")))
+        require_safe(probe_store(parse_location(tmp_path / "graph.omni", REAL), REAL))
     assert list(tmp_path.iterdir()) == []
 
 

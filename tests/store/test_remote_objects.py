@@ -11,7 +11,7 @@ from omnigraph.counters import counting
 from omnigraph.errors import InvalidUri, ObjectChanged, ObjectExists, StorePermissionDenied, StoreUnavailable
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.objects.store import ObjectStore, open_control_store
-from omnigraph.world import World
+from omnigraph.world import REAL, World
 from servers.careless_s3 import CarelessS3, Fault
 from servers.counting_proxy import CountingProxy, _Handler
 from servers.seaweed import Seaweed
@@ -27,7 +27,7 @@ def careless_store(server: CarelessS3, **options: str) -> ObjectStore:
 
 @pytest.mark.s3
 def test_a_missing_bucket_is_told_by_every_operation(s3_uri: str) -> None:
-    store = open_control_store(parse_location("s3://no-such-bucket/g"))
+    store = open_control_store(parse_location("s3://no-such-bucket/g", REAL), REAL)
     for attempt in (
         lambda: store.read("a"),
         lambda: store.create("a", b""),
@@ -41,7 +41,9 @@ def test_a_missing_bucket_is_told_by_every_operation(s3_uri: str) -> None:
 
 @pytest.mark.s3
 def test_wrong_credentials_are_a_refusal_and_are_not_repeated(s3_uri: str) -> None:
-    store = open_control_store(parse_location(s3_uri, storage_options={"aws_secret_access_key": "hunter2hunter2"}))
+    store = open_control_store(
+        parse_location(s3_uri, REAL, storage_options={"aws_secret_access_key": "hunter2hunter2"}), REAL
+    )
     for attempt in (
         lambda: store.read("a"),
         lambda: store.create("a", b""),
@@ -71,7 +73,7 @@ def test_an_unknown_setting_is_named() -> None:
 @pytest.mark.s3
 def test_the_requests_on_the_wire_are_the_ones_that_are_counted(s3_uri: str, s3_server: Seaweed) -> None:
     with CountingProxy(s3_server.endpoint) as proxy:
-        store = open_control_store(parse_location(s3_uri, storage_options={"aws_endpoint": proxy.endpoint}))
+        store = open_control_store(parse_location(s3_uri, REAL, storage_options={"aws_endpoint": proxy.endpoint}), REAL)
         with counting() as counts:
             tag = store.create("a", b"")
             store.replace("a", b"x", tag)
@@ -193,7 +195,7 @@ class _NoBulk(_Handler):
 def test_where_many_cannot_be_deleted_at_once_they_are_deleted_one_by_one(s3_server: Seaweed, s3_uri: str) -> None:
     with CountingProxy(s3_server.endpoint) as proxy:
         proxy._server.RequestHandlerClass = _NoBulk
-        store = open_control_store(parse_location(s3_uri, storage_options={"aws_endpoint": proxy.endpoint}))
+        store = open_control_store(parse_location(s3_uri, REAL, storage_options={"aws_endpoint": proxy.endpoint}), REAL)
         for name in "abc":
             store.write(name, b"")
         store.delete_all(["a", "b", "none"])
@@ -204,7 +206,7 @@ def test_where_many_cannot_be_deleted_at_once_they_are_deleted_one_by_one(s3_ser
 @pytest.mark.s3
 def test_many_are_deleted_with_one_request(s3_server: Seaweed, s3_uri: str) -> None:
     with CountingProxy(s3_server.endpoint) as proxy:
-        store = open_control_store(parse_location(s3_uri, storage_options={"aws_endpoint": proxy.endpoint}))
+        store = open_control_store(parse_location(s3_uri, REAL, storage_options={"aws_endpoint": proxy.endpoint}), REAL)
         for name in "abc":
             store.write(name, b"")
         proxy.reset()

@@ -16,6 +16,8 @@ from omnigraph.storage.lance.deletion_vectors import DeletionVectors
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.tables.staging import Staged, commit_staged
 from omnigraph.storage.tables.table import Table, TableStore
+from omnigraph.world import REAL
+from seeded_world import SeededWorld
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +34,7 @@ def tables(tmp_path: Path) -> TableStore:
         pa.table({"n": pa.array(range(ROWS), pa.int64())}), tmp_path / "t", enable_stable_row_ids=True,
         data_storage_version="2.2", max_rows_per_file=10_000,
     )  # fmt: skip
-    return TableStore(parse_location(tmp_path))
+    return TableStore(parse_location(tmp_path, REAL), REAL)
 
 
 def _fragments(table: Table) -> list[FragmentMetadata]:
@@ -76,12 +78,12 @@ def test_lists_are_written_as_lance_reads_them(tables: TableStore, branch: str |
         gone |= {10_000 + int(each) for each in step}
         table.handle.validate()
         assert set(table.read(["n"]).column("n").to_pylist()) == set(range(ROWS)) - gone
-    assert _removed(TableStore(tables.location), table) == sorted(gone)
+    assert _removed(TableStore(tables.location, REAL), table) == sorted(gone)
 
 
 def test_what_was_asked_for_long_ago_is_forgotten(tables: TableStore) -> None:
     tables.open_newest("t").handle.delete("n % 1000 = 3")
-    table, few = tables.open_newest("t"), DeletionVectors(tables.objects, cache=ByteCache(40))
+    table, few = tables.open_newest("t"), DeletionVectors(tables.objects, REAL, cache=ByteCache(40))
     first, second = _fragments(table)
     with counting() as counts:
         for fragment in (first, first, second, second, first):
@@ -110,3 +112,14 @@ def test_a_list_that_lies_elsewhere_is_told_by_the_rows_that_are_left(tables: Ta
     with counting() as counts:
         assert _removed(tables, elsewhere) == [5]
     assert counts.table_scans == 1
+
+
+def test_the_names_of_deletion_files_come_from_the_given_world(tables: TableStore) -> None:
+    def drawn() -> int:
+        store = TableStore(tables.location, SeededWorld(seed=7))
+        table = store.open_newest("t")
+        (fragment,) = store.removals.add(table, [(table.fragment(0), np.array([3], np.uint32))])
+        assert fragment is not None
+        return int(fragment.deletion_file.id)
+
+    assert drawn() == drawn()

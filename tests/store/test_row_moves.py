@@ -16,6 +16,7 @@ from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.tables import version_diff as module
 from omnigraph.storage.tables.table import Pin, Table, TableStore
 from omnigraph.storage.tables.version_diff import GONE, NEW, RowRemap, RowRun, row_moves, same_column
+from omnigraph.world import REAL
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +43,7 @@ def _rows(numbers: range) -> pa.Table:
 
 
 def _states(place: Path) -> tuple[TableStore, list[Table]]:
-    store = TableStore(parse_location(place))
+    store = TableStore(parse_location(place, REAL), REAL)
     return store, [store.open(Pin("t", version)) for version in range(1, _at(place).version + 1)]
 
 
@@ -88,7 +89,7 @@ def test_what_is_mostly_new_or_in_shreds_is_not_worth_it(place: Path, monkeypatc
 def test_removals_that_were_cleaned_up_are_no_error(place: Path) -> None:
     _, (_, second, *_, last) = _states(place)
     shutil.rmtree(place / "t" / "_deletions")
-    assert row_moves(TableStore(parse_location(place)), second, last) is None
+    assert row_moves(TableStore(parse_location(place, REAL), REAL), second, last) is None
 
 
 def test_a_column_that_was_dropped_and_added_again_is_another_one(place: Path) -> None:
@@ -96,7 +97,7 @@ def test_a_column_that_was_dropped_and_added_again_is_another_one(place: Path) -
     before = table.version
     table.drop_columns(["w"])
     table.add_columns(pa.schema([pa.field("w", pa.string())]))
-    store = TableStore(parse_location(place))
+    store = TableStore(parse_location(place, REAL), REAL)
     earlier, later = store.open(Pin("t", before)), store.open_newest("t")
     assert row_moves(store, earlier, later) is not None
     assert not same_column(earlier, later, "w")

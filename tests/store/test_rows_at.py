@@ -15,6 +15,7 @@ from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.tables import take_rows as module
 from omnigraph.storage.tables.table import TableStore
 from omnigraph.storage.tables.take_rows import rows_at
+from omnigraph.world import REAL
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +36,7 @@ def table(tmp_path: Path) -> Table:
     for step in (7, 11):
         upsert = lance.dataset(tmp_path / "t").merge_insert("id").when_matched_update_all()
         upsert.execute(_rows(range(200, 12_000, step), step))
-    return TableStore(parse_location(tmp_path)).open_newest("t")
+    return TableStore(parse_location(tmp_path, REAL), REAL).open_newest("t")
 
 
 def _rows(numbers: range, value: int) -> pa.Table:

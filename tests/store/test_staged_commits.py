@@ -13,7 +13,7 @@ from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.tables.immediate import create_branch
 from omnigraph.storage.tables.staging import OPERATION_PROPERTY, commit_staged, find_transaction, stage_append
 from omnigraph.storage.tables.table import Pin, Table, TableStore
-from omnigraph.world import World
+from omnigraph.world import REAL, World
 from store.every_type import PATH, fresh, ids, made, open_store, raw, small
 from store.lossy_proxy import Loss, LossyProxy
 from store.writers_of_tables import WRITERS
@@ -136,10 +136,10 @@ def test_an_answer_lost_together_with_the_store_is_an_unknown_outcome(s3_server:
 def _behind(proxy: LossyProxy, server: Seaweed, name: str, *, retries: int = 4) -> tuple[TableStore, Table]:
     world = World({**server.environment, "AWS_ENDPOINT_URL_S3": proxy.endpoint})
     impatient = {"client_max_retries": str(retries), "client_retry_timeout": str(retries)}
-    store = TableStore(parse_location(f"s3://{server.bucket}/lossy/{name}", world, impatient))
+    store = TableStore(parse_location(f"s3://{server.bucket}/lossy/{name}", world, impatient), REAL)
     return store, made(store, small("a"))
 
 
 def fresh_behind(store: TableStore) -> Table:
     """The newest version, without anything that the store's own session remembers."""
-    return TableStore(store.location).open_newest(PATH)
+    return TableStore(store.location, REAL).open_newest(PATH)

@@ -18,7 +18,7 @@ from omnigraph.storage.tables.immediate import create_branch, delete_branch
 from omnigraph.storage.tables.indexes import IndexSpec, stage_indexes
 from omnigraph.storage.tables.staging import commit_staged, stage_append
 from omnigraph.storage.tables.table import Pin, Table, TableStore
-from omnigraph.world import World
+from omnigraph.world import REAL, World
 from store.every_type import PATH, SCHEMA, contents, fresh, ids, made, open_store, rows, small, told
 from store.joined_changes import stage_delete_ids, stage_upsert
 
@@ -70,7 +70,7 @@ def test_a_handle_is_opened_once_and_kept(tmp_path: Path) -> None:
 
 
 def test_only_so_many_handles_are_kept_and_the_oldest_go_first(tmp_path: Path) -> None:
-    store = TableStore(parse_location(str(tmp_path)), cached_handles=2)
+    store = TableStore(parse_location(str(tmp_path), REAL), REAL, cached_handles=2)
     table = made(store, small("a"))
     for name in ("b", "c"):
         table = commit_staged(stage_append(table, small(name))).table
@@ -177,7 +177,7 @@ def test_a_damaged_version_file_is_an_error_and_not_an_absence(tmp_path: Path, h
 @pytest.mark.s3
 def test_wrong_credentials_are_a_permission_error_and_not_an_absence(s3_uri: str) -> None:
     made(open_store(s3_uri), small("a"))
-    wrong = TableStore(parse_location(s3_uri, storage_options={"aws_secret_access_key": "wrong"}))
+    wrong = TableStore(parse_location(s3_uri, REAL, storage_options={"aws_secret_access_key": "wrong"}), REAL)
     with pytest.raises(StorePermissionDenied, match="credentials"):
         wrong.exists(PATH)
 
@@ -199,7 +199,7 @@ def test_a_store_that_does_not_answer_is_unavailable() -> None:
         }
     )
     impatient = {"client_max_retries": "0", "client_retry_timeout": "1"}
-    store = TableStore(parse_location("s3://bucket/graph", world, impatient))
+    store = TableStore(parse_location("s3://bucket/graph", world, impatient), REAL)
     with pytest.raises(StoreUnavailable) as caught:
         store.exists(PATH)
     assert caught.value.retryable
@@ -230,7 +230,7 @@ def test_a_column_or_fragment_that_is_not_there_is_named(tmp_path: Path) -> None
 def test_the_settings_of_the_location_reach_lance(s3_server: object, s3_environment: dict[str, str]) -> None:
     """Nothing is in the environment of this process: only the location knows where the store is."""
     uri = "s3://lake/settings/graph.omni"
-    store = TableStore(parse_location(uri, World(s3_environment)))
+    store = TableStore(parse_location(uri, World(s3_environment)), REAL)
     table = commit_staged(stage_append(made(store, small("a")), small("b"))).table
     create_branch(table, "x")
     on_branch = commit_staged(stage_append(store.open_newest(PATH, "x"), small("c"))).table

@@ -16,6 +16,7 @@ from omnigraph.manifest.snapshot import TableEntry
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.tables import take_rows
 from omnigraph.storage.tables.table import TableStore
+from omnigraph.world import REAL
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +32,7 @@ class History:
     def __init__(self, root: Path, seed: int) -> None:
         self.chance = random.Random(seed)
         self.uri = str(root / PATH)
-        self.tables = TableStore(parse_location(root))
+        self.tables = TableStore(parse_location(root, REAL), REAL)
         self.states: list[tuple[TableEntry, dict[str, int]]] = []
         lance.write_dataset(
             _rows({f"r{n:04d}": n for n in range(ROWS)}), self.uri, mode="create", enable_stable_row_ids=True,
@@ -121,7 +122,7 @@ def test_a_few_changes_are_found_at_the_same_cost_in_a_table_of_any_size(tmp_pat
     chosen = [ids[each * (rows // 10)] for each in range(10)]
     upsert = lance.dataset(uri).merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
     upsert.execute(pa.table({"id": chosen, "v": pa.array([-1] * 10, pa.int64())}))
-    tables = TableStore(parse_location(tmp_path))
+    tables = TableStore(parse_location(tmp_path, REAL), REAL)
     with counting() as counts:
         delta = table_delta(tables, TableEntry("node:T", PATH, 1, None, 0), TableEntry("node:T", PATH, 2, None, 0))
     assert delta.updated[1].column("id").to_pylist() == chosen

@@ -34,7 +34,7 @@ class SmallGraph:
     def __init__(self, path: Path, schema: str) -> None:
         self.catalog = compile_schema(schema)
         self.schemas = table_arrow_schemas(self.catalog)
-        self.manifest = create_manifest(parse_location(path), blueprint(schema, "schema.pg"), REAL)
+        self.manifest = create_manifest(parse_location(path, REAL), blueprint(schema, "schema.pg"), REAL)
 
     def rows(self, table_key: str, rows: Rows) -> pa.Table:
         """Dicts as whole rows. A moment is given as milliseconds."""

@@ -14,6 +14,7 @@ from omnigraph.transaction.intents import queue_rules
 from omnigraph.transaction.intents.queue import QueueEntry
 from omnigraph.transaction.intents.queue_rules import QueueDecision, compete, new_ticket_id, note_ticket_id, turn
 from omnigraph.transaction.intents.sidecar import PlannedCommit, Sidecar, TablePin
+from omnigraph.world import REAL
 from seeded_world import SeededWorld
 from write.recovery.stepped_store import SteppedObjects, SteppedWorld, Steps
 from write.recovery.ticket_model import Model, Plan
@@ -95,7 +96,7 @@ def test_the_model_finds_a_writer_that_does_not_look_again_after_waiting() -> No
 def test_the_real_tickets_in_a_random_order_of_events(tmp_path: Path, seed: int) -> None:
     steps = Steps(seed)
     objects = SteppedObjects(steps)
-    store = ObjectStore(parse_location(tmp_path), objects)
+    store = ObjectStore(parse_location(tmp_path, REAL), objects)
     world = SteppedWorld(steps=steps)
     plans = [{A}, {A, B}, {B, C}, {A, C}]
     inside: dict[str, Sidecar] = {}

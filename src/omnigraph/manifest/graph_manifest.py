@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 def open_stores(location: Location, world: World) -> Storage:
     """The tables and control objects below one root. Makes no request."""
-    return Storage(TableStore(location), open_control_store(location, world))
+    return Storage(TableStore(location, world), open_control_store(location, world))
 
 
 def create_manifest(

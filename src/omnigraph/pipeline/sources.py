@@ -161,7 +161,7 @@ class Workspace:
     def _lance(self, path: str) -> DataFrame:
         parent, _, name = self.located(path).rstrip("/").rpartition("/")
         location = parse_location(parent, self.world)
-        scan = TableScan(location, TableStore(location).open_newest(name).pin)
+        scan = TableScan(location, TableStore(location, self.world).open_newest(name).pin)
         return one_task_each(self.session, tasks_of(scan), read_scan, scan.schema())
 
     def _graph(self, source: PipelineSource) -> DataFrame:

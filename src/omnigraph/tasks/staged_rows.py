@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from omnigraph.storage.tables.table import Table
     from omnigraph.tasks.hash_runs import HashColumns, HashRun
     from omnigraph.values.batches import GraphType
+    from omnigraph.world import World
+
 
 _AT_ONCE = 65_536
 
@@ -124,11 +126,12 @@ def fragment_files(table: StagedRows) -> list[FragmentFile]:
     ]
 
 
-def bring_files(table: Table, staged: StagedRows) -> None:
+def bring_files(table: Table, staged: StagedRows, world: World) -> None:
     """Copy the files to the table branch that they are staged on, if it was forked after they were written."""
     line = table_dir(table.path, table.branch)
     if line != staged.line:
-        take_over(staged.location, [each.path for each in staged.fragments], source=staged.line, target=line)
+        files = [each.path for each in staged.fragments]
+        take_over(staged.location, files, source=staged.line, target=line, world=world)
 
 
 def file_uri(location: Location, relative: str) -> str:

@@ -21,6 +21,7 @@ from omnigraph.manifest.states import named_state, resolve
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.tables.table import Table, TableStore
 from omnigraph.storage.tables.take_rows import blobs_at
+from omnigraph.world import REAL, World
 
 if TYPE_CHECKING:
     import os
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from omnigraph.storage.filters.model import Filter
     from omnigraph.storage.objects.location import Location
     from omnigraph.storage.tables.table import Pin
-    from omnigraph.world import World
 
 # Few enough that a task takes seconds and a lost one costs little, enough that its start-up cost is negligible.
 ROWS_PER_TASK = 500_000
@@ -50,7 +50,7 @@ class TableScan:
 
     def table(self) -> Table:
         """The table at the pinned version."""
-        return TableStore(self.location).open(self.pin)
+        return tables_in_task(self.location).open(self.pin)
 
     def schema(self, table: Table | None = None) -> pa.Schema:
         """The columns to read, in the order asked for, as the table stores them; `table` avoids opening it again."""
@@ -61,6 +61,11 @@ class TableScan:
         if missing:
             raise InvalidInput(f"there is no column {missing[0]!r}; the columns are {', '.join(stored.names)}")
         return pa.schema([stored.field(name) for name in self.columns])
+
+
+def tables_in_task(location: Location) -> TableStore:
+    """The tables as a task opens them: in a process of its own, whose clock and chance are the real ones."""
+    return TableStore(location, REAL)
 
 
 def resolve_scan(

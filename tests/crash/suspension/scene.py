@@ -17,6 +17,7 @@ from crash.suspension.operations import VICTIM, act_of, build
 from crash.suspension.work import Answer, answer_of
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.objects.store import open_control_store
+from omnigraph.world import REAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +56,7 @@ class _Objects:
     """What was in the bucket, in memory: only what is another by now is written again."""
 
     def __init__(self, uri: str) -> None:
-        self._store = open_control_store(parse_location(uri))
+        self._store = open_control_store(parse_location(uri, REAL), REAL)
         self._tags = {each.path: each.e_tag for each in self._store.list()}
         with ThreadPoolExecutor(_THREADS) as pool:
             self._bytes = dict(zip(self._tags, pool.map(self._store.read, self._tags), strict=True))

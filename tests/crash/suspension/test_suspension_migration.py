@@ -19,7 +19,7 @@ from manifest.test_migration_crashes import STEPS, same
 from manifest.test_migrations import require_only_true_history, require_true_history, stamp_of
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.objects.store import open_control_store
-from omnigraph.world import CLOCK_SKEW
+from omnigraph.world import CLOCK_SKEW, REAL
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,7 +52,7 @@ class Bucket:
 
     def write_bytes(self, data: bytes) -> None:
         folder, _, name = self.uri.rpartition("/")
-        open_control_store(parse_location(folder)).write(name, data)
+        open_control_store(parse_location(folder, REAL), REAL).write(name, data)
 
 
 @dataclass

@@ -246,7 +246,7 @@ def test_files_in_a_bucket_are_found_and_read(s3_uri: str, tmp_path: Path) -> No
     from omnigraph.storage.objects.location import parse_location
     from omnigraph.storage.objects.store import open_control_store
 
-    objects = open_control_store(parse_location(s3_uri))
+    objects = open_control_store(parse_location(s3_uri, REAL), REAL)
     parquet.write_table(PEOPLE, tmp_path / "p.parquet")
     objects.write("in/a.jsonl", ADA.encode())
     objects.write("in/sub/b.jsonl.gz", gzip.compress(BOB.encode()))

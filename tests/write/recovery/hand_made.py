@@ -42,12 +42,12 @@ _numbers = itertools.count()
 
 def create(uri: str, world: World = REAL) -> GraphManifest:
     """A new graph of three empty tables."""
-    return create_manifest(parse_location(uri), BLUEPRINT, world)
+    return create_manifest(parse_location(uri, REAL), BLUEPRINT, world)
 
 
 def reopen(uri: str, *, read_only: bool = False, world: World = REAL) -> GraphManifest:
     """The graph with nothing warm; nothing is recovered by this."""
-    return GraphManifest(parse_location(uri), read_only=read_only, world=world)
+    return GraphManifest(parse_location(uri, REAL), read_only=read_only, world=world)
 
 
 def values_of(rows: pa.Table) -> dict[str, int]:

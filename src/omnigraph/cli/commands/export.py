@@ -66,5 +66,5 @@ def _records(target: GraphScope, branch: str, at: str | None, types: list[str] |
     graph = target.open(read_only=True)
     snapshot = graph.snapshot(branch=branch, at=at)
     return export_records(
-        snapshot, open_stores(parse_location(target.uri), REAL).tables, graph.catalog_of(snapshot), types=types
+        snapshot, open_stores(parse_location(target.uri, REAL), REAL).tables, graph.catalog_of(snapshot), types=types
     )

@@ -46,8 +46,9 @@ def doctor(uri: Uri = None, json: Json = False) -> None:
 def _probe(target: GraphScope) -> list[tuple[str, bool, str]]:
     from omnigraph.storage.objects.location import parse_location
     from omnigraph.storage.tables.probe import probe_store
+    from omnigraph.world import REAL
 
-    return [(each.name, each.ok, each.detail) for each in probe_store(parse_location(target.uri)).checks]
+    return [(each.name, each.ok, each.detail) for each in probe_store(parse_location(target.uri, REAL), REAL).checks]
 
 
 def _graph(target: GraphScope) -> tuple[str, bool, str]:
@@ -106,8 +107,9 @@ def _clear_orphans(uri: str) -> None:
     from omnigraph.manifest.layout import MANIFEST, SCHEMA_FILES
     from omnigraph.storage.objects.location import parse_location
     from omnigraph.storage.objects.store import open_control_store
+    from omnigraph.world import REAL
 
-    store = open_control_store(parse_location(uri))
+    store = open_control_store(parse_location(uri, REAL), REAL)
     if store.exists(MANIFEST):
         return
     for name in SCHEMA_FILES:

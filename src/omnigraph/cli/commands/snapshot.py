@@ -42,7 +42,8 @@ def _stamp(uri: str, branch: str) -> int:
     from omnigraph.storage.objects.location import parse_location
     from omnigraph.world import REAL
 
-    return read_stamp(open_stores(parse_location(uri), REAL).tables.open_newest(MANIFEST, physical_branch(branch)))
+    tables = open_stores(parse_location(uri, REAL), REAL).tables
+    return read_stamp(tables.open_newest(MANIFEST, physical_branch(branch)))
 
 
 def _told(found: "Snapshot", stamp: int) -> dict[str, Any]:

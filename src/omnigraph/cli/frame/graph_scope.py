@@ -75,9 +75,10 @@ def _applied_graphs(root: str) -> list[str]:
 def _state(root: str) -> dict[str, Any] | None:
     from omnigraph.storage.objects.location import parse_location
     from omnigraph.storage.objects.store import open_control_store
+    from omnigraph.world import REAL
 
     try:
-        held = json.loads(open_control_store(parse_location(root)).read(STATE))
+        held = json.loads(open_control_store(parse_location(root, REAL), REAL).read(STATE))
     except ObjectNotFound:
         return None
     except ValueError as error:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.tables.table import Table
     from omnigraph.tasks.staged_rows import StagedRows
     from omnigraph.transaction.read_view import ReadView
+    from omnigraph.world import World
 
 
 @dataclass
@@ -99,18 +100,18 @@ class BulkLoad:
         entry = view.entry(key)
         stage: Callable[[Table], Staged]
         if self.reading.mode == "overwrite":
-            stage = partial(_stage_overwrite, staged=table)
+            stage = partial(_stage_overwrite, staged=table, world=self.reading.world)
         elif not table.rows:
             return None
         elif self.reading.mode == "append" or table.is_minted or not entry.row_count:
-            stage = partial(_stage_append, staged=table)
+            stage = partial(_stage_append, staged=table, world=self.reading.world)
         else:
             with self._stage("match"):
                 found = find_replacements(self.reading.runner, view, table)
             stage = (
-                partial(_stage_append, staged=table)
+                partial(_stage_append, staged=table, world=self.reading.world)
                 if found is None
-                else partial(stage_merge, runner=self.reading.runner, replacements=found)
+                else partial(stage_merge, runner=self.reading.runner, replacements=found, world=self.reading.world)
             )
         return TableWrite(entry, stage)
 
@@ -125,11 +126,11 @@ class BulkLoad:
             self.seconds[name] = self.seconds.get(name, 0.0) + world.monotonic() - started
 
 
-def _stage_append(table: Table, staged: StagedRows) -> Staged:
-    bring_files(table, staged)
+def _stage_append(table: Table, staged: StagedRows, world: World) -> Staged:
+    bring_files(table, staged, world)
     return stage_fragments(table, [each.metadata() for each in staged.fragments])
 
 
-def _stage_overwrite(table: Table, staged: StagedRows) -> Staged:
-    bring_files(table, staged)
+def _stage_overwrite(table: Table, staged: StagedRows, world: World) -> Staged:
+    bring_files(table, staged, world)
     return stage_content(table, rows_schema(staged.type), [each.metadata() for each in staged.fragments])

@@ -25,7 +25,7 @@ from omnigraph.storage.tables.row_rewrite import RowRewrite, with_row_ids, witho
 from omnigraph.storage.tables.table import Pin, TableStore
 from omnigraph.tasks.runner import BYTES, INT, LONG, TEXT, grouped_rows, sizes_of
 from omnigraph.tasks.staged_rows import FragmentFile, StagedRows, bring_files, fragment_files
-from omnigraph.tasks.table_scan import ROWS_PER_TASK, TableScan, tasks_of
+from omnigraph.tasks.table_scan import ROWS_PER_TASK, TableScan, tables_in_task, tasks_of
 from omnigraph.transaction.constraints.exchange.exchange import PACKET, gathered, packets, partitions_for
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from omnigraph.transaction.read_view import ReadView
 
     Numbers = NDArray[np.uint64]
+    from omnigraph.world import World
+
 
 _PUT, _THERE = range(2)
 # Roles of a matched pair: a row id for a staged fragment, a removed offset for a committed fragment.
@@ -73,12 +75,12 @@ def find_replacements(runner: TaskRunner, view: ReadView, table: StagedRows) -> 
     return _replacements(table, find(runner, table, fragments, scan, entry.row_count).collect().to_pylist())
 
 
-def stage_merge(table: Table, runner: TaskRunner, replacements: Replacements) -> Staged:
+def stage_merge(table: Table, runner: TaskRunner, replacements: Replacements, world: World) -> Staged:
     """Write deletion files for the replaced and deleted rows in tasks, and stage everything as one transaction.
 
     `table` must be open at a version with the content that the replacements were found in.
     """
-    bring_files(table, replacements.staged)
+    bring_files(table, replacements.staged, world)
     location, pin = replacements.staged.location, table.pin
     items = sorted(replacements.removed.items())
 
@@ -87,7 +89,9 @@ def stage_merge(table: Table, runner: TaskRunner, replacements: Replacements) ->
 
     groups = grouped_rows(runner, items, lambda each: len(each[1]) // _OFFSET_BYTES)
     shrunk: list[dict[str, Any]] = runner.map(groups, work, _SHRUNK).collect().to_pylist()
-    rewrite = RowRewrite(TableStore(location), table, replaced=replacements.rows, row_id_span=replacements.row_id_span)
+    rewrite = RowRewrite(
+        TableStore(location, world), table, replaced=replacements.rows, row_id_span=replacements.row_id_span
+    )
     for fragment in replacements.staged.fragments:
         rewrite.take_written(fragment.metadata())
     removed = sum(len(offsets) // _OFFSET_BYTES for offsets in replacements.removed.values())
@@ -252,7 +256,7 @@ def _body(fragment: FragmentMetadata, row_ids: Numbers) -> dict[str, object]:
 
 
 def _shrink(location: Location, pin: Pin, number: int, offsets: bytes) -> pa.RecordBatch:
-    tables = TableStore(location)
+    tables = tables_in_task(location)
     shrunk, _ = without_rows(tables, tables.open(pin), addresses(number, np.frombuffer(offsets, np.uint32)))
     text = json.dumps(shrunk[0].to_json()) if shrunk else ""
     return pa.record_batch([[number], [text]], schema=_SHRUNK)

@@ -27,6 +27,7 @@ from omnigraph.history.change_feed import BEGINNING, ChangeFeed
 from omnigraph.history.changes import delta_of
 from omnigraph.spark.types import to_spark
 from omnigraph.storage.tables.table import TableStore
+from omnigraph.world import REAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -115,7 +116,7 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the changed rows of one partition."""
         changed: ChangedTable = partition.value
-        delta = delta_of(changed, TableStore(self.door.location))
+        delta = delta_of(changed, TableStore(self.door.location, REAL))
         for operation, rows in _by_operation(delta):
             for batch in _shaped(rows, operation, changed.commit.id, self.schema).to_batches():
                 yield to_spark(batch, self.schema)

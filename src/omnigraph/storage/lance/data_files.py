@@ -24,12 +24,14 @@ from lance.fragment import write_fragments
 from omnigraph.counters import count
 from omnigraph.storage.lance.paths import DATA, data_file
 from omnigraph.storage.objects.remote import open_remote_objects
-from omnigraph.world import REAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from omnigraph.storage.objects.location import Location
+    from omnigraph.storage.objects.remote import RemoteObjects
+    from omnigraph.world import World
+
 
 FILE_FORMAT = "2.2"
 Mode = Literal["append", "overwrite"]
@@ -76,23 +78,28 @@ def read_data_file(
     yield from reader.read_all(batch_size=batch_size).to_batches()
 
 
-def take_over(location: Location, files: Sequence[str], *, source: str, target: str) -> None:
+def take_over(location: Location, files: Sequence[str], *, source: str, target: str, world: World) -> None:
     """Copy data files, and the blobs stored beside them, from one branch of a table to another, given by path.
 
     Each copy is a durable step: it is not made when the lease of the writer may be over.
     """
 
+    old, new = f"{source}/{DATA}", f"{target}/{DATA}"
+    objects = None if location.is_local else open_remote_objects(location, world)
+
     def copy(name: str) -> None:
         count("object_writes", data_file(target, name))
-        (_copy_local if location.is_local else _copy_remote)(location, f"{source}/{DATA}", f"{target}/{DATA}", name)
+        if objects is None:
+            _copy_local(Path(location.child(old)), Path(location.child(new)), name)
+        else:
+            _copy_remote(objects, old, new, name)
 
     with ThreadPoolExecutor(_COPIES_AT_ONCE) as pool:
         for each in [pool.submit(copy_context().run, copy, name) for name in files]:
             each.result()
 
 
-def _copy_local(location: Location, source: str, target: str, name: str) -> None:
-    old, new = Path(location.child(source)), Path(location.child(target))
+def _copy_local(old: Path, new: Path, name: str) -> None:
     blobs = old / Path(name).stem
     for file in [old / name, *(blobs.rglob("*") if blobs.is_dir() else ())]:
         if file.is_file():
@@ -109,8 +116,7 @@ def _link(file: Path, made: Path) -> None:
         shutil.copyfile(file, made)
 
 
-def _copy_remote(location: Location, source: str, target: str, name: str) -> None:
-    objects = open_remote_objects(location, REAL)
+def _copy_remote(objects: RemoteObjects, source: str, target: str, name: str) -> None:
     blobs = objects.list(f"{source}/{Path(name).stem}")
     for path in [f"{source}/{name}", *(each.path for each in blobs)]:
         obstore.copy(objects.store, path, f"{target}/{path.removeprefix(source).lstrip('/')}")

@@ -22,7 +22,6 @@ from omnigraph.cache import PROCESS, ByteCache
 from omnigraph.errors import ObjectNotFound, StoreError
 from omnigraph.kernels.row_address import ROW_ADDRESS
 from omnigraph.storage.lance.paths import table_dir
-from omnigraph.world import REAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from omnigraph.storage.objects.store import ObjectStore
+    from omnigraph.world import World
 
     Set = NDArray[np.uint32]
     Offsets = NDArray[np.uint32]
@@ -82,8 +82,9 @@ class TableHandle(Protocol):
 class DeletionVectors:
     """Reads and writes the deletion vectors of all tables of a graph, with a share of a cache."""
 
-    def __init__(self, objects: ObjectStore, *, cache: ByteCache = PROCESS) -> None:
+    def __init__(self, objects: ObjectStore, world: World, *, cache: ByteCache = PROCESS) -> None:
         self._objects = objects
+        self._world = world
         self._cached = cache.share(MOST_BYTES)
 
     def of(self, wanted: Sequence[tuple[TableHandle, FragmentMetadata]]) -> list[Offsets]:
@@ -126,7 +127,7 @@ class DeletionVectors:
         if len(removed) == fragment.physical_rows:
             return None
         kind = "array" if len(removed) < LISTED_ROWS else "bitmap"
-        file = DeletionFile(table.version, REAL.random_bits(64), kind, len(removed), None)
+        file = DeletionFile(table.version, self._world.random_bits(64), kind, len(removed), None)
         path = f"{table_dir(table.path, table.branch)}/{file.path(fragment.id)}"
         self._objects.stage(path, _packed(removed) if kind == "array" else encode(removed))
         self._keep(path, removed)

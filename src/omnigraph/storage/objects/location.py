@@ -15,10 +15,12 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from omnigraph.errors import InvalidUri
 from omnigraph.storage.objects.settings import shown_uri, storage_settings
-from omnigraph.world import REAL, World
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from omnigraph.world import World
+
 
 OBJECT_STORES = ("s3", "s3+ddb", "gs", "az")
 
@@ -58,7 +60,7 @@ class Location:
 
 
 def parse_location(
-    uri: str | os.PathLike[str], world: World = REAL, storage_options: Mapping[str, str] | None = None
+    uri: str | os.PathLike[str], world: World, storage_options: Mapping[str, str] | None = None
 ) -> Location:
     """Parse a URI or a path. `storage_options` are added to the settings of the environment and override them."""
     text = os.fspath(uri)

@@ -14,20 +14,21 @@ from omnigraph.errors import InvalidInput
 from omnigraph.storage.objects.local import LocalFiles, is_hidden
 from omnigraph.storage.objects.model import ObjectInfo, Objects, ObjectVersion
 from omnigraph.storage.objects.remote import open_remote_objects
-from omnigraph.world import REAL, World
 
 if TYPE_CHECKING:
     import builtins
     from collections.abc import Sequence
 
     from omnigraph.storage.objects.location import Location
+    from omnigraph.world import World
+
 
 __all__ = ["ObjectInfo", "ObjectStore", "ObjectVersion", "open_control_store"]
 
 AT_ONCE = 1_000
 
 
-def open_control_store(location: Location, world: World = REAL) -> ObjectStore:
+def open_control_store(location: Location, world: World) -> ObjectStore:
     """The control objects of one graph. Makes no request; the location need not exist."""
     if location.is_local:
         return ObjectStore(location, LocalFiles(location.uri, world))

@@ -23,13 +23,14 @@ from omnigraph.storage.lance.errors import lance_errors
 from omnigraph.storage.lance.paths import DATA
 from omnigraph.storage.objects.settings import shown_uri
 from omnigraph.storage.objects.store import ObjectStore, open_control_store
-from omnigraph.world import REAL, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from omnigraph.storage.objects.location import Location
     from omnigraph.storage.objects.model import ObjectVersion
+    from omnigraph.world import World
+
 
 WRITERS = 4
 CREATE_ROUNDS = 24
@@ -63,7 +64,7 @@ class ProbeReport:
         return all(check.ok for check in self.checks)
 
 
-def probe_store(location: Location, world: World = REAL) -> ProbeReport:
+def probe_store(location: Location, world: World) -> ProbeReport:
     """Race several writers below the location and delete every trace. An unreachable store raises."""
     place = _own_place(location, world)
     stores = [open_control_store(place, world) for _ in range(WRITERS)]
@@ -91,7 +92,7 @@ def require_safe(report: ProbeReport) -> None:
     )
 
 
-def ensure_safe(location: Location, world: World = REAL) -> None:
+def ensure_safe(location: Location, world: World) -> None:
     """Probe the store of this location and raise if it is unsafe; once per store and process."""
     store = _identity(location)
     if store in _found_safe:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from lance import FragmentMetadata, LanceFragment
 
     from omnigraph.storage.objects.location import Location
+    from omnigraph.world import World
+
 
 # With ten times as many, a first write to a branch takes 1.5 times as long, and a diff of scattered rows 1.4 times:
 # files are read by several threads, and their row id sequences as a whole (benchmarks/versions.py).
@@ -198,8 +200,9 @@ class Table:
 class TableStore:
     """Opens the tables below one location and caches the handles by pin."""
 
-    def __init__(self, location: Location, *, cached_handles: int = 64) -> None:
+    def __init__(self, location: Location, world: World, *, cached_handles: int = 64) -> None:
         self.location = location
+        self.world = world
         self._handles: OrderedDict[Pin, Table] = OrderedDict()
         # Lance keys its cache of row ids by URI and version. A branch that is deleted and created again shares both
         # with the old one, and an index search in a session that knew the old one would not find rows of the new one.
@@ -212,12 +215,12 @@ class TableStore:
     @cached_property
     def objects(self) -> ObjectStore:
         """The control objects below the same location."""
-        return open_control_store(self.location)
+        return open_control_store(self.location, self.world)
 
     @cached_property
     def removals(self) -> DeletionVectors:
         """The deletion vectors of the tables."""
-        return DeletionVectors(self.objects)
+        return DeletionVectors(self.objects, self.world)
 
     @cached_property
     def fragment_cache(self) -> FragmentCache:

@@ -17,8 +17,8 @@ from omnigraph.history.merge.partitioned.task import RESULT, MergeJob, TableJob
 from omnigraph.history.merge.reconcile import table_keys
 from omnigraph.kernels.arrays import ID
 from omnigraph.kernels.row_address import ROW_ADDRESS, ROW_ID, fragment_of
-from omnigraph.storage.tables.table import TableStore
 from omnigraph.tasks.runner import BYTES, INT, grouped_rows, pack
+from omnigraph.tasks.table_scan import tables_in_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -54,7 +54,7 @@ class RowSource:
 
     def packets(self, parts: int) -> Iterator[pa.RecordBatch]:
         """The rows, packed by the hash partition of their ids."""
-        table = TableStore(self.location).open(self.pin)
+        table = tables_in_task(self.location).open(self.pin)
         for rows in self._batches(table):
             yield from _cut(rows, self.slot, parts)
 

@@ -25,6 +25,7 @@ from omnigraph.storage.lance.paths import table_dir
 from omnigraph.storage.tables.row_rewrite import with_row_ids
 from omnigraph.storage.tables.table import ROWS_PER_FILE, TableStore
 from omnigraph.tasks.runner import BYTES, INT, LONG, TEXT, pack, unpack
+from omnigraph.tasks.table_scan import tables_in_task
 from omnigraph.transaction.constraints.evaluate import value_violations
 from omnigraph.values.row_ids import has_own_id
 
@@ -82,7 +83,7 @@ class MergeJob:
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Merge the rows of one partition. Yields rows of `RESULT`."""
         arrived = collected(batches)
-        store = TableStore(self.location)
+        store = tables_in_task(self.location)
         for number, table in enumerate(self.tables):
             deltas = RowPartition(store, _Arrived(store, table, arrived).rows)
             common = CommonState(store, self.root, self.tips, self.reshaping, deltas)
