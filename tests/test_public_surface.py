@@ -117,6 +117,31 @@ def test_a_closed_graph_says_so(tmp_path: Path) -> None:
     graph.close()
 
 
+@pytest.mark.parametrize(
+    ("module", "name", "now"),
+    [
+        ("omnigraph.read.options", "ReadOptions", og.types.ReadOptions),
+        ("omnigraph.spark.session", "spark_session", og.spark_session),
+        ("omnigraph.versions.change_rows", "Change", og.types.Change),
+        ("omnigraph.versions.merge.conflicts", "Conflict", og.types.Conflict),
+    ],
+)
+def test_documented_places_of_the_earlier_tree_work_and_warn(module: str, name: str, now: object) -> None:
+    found: dict[str, object] = {}
+    with pytest.warns(DeprecationWarning, match=rf"{module}.{name} is deprecated .* omnigraph 0.3") as told:
+        exec(f"from {module} import {name}", found)
+    assert found[name] is now
+    assert told[0].filename == "<string>"
+
+
+def test_other_places_of_the_earlier_tree_are_ordinary_errors() -> None:
+    for name in ("omnigraph.read.cache", "omnigraph.versions.merge.three_way", "omnigraph.write"):
+        with pytest.raises(ModuleNotFoundError):
+            import_module(name)
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        import_module("omnigraph.read.options").nonsense  # noqa: B018
+
+
 def test_what_is_returned_prints_as_one_line_and_converts_to_json(tmp_path: Path) -> None:
     for name, report in _reports(og.init(tmp_path / "g.omni", schema=SCHEMA)).items():
         assert isinstance(report, og.types.Report), name

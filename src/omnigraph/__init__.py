@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 
 from omnigraph import errors, types
+from omnigraph.deprecation import install_moved_modules
 from omnigraph.lazy import lazy_names
 
 if sys.platform == "win32":
@@ -53,3 +54,6 @@ __getattr__ = lazy_names(
 
 def __dir__() -> list[str]:
     return [*__all__, "__version__"]
+
+
+install_moved_modules()

@@ -6,14 +6,19 @@ removes it. `docs/operations.md` has the policy.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from functools import wraps
+from importlib import import_module
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from omnigraph.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -49,3 +54,45 @@ def _rename(function: str, kwargs: Any, renamed: dict[str, str], removed_in: str
         if kwargs.get(new) is not None:
             raise InvalidInput(f"{function} takes {new}, which was called {old}: give one of them.")
         kwargs[new] = value
+
+
+# Documented places of an earlier tree, and the names that they had.
+_MOVED = {
+    "omnigraph.read.options": {"ReadOptions": "omnigraph.types"},
+    "omnigraph.spark.session": {"spark_session": "omnigraph"},
+    "omnigraph.versions.change_rows": {"Change": "omnigraph.types"},
+    "omnigraph.versions.merge.conflicts": {"Conflict": "omnigraph.types"},
+}
+_PACKAGES = ("omnigraph.read", "omnigraph.versions", "omnigraph.versions.merge")
+
+
+class _MovedModules(Loader):
+    """Finds modules that have moved, after all others: importing a name from one warns and gives what it is now."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        del path, target
+        if name not in _MOVED and name not in _PACKAGES:
+            return None
+        return ModuleSpec(name, _MovedModules(), is_package=name in _PACKAGES)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        del spec
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        names, owner = _MOVED.get(module.__name__, {}), module.__name__
+
+        def moved(name: str) -> object:
+            if name not in names:
+                raise AttributeError(f"module {owner!r} has no attribute {name!r}")
+            warn_deprecated(f"{owner}.{name}", f"{names[name]}.{name}", removed_in="0.3")
+            return getattr(import_module(names[name]), name)
+
+        module.__getattr__ = moved  # type: ignore[method-assign]
+
+
+def install_moved_modules() -> None:
+    """Let the documented places of an earlier tree be imported."""
+    if _MovedModules not in sys.meta_path:
+        sys.meta_path.append(_MovedModules)
