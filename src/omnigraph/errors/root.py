@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+import datetime as dt
+import json
+import sys
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @dataclass(frozen=True)
@@ -37,9 +43,79 @@ class OmniGraphError(Exception):
         return _revive, (type(self), self.message, self.__dict__)
 
 
-def _revive(kind: type[OmniGraphError], message: str, fields: dict[str, object]) -> OmniGraphError:
+def _revive(kind: type[OmniGraphError], message: str, held: dict[str, object]) -> OmniGraphError:
     """Unpickle without calling a subclass's own constructor."""
     error = kind.__new__(kind, message)
     Exception.__init__(error, message)
-    error.__dict__.update(fields)
+    error.__dict__.update(held)
     return error
+
+
+def pack_error(error: OmniGraphError) -> str:
+    """An error with all its fields as one line of JSON, for an exchange that carries texts alone."""
+    return json.dumps(_packed(error), separators=(",", ":"))
+
+
+def unpack_error(text: str) -> OmniGraphError | None:
+    """The error that `pack_error` wrote. It makes errors and their findings alone, whatever the text says."""
+    try:
+        found = _unpacked(json.loads(text))
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return None
+    return found if isinstance(found, OmniGraphError) else None
+
+
+def _packed(value: object) -> object:
+    if isinstance(value, OmniGraphError):
+        return {"error": _place(value), "message": value.message, "fields": _packed(dict(value.__dict__))}
+    if is_dataclass(value):
+        held = {each.name: getattr(value, each.name) for each in fields(value)}
+        return {"record": _place(value), "fields": _packed(held)}
+    if isinstance(value, tuple):
+        return {"tuple": [_packed(each) for each in value]}
+    if isinstance(value, list):
+        return [_packed(each) for each in value]
+    if isinstance(value, dict):
+        return {"dict": [[_packed(key), _packed(each)] for key, each in value.items()]}
+    if isinstance(value, bytes):
+        return {"bytes": value.hex()}
+    if isinstance(value, dt.date):
+        return {"time" if isinstance(value, dt.datetime) else "date": value.isoformat()}
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _unpacked(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_unpacked(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if "tuple" in value:
+        return tuple(_unpacked(each) for each in value["tuple"])
+    if "dict" in value:
+        return {_unpacked(key): _unpacked(each) for key, each in value["dict"]}
+    for name, read in _READERS.items():
+        if name in value:
+            return read(value[name])
+    if "record" in value:
+        return _kind(value["record"])(**_unpacked(value["fields"]))
+    return _revive(_kind(value["error"]), value["message"], _unpacked(value["fields"]))
+
+
+_READERS: dict[str, Callable[[str], object]] = {
+    "bytes": bytes.fromhex,
+    "time": dt.datetime.fromisoformat,
+    "date": dt.date.fromisoformat,
+}
+
+
+def _place(value: object) -> str:
+    return f"{type(value).__module__}:{type(value).__name__}"
+
+
+def _kind(place: str) -> Any:
+    """A class of the errors by its place: an error, or a dataclass that errors carry."""
+    module, _, name = place.partition(":")
+    found = getattr(sys.modules.get(module), name, None) if module.startswith("omnigraph.errors.") else None
+    if not isinstance(found, type) or not (issubclass(found, OmniGraphError) or is_dataclass(found)):
+        raise LookupError(place)
+    return found

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from pyspark.errors import PySparkException
 
 from omnigraph import errors
+from omnigraph.errors.root import pack_error, unpack_error
 from omnigraph.spark.runtime.progress import progress_bar
 from omnigraph.spark.types import spark_schema, to_spark
 from omnigraph.tasks.runner import PARTITION
@@ -30,10 +31,15 @@ if TYPE_CHECKING:
     from omnigraph.world import World
 
 Item = TypeVar("Item")
+if TYPE_CHECKING:
+    Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 # The error line in the traceback that a Python worker sends when a task fails.
 _RAISED = re.compile(r"^omnigraph\.errors(?:\.\w+)*\.(\w+): (.*)$", re.MULTILINE)
-
+# The line after it, which has all fields of the error.
+_PACKED = "omnigraph error: "
+_FIELDS = re.compile(rf"^{_PACKED}(.*)$", re.MULTILINE)
+_LONGEST_ERROR = 1 << 20
 
 # Prefix of OmniGraph's settings of a session.
 _PREFIX = "spark.omnigraph."
@@ -76,7 +82,7 @@ class SparkRunner:
         self, frame: object, work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: pa.Schema
     ) -> SparkBatches:
         """Run `work` on each partition of a Spark frame."""
-        return SparkBatches(cast("DataFrame", frame).mapInArrow(work, spark_schema(schema)))
+        return SparkBatches(cast("DataFrame", frame).mapInArrow(telling_errors(work), spark_schema(schema)))
 
     def exchange(
         self,
@@ -87,7 +93,7 @@ class SparkRunner:
     ) -> SparkBatches:
         """Shuffle batches by the column `PARTITION`, then run `reduce` on each partition."""
         frame = cast("SparkBatches", batches).frame.repartitionById(partitions, PARTITION)
-        return SparkBatches(frame.mapInArrow(reduce, spark_schema(schema)))
+        return SparkBatches(frame.mapInArrow(telling_errors(reduce), spark_schema(schema)))
 
     def setting(self, name: str) -> str | None:
         """The session's setting `spark.omnigraph.<name>`."""
@@ -143,7 +149,22 @@ def one_task_each(
                     yield to_spark(rows, schema)
 
     partitions = max(1, len(items))
-    return session.range(0, len(items), 1, partitions).mapInArrow(task, spark_schema(schema))
+    return session.range(0, len(items), 1, partitions).mapInArrow(telling_errors(task), spark_schema(schema))
+
+
+def telling_errors(task: Task) -> Task:
+    """The same task; an `OmniGraphError` that it raises takes its fields along, as a line of its traceback."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from task(batches)
+        except errors.OmniGraphError as error:
+            packed = pack_error(error)
+            if len(packed) <= _LONGEST_ERROR:
+                error.add_note(f"{_PACKED}{packed}")
+            raise
+
+    return run
 
 
 @contextmanager
@@ -152,7 +173,11 @@ def errors_of_tasks() -> Iterator[None]:
     try:
         yield
     except PySparkException as failure:
-        found = _RAISED.findall(str(failure))
+        told = str(failure)
+        packed = [unpack_error(each) for each in _FIELDS.findall(told)]
+        if packed and packed[-1] is not None:
+            raise packed[-1] from failure
+        found = _RAISED.findall(told)
         kind = getattr(errors, found[-1][0], None) if found else None
         if kind is None or not issubclass(kind, errors.OmniGraphError):
             raise
