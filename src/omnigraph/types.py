@@ -29,7 +29,7 @@ MODULES = {
     "Explanation": "omnigraph.query.explain",
     "PlanLine": "omnigraph.query.explain",
     "Blob": "omnigraph.query.blob",
-    "Engine": "omnigraph.graph.engines",
+    "Engine": "omnigraph.tasks.runner",
     "Mode": "omnigraph.values.batches",
     "LoadSummary": "omnigraph.load.operation",
     "ErrorPolicy": "omnigraph.load.plan",

@@ -17,7 +17,6 @@ from omnigraph.ddl.apply import Applied as Applied
 from omnigraph.errors.commits import Conflict as Conflict
 from omnigraph.errors.commits import ConflictKind as ConflictKind
 from omnigraph.errors.commits import Row as Row
-from omnigraph.graph.engines import Engine as Engine
 from omnigraph.graph.refs import Branches as Branches
 from omnigraph.graph.refs import CommitLog as CommitLog
 from omnigraph.graph.refs import Tags as Tags
@@ -86,6 +85,7 @@ from omnigraph.spark.analytics.analytics import WrittenBack as WrittenBack
 from omnigraph.spark.analytics.frame_algorithms import Direction as Direction
 from omnigraph.storage.tables.row_rewrite import RowLocations as RowLocations
 from omnigraph.storage.tables.table import Pin as Pin
+from omnigraph.tasks.runner import Engine as Engine
 from omnigraph.transaction.recovery.audit import Recovery as Recovery
 from omnigraph.transaction.recovery.audit import RecoveryKind as RecoveryKind
 from omnigraph.transaction.recovery.audit import TableOutcome as TableOutcome

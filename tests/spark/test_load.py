@@ -12,7 +12,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import CommitConflict, InvalidInput, KeyConflict
-from omnigraph.load.plan import LOCAL_BYTES
+from omnigraph.load.plan import LOCAL_BYTES, LoadOptions
 from omnigraph.spark.load import load_frames
 from spark.loading import make_graph, row_ids, rows_of, small_tasks
 
@@ -94,7 +94,7 @@ def test_frames_on_a_branch_that_has_no_tables_of_its_own(tmp_path: Path, spark:
     friends = spark.createDataFrame([("p1", "new")], "`from` string, `to` string")
 
     receipt, summary = load_frames(
-        graph._manifest, graph.catalog, {"Person": people, "Knows": friends}, mode="merge", branch="review"
+        graph._manifest, graph.catalog, {"Person": people, "Knows": friends}, LoadOptions(branch="review")
     )
 
     assert receipt.commit.id == graph.commits(branch="review")[0].id

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from omnigraph.errors.root import Diagnostic, OmniGraphError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 def suggestion(name: object, known: Iterable[str], *, otherwise: str = "") -> str:
@@ -19,6 +19,12 @@ def suggestion(name: object, known: Iterable[str], *, otherwise: str = "") -> st
 
     close = get_close_matches(str(name), list(known), n=1)
     return f": did you mean '{close[0]}'?" if close else otherwise
+
+
+def require_choice(what: str, value: object, choices: Sequence[str]) -> None:
+    """Raise `InvalidInput` unless the value is one of the choices; a misspelt one would otherwise pass for another."""
+    if value not in choices:
+        raise InvalidInput(f"there is no {what} {value!r}: use {', '.join(choices[:-1])} or {choices[-1]}.")
 
 
 class InvalidInput(OmniGraphError):

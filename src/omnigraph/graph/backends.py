@@ -1,16 +1,8 @@
-"""A call of `Graph.load`: which engine runs it, and what it hands to the commit protocol.
+"""Who runs a call: this process, Spark, or whichever fits.
 
-The engines that a call can be asked to run on: this process, Spark, or whichever fits.
-
-A call of `Graph.export`: one state of the graph as files, written here or by Spark.
-
-Whether Spark is there, asked before a module that needs it is imported.
-
-Who works on a merge that is too large for memory: this process, partition by partition, or Spark.
-
-Who builds indexes and rewrites tables: this process (None), or Spark.
-
-Who runs a load: this process, or Spark.
+A load runs in memory, task by task in this process, or on Spark; an export is written here or by Spark; a merge that is
+too large for memory is worked on partition by partition here, or by Spark; so are index builds and compaction. Whether
+Spark is installed is asked before a module that needs it is imported.
 """
 
 from __future__ import annotations
@@ -21,37 +13,38 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from omnigraph.errors import InvalidInput
-from omnigraph.graph.engines import Engine, require_engine, require_spark
+from omnigraph.errors.inputs import require_choice
 from omnigraph.history.merge.partitioned.backend import PartitionedMerge
 from omnigraph.history.merge.partitioned.deltas import SpillDirectory
 from omnigraph.history.merge.partitioned.hash_partitions import MergeBudget
 from omnigraph.kernels.report import Report
-from omnigraph.load.operation import Load, read_load, vectors_may_be_missing, with_vectors
-from omnigraph.load.plan import can_be_read_again, plan_load
-from omnigraph.transaction.commit.protocol import Operation, commit
+from omnigraph.load.bulk.operation import run_bulk_load
+from omnigraph.load.operation import Load, load_operation, read_load, with_vectors
+from omnigraph.load.plan import IN_MEMORY_BYTES, can_be_read_again, plan_load
+from omnigraph.tasks.local_runner import LocalRunner
+from omnigraph.tasks.runner import Engine, require_engine, require_spark
+from omnigraph.transaction.commit.protocol import commit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
     from omnigraph.catalog.catalog import Catalog
-    from omnigraph.embeddings.embedder import Embeddings
     from omnigraph.graph.refs import Branches
     from omnigraph.history.merge.reconcile import MergeBackend
     from omnigraph.load.operation import LoadSummary
-    from omnigraph.load.plan import ErrorPolicy, LoadPlan
+    from omnigraph.load.plan import LoadOptions, LoadPlan
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.manifest.rows import GraphCommit
     from omnigraph.manifest.snapshot import Snapshot
     from omnigraph.query.run import QueryRunner, ReadRequest
     from omnigraph.storage.tables.compaction import Execute
     from omnigraph.storage.tables.indexes import Build
+    from omnigraph.transaction.commit.protocol import Receipt
     from omnigraph.transaction.schemas import Schemas
-    from omnigraph.values.batches import Mode
     from omnigraph.world import World
 
 
@@ -67,6 +60,9 @@ class Export:
     place: str | os.PathLike[str]
     form: ExportFormat
     types: Sequence[str] | None
+
+    def __post_init__(self) -> None:
+        require_choice("format", self.form, get_args(ExportFormat))
 
     def write(self, manifest: GraphManifest) -> list[Path | str]:
         """Write graph records to one file, or each type to a file of its own."""
@@ -155,16 +151,20 @@ def _on_spark(engine: str, what: str) -> bool:
     return True
 
 
-def runs_on_spark(plan: LoadPlan, engine: Engine, policy: ErrorPolicy) -> bool:
-    """Whether Spark runs this load. `auto`: for what only Spark can do, and for much data where it is installed."""
-    require_engine(engine)
-    if engine == "local" and not policy.fails:
-        raise InvalidInput("rows are set aside by Spark: use engine='spark' or 'auto' with quarantine.")
-    if engine != "auto":
-        return engine == "spark"
-    if not policy.fails or any(each.form == "spark" for each in plan.inputs):
+def runs_on_spark(plan: LoadPlan, options: LoadOptions) -> bool:
+    """Whether Spark runs this load. `auto`: its frames, a quarantine with a session, much data if installed."""
+    if options.engine != "auto":
+        return options.engine == "spark"
+    if any(each.form == "spark" for each in plan.inputs) or (options.spark is not None and not options.errors.fails):
         return True
     return plan.engine == "spark" and find_spec("pyspark") is not None
+
+
+def runs_in_tasks(plan: LoadPlan, options: LoadOptions) -> bool:
+    """Whether a load in this process goes task by task: rows may be set aside, or they may not fit in memory."""
+    if any(each.form == "spark" for each in plan.inputs):
+        return False
+    return not options.errors.fails or (plan.size or 0) > IN_MEMORY_BYTES
 
 
 @dataclass(frozen=True, repr=False)
@@ -182,24 +182,6 @@ class Loaded(Report):
 
 
 @dataclass(frozen=True)
-class LoadRequest:
-    """What is asked for. `embeddings` makes missing vectors; None leaves them missing."""
-
-    source: object
-    mode: Mode
-    branch: str
-    from_: str | None
-    strict: bool
-    actor: str | None
-    idempotency_key: str | None
-    engine: Engine
-    spark: SparkSession | None
-    master: str | None
-    errors: ErrorPolicy
-    embeddings: Callable[[], Embeddings] | None
-
-
-@dataclass(frozen=True)
 class Loading:
     """A graph that is loaded into."""
 
@@ -207,69 +189,46 @@ class Loading:
     schemas: Schemas
     branches: Branches
 
-    def run(self, request: LoadRequest) -> Loaded:
-        """Carry it out under the schema of its branch; again, should that change meanwhile."""
-        base = request.branch if request.from_ is None or request.branch in self.branches else request.from_
-        again = can_be_read_again(request.source)
-        return self.schemas.attempt(base, lambda schema: self._attempt(schema, request), again=again)
+    def run(self, source: object, options: LoadOptions) -> Loaded:
+        """Run the load under the schema of its branch; again if that schema changes meanwhile."""
+        base = options.branch if options.from_ is None or options.branch in self.branches else options.from_
+        again = can_be_read_again(source)
+        return self.schemas.attempt(base, lambda schema: self._attempt(schema, source, options), again=again)
 
-    def _attempt(self, schema: str | None, request: LoadRequest) -> Loaded:
+    def _attempt(self, schema: str | None, source: object, options: LoadOptions) -> Loaded:
         catalog = self.schemas.of(schema).catalog
-        readable = catalog if request.embeddings is None else vectors_may_be_missing(catalog)
-        plan = plan_load(request.source, readable, self.manifest.world)
-        if runs_on_spark(plan, request.engine, request.errors):
-            return self._on_spark(schema, catalog, plan, request)
-        return self._here(schema, catalog, readable, plan, request)
+        plan = plan_load(source, options.readable(catalog), self.manifest.world)
+        if runs_on_spark(plan, options):
+            require_spark("this load")
+            from omnigraph.spark.load import load_plan
 
-    def _here(
-        self, schema: str | None, catalog: Catalog, readable: Catalog, plan: LoadPlan, request: LoadRequest
-    ) -> Loaded:
-        world = self.manifest.world
-        started = world.monotonic()
-        rows = read_load(readable, plan, world, strict=request.strict)
-        if request.embeddings is not None:
-            rows = with_vectors(rows, catalog, request.embeddings(), world)
-        load = Load(catalog, rows, request.mode, world)
-        self._make_branch(request)
-        operation = Operation(
-            "Load",
-            load.prepare,
-            branch=request.branch,
-            actor=request.actor,
-            repeatable=load.is_repeatable,
-            idempotency_key=request.idempotency_key,
-            schema=schema,
-        )
-        receipt = commit(self.manifest, operation)
-        assert receipt is not None, "a load always makes a commit"
-        summary = replace(load.loaded.summary, seconds=world.monotonic() - started)
+            self._make_branch(options)
+            receipt, summary = load_plan(self.manifest, catalog, plan, options, schema=schema)
+        elif runs_in_tasks(plan, options):
+            self._make_branch(options)
+            receipt, summary = run_bulk_load(self.manifest, catalog, plan, options, LocalRunner(), schema=schema)
+        else:
+            receipt, summary = self._in_memory(schema, catalog, plan, options)
         return Loaded(receipt.commit, summary, repeated=receipt.repeated)
 
-    def _on_spark(self, schema: str | None, catalog: Catalog, plan: LoadPlan, request: LoadRequest) -> Loaded:
-        require_spark("this load")
-        from omnigraph.spark.load import load_plan
+    def _in_memory(
+        self, schema: str | None, catalog: Catalog, plan: LoadPlan, options: LoadOptions
+    ) -> tuple[Receipt, LoadSummary]:
+        world = self.manifest.world
+        started = world.monotonic()
+        rows = read_load(options.readable(catalog), plan, world, strict=options.strict)
+        if options.embeddings is not None:
+            rows = with_vectors(rows, catalog, options.embeddings(), world)
+        load = Load(catalog, rows, options.mode, world)
+        self._make_branch(options)
+        operation = load_operation(load.prepare, options, repeatable=load.is_repeatable, schema=schema)
+        receipt = commit(self.manifest, operation)
+        assert receipt is not None, "a load always makes a commit"
+        return receipt, replace(load.loaded.summary, seconds=world.monotonic() - started)
 
-        self._make_branch(request)
-        done, summary = load_plan(
-            self.manifest,
-            catalog,
-            plan,
-            mode=request.mode,
-            branch=request.branch,
-            actor=request.actor,
-            idempotency_key=request.idempotency_key,
-            errors=request.errors,
-            spark=request.spark,
-            master=request.master,
-            strict=request.strict,
-            schema=schema,
-            embeddings=None if request.embeddings is None else request.embeddings(),
-        )
-        return Loaded(done.commit, summary, repeated=done.repeated)
-
-    def _make_branch(self, request: LoadRequest) -> None:
-        if request.from_ is not None and request.branch not in self.branches:
-            self.branches.create(request.branch, from_=request.from_)
+    def _make_branch(self, options: LoadOptions) -> None:
+        if options.from_ is not None and options.branch not in self.branches:
+            self.branches.create(options.branch, from_=options.from_)
 
 
 def query_on_spark(reading: QueryRunner, request: ReadRequest, spark: SparkSession | None) -> DataFrame:

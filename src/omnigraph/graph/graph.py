@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Literal, Self, overload
 
 from omnigraph.deprecation import renamed_keywords
 from omnigraph.errors import InvalidInput
-from omnigraph.graph.engines import CHOSEN, require_engine
 from omnigraph.graph.refs import Branches, CommitLog, Tags
 from omnigraph.kernels.report import html_rows
 from omnigraph.language.gq.compile import QueryCache
 from omnigraph.manifest.layout import MAIN
 from omnigraph.manifest.states import commit_named, resolve, snapshot_at_version
 from omnigraph.query.exec.limits import DEFAULT_OPTIONS, ReadOptions
+from omnigraph.tasks.runner import CHOSEN, require_engine
 from omnigraph.transaction.schemas import Schemas
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from omnigraph.ddl.apply import Applied, SchemaApply
     from omnigraph.embeddings.embedder import Embeddings
     from omnigraph.graph.backends import Loaded
-    from omnigraph.graph.engines import Engine
     from omnigraph.history.change_feed import Baseline, ChangeFeed, ChangePage, CommitChanges
     from omnigraph.history.changes import ChangeOp, EntityKind
     from omnigraph.history.delta import GraphDiff
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
     from omnigraph.spark.analytics.analytics import Analytics
     from omnigraph.storage.objects.location import Location
     from omnigraph.storage.tables.compaction import CompactionPolicy
+    from omnigraph.tasks.runner import Engine
     from omnigraph.transaction.recovery.audit import Recovery
     from omnigraph.values.batches import Mode
 
@@ -106,7 +106,7 @@ class Graph:
     @property
     def analytics(self) -> Analytics:
         """Algorithms over the graph on Spark: PageRank, components, paths, …, and their results as properties."""
-        from omnigraph.graph.engines import require_spark
+        from omnigraph.tasks.runner import require_spark
 
         require_spark("graph.analytics")
         from omnigraph.spark.analytics.analytics import Analytics
@@ -255,15 +255,15 @@ class Graph:
         `source`: a file, glob or directory, graph records (text or dictionaries), or a mapping of type names to Arrow,
         pandas, polars or Spark tables, files or rows; edges have `from` and `to`. `mode`: `append` (every id must be
         new), `merge` (rows replace those of the same id) or `overwrite` (of the types in the source). `from_`: make the
-        branch from this one if it is not there. `engine`: `auto` takes Spark for its own frames, for more than 64 MiB
-        of files and for a quarantine; `spark` and `master` say which one. `on_error`: `"fail"`, or `og.quarantine(…)`.
+        branch from this one if it is not there. `engine`: `auto` takes Spark for its own frames and, where it is
+        installed, for more than 64 MiB of files; `spark` and `master` say which one. In this process, more than 256 MiB
+        are loaded in bounded memory. `on_error`: `"fail"`, or `og.quarantine(…)`, which every engine understands.
         `embed`: make the vectors that are missing from the texts that `@embed` names.
         """
-        from omnigraph.graph.backends import Loading, LoadRequest
-        from omnigraph.load.plan import FAIL
+        from omnigraph.graph.backends import Loading
+        from omnigraph.load.plan import LoadOptions
 
-        request = LoadRequest(
-            source=source,
+        options = LoadOptions(
             mode=mode,
             branch=branch,
             from_=from_,
@@ -273,10 +273,10 @@ class Graph:
             engine=engine,
             spark=spark,
             master=master,
-            errors=FAIL if on_error == "fail" else on_error,
+            on_error=on_error,
             embeddings=self._embeddings if embed else None,
         )
-        return Loading(self._manifest, self._schemas, self.branches).run(request)
+        return Loading(self._manifest, self._schemas, self.branches).run(source, options)
 
     def merge(
         self,

@@ -19,27 +19,21 @@ from omnigraph.kernels.report import Report
 from omnigraph.load.plan import LoadPlan, plan_load
 from omnigraph.load.read import read_input
 from omnigraph.load.rows import InputRows, gather_rows
+from omnigraph.transaction.commit.protocol import Operation
 from omnigraph.transaction.constraints.validate import validate
 from omnigraph.transaction.table_writes import writes_of
 from omnigraph.transaction.write_set import TableChanges, WriteSet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-    from omnigraph.catalog.catalog import Catalog, Property
+    from omnigraph.catalog.catalog import Catalog
     from omnigraph.embeddings.embedder import Embeddings
+    from omnigraph.load.plan import LoadOptions
+    from omnigraph.transaction.commit.protocol import AnySchema
     from omnigraph.transaction.read_view import ReadView
     from omnigraph.values.batches import Batch, Mode
     from omnigraph.world import World
-
-
-def vectors_may_be_missing(catalog: Catalog) -> Catalog:
-    """The catalog for reading rows before embedding: vector properties that `@embed` fills become nullable."""
-    nodes = {
-        name: replace(node, properties={key: _relaxed(each) for key, each in node.properties.items()})
-        for name, node in catalog.nodes.items()
-    }
-    return replace(catalog, nodes=nodes)
 
 
 def rows_with_vectors(batch: Batch, rows: pa.Table, catalog: Catalog, embeddings: Embeddings, world: World) -> pa.Table:
@@ -59,10 +53,6 @@ def _filled(rows: InputRows, catalog: Catalog, embeddings: Embeddings, world: Wo
     kind = catalog.nodes[rows.type.name]
     made = fill_vectors(rows.table, kind, embeddings, world)
     return replace(rows, type=kind, table=pa.Table.from_arrays(made.columns, schema=node_arrow_schema(kind)))
-
-
-def _relaxed(each: Property) -> Property:
-    return each if each.embed_source is None else replace(each, type=replace(each.type, nullable=True))
 
 
 @dataclass(frozen=True, repr=False)
@@ -123,8 +113,8 @@ def read_load(catalog: Catalog, source: object, world: World, *, strict: bool = 
     rows = gather_rows(_batches(plan, catalog, world, strict=strict), world, touched=plan.types, strict=strict)
     counts = {key: each.table.num_rows for key, each in sorted(rows.items())}
     summary = LoadSummary(
-        nodes=_of_kind(counts, "node:"),
-        edges=_of_kind(counts, "edge:"),
+        nodes=rows_of_kind(counts, "node:"),
+        edges=rows_of_kind(counts, "edge:"),
         seconds=world.monotonic() - started,
         bytes=plan.size,
     )
@@ -155,8 +145,28 @@ def _batches(plan: LoadPlan, catalog: Catalog, world: World, *, strict: bool) ->
         yield from read_input(each, catalog, world, strict=strict)
 
 
-def _of_kind(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
+def rows_of_kind(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
+    """The counts of node types (`node:`) or edge types (`edge:`), by type name."""
     return {key.removeprefix(prefix): rows for key, rows in counts.items() if key.startswith(prefix)}
+
+
+def load_operation(
+    prepare: Callable[[ReadView], WriteSet],
+    options: LoadOptions,
+    *,
+    repeatable: bool,
+    schema: str | AnySchema | None,
+) -> Operation:
+    """A load as an operation of the commit protocol."""
+    return Operation(
+        "Load",
+        prepare,
+        branch=options.branch,
+        actor=options.actor,
+        repeatable=repeatable,
+        idempotency_key=options.idempotency_key,
+        schema=schema,
+    )
 
 
 @dataclass(frozen=True)

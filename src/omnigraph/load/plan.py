@@ -1,28 +1,36 @@
 """Plans a load: turns what the caller passed into a list of inputs, and holds the policy for bad rows.
 
 A source is a path, glob, directory, stream, text, records, or a mapping from type names to any of these. Planning looks
-at names and sizes only and reads no data. Unless the caller chooses an engine, the total size of the plan decides. The
-error policy either fails the load at the first bad row or sets up to `limit` bad rows aside.
+at names and sizes only and reads no data. Unless the caller chooses an engine, the total size of the plan decides.
+`LoadOptions` is how a load runs; its error policy either fails the load at the first bad row or sets up to `limit` bad
+rows aside.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.errors import InvalidInput
+from omnigraph.errors.inputs import require_choice
 from omnigraph.load.files import InputFile, find_files, is_lance
 from omnigraph.load.read import JSON_SUFFIXES, is_table_suffix
+from omnigraph.manifest.layout import MAIN
+from omnigraph.tasks.runner import require_engine
 from omnigraph.values.scalars import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from omnigraph.catalog.catalog import Catalog
-    from omnigraph.values.batches import GraphType
+    from pyspark.sql import SparkSession
+
+    from omnigraph.catalog.catalog import Catalog, Property
+    from omnigraph.embeddings.embedder import Embeddings
+    from omnigraph.tasks.runner import Engine
+    from omnigraph.values.batches import GraphType, Mode
     from omnigraph.world import World
 
 
@@ -47,8 +55,50 @@ def quarantine(limit: int, path: str | os.PathLike[str] | None = None) -> ErrorP
     return ErrorPolicy(limit, None if path is None else os.fspath(path))
 
 
-# `engine="auto"` runs loads larger than this on Spark.
+MODES = ("append", "merge", "overwrite")
+# `engine="auto"` runs loads larger than this on Spark, where it is installed.
 LOCAL_BYTES = 64 << 20
+# Larger loads in this process are written task by task, so that memory does not follow their size.
+IN_MEMORY_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """How a load runs; the same for every engine. Raises `InvalidInput` for values that there are not.
+
+    `from_`: the branch is created from this one if it does not exist. `embeddings` computes missing vectors; None
+    leaves them missing. `spark` and `master` are for the Spark engine.
+    """
+
+    mode: Mode = "merge"
+    branch: str = MAIN
+    from_: str | None = None
+    strict: bool = True
+    actor: str | None = None
+    idempotency_key: str | None = None
+    engine: Engine = "auto"
+    spark: SparkSession | None = None
+    master: str | None = None
+    on_error: ErrorPolicy | Literal["fail"] = FAIL
+    embeddings: Callable[[], Embeddings] | None = None
+
+    def __post_init__(self) -> None:
+        require_choice("mode", self.mode, MODES)
+        require_engine(self.engine)
+        if not isinstance(self.on_error, ErrorPolicy) and self.on_error != "fail":
+            raise InvalidInput(f"on_error is 'fail' or og.quarantine(limit, path), not {self.on_error!r}.")
+        if not self.strict and not self.errors.fails:
+            raise InvalidInput("rows are set aside by the strict grammar only: load without a quarantine, or strictly.")
+
+    @property
+    def errors(self) -> ErrorPolicy:
+        """The policy for bad rows."""
+        return self.on_error if isinstance(self.on_error, ErrorPolicy) else FAIL
+
+    def readable(self, catalog: Catalog) -> Catalog:
+        """The catalog for reading: vectors that this load computes may be missing."""
+        return catalog if self.embeddings is None else vectors_may_be_missing(catalog)
+
 
 Form = Literal["graph file", "graph stream", "graph text", "graph records", "file", "lance", "table", "rows", "spark"]
 
@@ -86,6 +136,19 @@ class LoadPlan:
         """The engine for `engine="auto"`: Spark for Spark DataFrames and for plans larger than `LOCAL_BYTES`."""
         big = (self.size or 0) > LOCAL_BYTES
         return "spark" if big or any(each.form == "spark" for each in self.inputs) else "local"
+
+
+def vectors_may_be_missing(catalog: Catalog) -> Catalog:
+    """The catalog for reading rows before embedding: vector properties that `@embed` fills become nullable."""
+    nodes = {
+        name: replace(node, properties={key: _relaxed(each) for key, each in node.properties.items()})
+        for name, node in catalog.nodes.items()
+    }
+    return replace(catalog, nodes=nodes)
+
+
+def _relaxed(each: Property) -> Property:
+    return each if each.embed_source is None else replace(each, type=replace(each.type, nullable=True))
 
 
 def can_be_read_again(source: object) -> bool:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.graph.open import parts_of
 from omnigraph.kernels.report import Report
-from omnigraph.load.operation import vectors_may_be_missing
-from omnigraph.load.plan import Input, LoadPlan, plan_load
+from omnigraph.load.plan import Input, LoadOptions, LoadPlan, plan_load, vectors_may_be_missing
 from omnigraph.pipeline.check import check_against
 from omnigraph.pipeline.file import FILES, YamlText
 from omnigraph.pipeline.parse import read_file, read_text
@@ -206,14 +205,16 @@ class Pipeline:
             parts_of(graph).manifest,
             schema.catalog,
             LoadPlan(tuple(self._inputs(graph, work, mapped, schema.readable))),
-            mode=self._file.mode,
-            branch=self._file.branch.value,
-            actor=actor or graph.actor,
-            idempotency_key=None if self._file.run_id is None else self._file.run_id.value,
-            errors=self._errors(),
-            spark=work.session,
+            LoadOptions(
+                mode=self._file.mode,
+                branch=self._file.branch.value,
+                actor=actor or graph.actor,
+                idempotency_key=None if self._file.run_id is None else self._file.run_id.value,
+                on_error=self._errors(),
+                spark=work.session,
+                embeddings=parts_of(graph).embeddings if self._file.embed else None,
+            ),
             schema=schema.name,
-            embeddings=parts_of(graph).embeddings() if self._file.embed else None,
         )
         return receipt.commit, None if receipt.repeated else summary, receipt.repeated
 

@@ -9,7 +9,7 @@ import re
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from pyspark.errors import PySparkException
 
@@ -63,6 +63,7 @@ class SparkRunner:
     """A `TaskRunner` that runs tasks on a Spark session, classic or Connect."""
 
     session: SparkSession
+    engine: Literal["local", "spark"] = "spark"
 
     @property
     def cores(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Literal, TypeVar, cast
 
 import pyarrow as pa
 
@@ -36,6 +36,7 @@ class LocalRunner:
 
     cores: int = 1
     group_bytes: int | None = None
+    engine: Literal["local", "spark"] = "local"
 
     def map(
         self, items: Sequence[Item], work: Callable[[Item], Iterable[pa.RecordBatch]], schema: pa.Schema

@@ -1,4 +1,4 @@
-"""`TaskRunner` is the interface that runs partitioned work; `Sizes` bounds one task.
+"""`TaskRunner` is the interface that runs partitioned work; `Sizes` bounds one task; `Engine` is who runs a call.
 
 A `TaskRunner` runs functions over items, exchanges the batches that they yield by partition, and returns Arrow. Loads
 and merges of any size are written against it; `tasks/local_runner.py` runs them in this process and `spark/runner.py`
@@ -11,10 +11,13 @@ Memory use depends on the sizes below, not on the input. They are settings of th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 import pyarrow as pa
 
+from omnigraph.errors import SparkUnavailable
+from omnigraph.errors.inputs import require_choice
 from omnigraph.storage.tables.table import ROWS_PER_FILE
 
 if TYPE_CHECKING:
@@ -39,6 +42,23 @@ ROWS_PER_TASK = 1_000_000
 FEW_ROWS = 100_000
 
 
+ENGINES = ("auto", "local", "spark")
+# Where the caller gets something else from Spark, nothing is chosen for them.
+CHOSEN = ENGINES[1:]
+Engine = Literal["auto", "local", "spark"]
+
+
+def require_engine(engine: str, choices: tuple[str, ...] = ENGINES) -> None:
+    """Raise `InvalidInput` for an engine that there is not."""
+    require_choice("engine", engine, choices)
+
+
+def require_spark(what: str) -> None:
+    """Raise `SparkUnavailable` when pyspark is not installed. `what` begins the message."""
+    if find_spec("pyspark") is None:
+        raise SparkUnavailable(f"{what} runs on Spark, which is not installed: pip install 'omnigraph[spark]'.")
+
+
 class Batches(Protocol):
     """Arrow batches that tasks yield. Evaluated lazily: nothing runs before they are collected."""
 
@@ -52,6 +72,10 @@ class TaskRunner(Protocol):
     @property
     def cores(self) -> int:
         """How many tasks run at once."""
+
+    @property
+    def engine(self) -> Literal["local", "spark"]:
+        """The engine that runs the tasks."""
 
     def map(
         self, items: Sequence[Item], work: Callable[[Item], Iterable[pa.RecordBatch]], schema: pa.Schema

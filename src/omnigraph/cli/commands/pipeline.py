@@ -84,7 +84,7 @@ def _read(file: str, run_id: str | None = None) -> "tuple[Pipeline, GraphScope]"
 
 
 def _session(master: str | None) -> "SparkSession":
-    from omnigraph.graph.engines import require_spark
+    from omnigraph.tasks.runner import require_spark
 
     require_spark("omnigraph pipeline")
     from omnigraph.spark.runtime.session import spark_session

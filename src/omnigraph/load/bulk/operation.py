@@ -11,11 +11,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from omnigraph.load.bulk.quarantine import sift
-from omnigraph.load.bulk.rejects import reading_error, repeated_error, value_error, write_rejects
+from omnigraph.load.bulk.read import InputRead
+from omnigraph.load.bulk.rejects import counts_of, reading_error, repeated_error, value_error, write_rejects
 from omnigraph.load.bulk.row_rewrite import find_replacements, stage_merge
+from omnigraph.load.operation import LoadSummary, load_operation, rows_of_kind
 from omnigraph.load.rows import rows_schema
 from omnigraph.storage.tables.staging import Staged, stage_content, stage_fragments
 from omnigraph.tasks.staged_rows import bring_files
+from omnigraph.transaction.commit.protocol import ANY_SCHEMA, AnySchema, Receipt, commit
 from omnigraph.transaction.constraints.exchange.candidates import CandidateSearch
 from omnigraph.transaction.constraints.exchange.plan import plan_checks
 from omnigraph.transaction.constraints.exchange.violations import ViolationSearch
@@ -24,9 +27,13 @@ from omnigraph.transaction.write_set import TableWrite, WriteSet
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from omnigraph.load.bulk.read import InputRead, Written
+    from omnigraph.catalog.catalog import Catalog
+    from omnigraph.load.bulk.read import Written
     from omnigraph.load.bulk.rejects import Reject
+    from omnigraph.load.plan import LoadOptions, LoadPlan
+    from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.storage.tables.table import Table
+    from omnigraph.tasks.runner import TaskRunner
     from omnigraph.tasks.staged_rows import StagedRows
     from omnigraph.transaction.read_view import ReadView
     from omnigraph.world import World
@@ -124,6 +131,47 @@ class BulkLoad:
                 yield
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + world.monotonic() - started
+
+
+def run_bulk_load(
+    manifest: GraphManifest,
+    catalog: Catalog,
+    plan: LoadPlan,
+    options: LoadOptions,
+    runner: TaskRunner,
+    *,
+    schema: str | AnySchema | None = ANY_SCHEMA,
+) -> tuple[Receipt, LoadSummary]:
+    """Run a load plan on a task runner. A reused idempotency key returns the earlier commit and reads nothing.
+
+    `schema` is the schema of `catalog`: if the branch has another one at commit, this raises `SchemaChanged`.
+    """
+    world, errors = manifest.world, options.errors
+    started = world.monotonic()
+    embeddings = None if options.embeddings is None else options.embeddings()
+    # A load takes long. Started from a stale snapshot, it would be validated again while other writers wait.
+    manifest.fresh_branch(options.branch)
+    with runner.shared_directory() as directory:
+        reading = InputRead(runner, catalog, plan, options.mode, world, errors, directory, options.strict, embeddings)
+        load = BulkLoad(reading)
+        receipt = commit(manifest, load_operation(load.prepare, options, repeatable=load.is_repeatable, schema=schema))
+    assert receipt is not None, "a load always makes a commit"
+    return receipt, _summary(load, plan, world.monotonic() - started)
+
+
+def _summary(load: BulkLoad, plan: LoadPlan, seconds: float) -> LoadSummary:
+    tables = {} if load.loaded is None else load.loaded.tables
+    counts = {key: table.rows for key, table in sorted(tables.items())}
+    return LoadSummary(
+        nodes=rows_of_kind(counts, "node:"),
+        edges=rows_of_kind(counts, "edge:"),
+        seconds=seconds,
+        bytes=plan.size,
+        engine=load.reading.runner.engine,
+        stages={**load.seconds, "commit": max(0.0, seconds - sum(load.seconds.values()))},
+        rejected=counts_of(load.rejects),
+        rejects=load.reading.policy.path if load.rejects else None,
+    )
 
 
 def _stage_append(table: Table, staged: StagedRows, world: World) -> Staged:

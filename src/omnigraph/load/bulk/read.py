@@ -17,8 +17,7 @@ from omnigraph.load.bulk.old_ids import follow_spellings, told_spellings
 from omnigraph.load.bulk.rejects import FrameUnit, InputError, told_errors, told_rejects
 from omnigraph.load.bulk.units import Unit, plan_units, read_unit, store_settings
 from omnigraph.load.bulk.write import RESULT, FragmentTarget, WriteJob, partition_unit, write_batches
-from omnigraph.load.operation import vectors_may_be_missing
-from omnigraph.load.plan import FAIL, ErrorPolicy
+from omnigraph.load.plan import FAIL, ErrorPolicy, vectors_may_be_missing
 from omnigraph.load.tabular import read_arrow
 from omnigraph.storage.lance.paths import table_dir
 from omnigraph.tasks.hash_runs import draws_of

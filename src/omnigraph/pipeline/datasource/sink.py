@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from pyspark.sql.utils import is_remote
 
 from omnigraph.errors import InvalidInput
-from omnigraph.load.plan import FAIL, ErrorPolicy
+from omnigraph.load.plan import FAIL, ErrorPolicy, LoadOptions
 from omnigraph.manifest.layout import MAIN
 from omnigraph.pipeline.datasource.graph_reference import GraphReference
 from omnigraph.spark.load import load_frames
@@ -77,11 +77,13 @@ class StreamSink:
             self._door.manifest(),
             self._door.catalog(self.branch),
             {self.type_name: frame},
-            mode=self.mode,
-            branch=self.branch,
-            actor=self.actor,
-            idempotency_key=key,
-            errors=self._errors(batch),
+            LoadOptions(
+                mode=self.mode,
+                branch=self.branch,
+                actor=self.actor,
+                idempotency_key=key,
+                on_error=self._errors(batch),
+            ),
         )
         return receipt
 
