@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.cache import ReadCache, cache_of
-from omnigraph.kernels.id_lookup import id_places
+from omnigraph.kernels.equality import id_places
 from omnigraph.query.csr.build import Ends, in_order
 from read.conftest import SOCIAL, edge, person
 from read.graphs import make_graph

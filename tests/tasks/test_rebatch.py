@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.kernels.rebatch import rebatch
+from omnigraph.kernels.arrays import rebatch
 from omnigraph.tasks.runner import pack, unpack
 
 SIZES = st.lists(st.integers(0, 20), max_size=12)

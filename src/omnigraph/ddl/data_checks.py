@@ -17,9 +17,8 @@ import pyarrow.compute as pc
 from omnigraph.catalog.catalog import EdgeType
 from omnigraph.catalog.rules import RegexRule, Unique, Within, count_rule, unique_rules, value_rules
 from omnigraph.errors import SchemaChangeRefused
-from omnigraph.kernels.arrays import ID, one_array
+from omnigraph.kernels.arrays import ID, one_array, rebatch
 from omnigraph.kernels.hashing import hash_rows
-from omnigraph.kernels.rebatch import rebatch
 from omnigraph.transaction.constraints.evaluate import SOURCE, count_violations, unique_violations, value_violations
 
 if TYPE_CHECKING:

@@ -1,7 +1,8 @@
-"""Value equality of columns, for keys, uniqueness and lookups.
+"""Value equality of columns, for keys, uniqueness and lookups, and the positions of ids among distinct ids.
 
 Values compare by type, not by their text. `-0.0` equals `0.0`, every NaN is the same NaN, and lists compare item by
-item; `kernels/arrays.py` has the form in which this holds.
+item; `kernels/arrays.py` has the form in which this holds. Ids of a type with an integer key are decimal integers:
+comparing them as integers takes a quarter of the time.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     from omnigraph.kernels.arrays import Values
 
+    Places = NDArray[np.int32]
+    Texts = pa.Array[Any] | pa.ChunkedArray[Any]
 
 NO_VALUE = -1
 _TIMESTAMPS: dict[pa.DataType, pa.DataType] = {pa.date64(): pa.timestamp("ms")}
@@ -87,3 +90,87 @@ def _codes(values: pa.Array[Any]) -> tuple[NDArray[np.int64], int]:
     encoded: Any = values.dictionary_encode()
     codes = encoded.indices.fill_null(NO_VALUE).to_numpy(zero_copy_only=False).astype(np.int64)
     return codes, len(encoded.dictionary)
+
+
+# With fewer ids, checking that they are integers costs more than it saves.
+_WORTH_A_LOOK = 10_000
+# With this many times more ids in the table, scanning them for the few is cheaper than hashing them all.
+_FEW = 8
+# Integers whose range is at most this many times their count are looked up in a direct-address table.
+_DENSE = 8
+
+
+def id_places(ids: Texts, among: pa.Array[Any]) -> Places:
+    """The position of each id in `among`, whose ids are distinct; -1 where it is absent."""
+    if len(ids) * _FEW <= len(among):
+        return _few_places(ids, among)
+    if len(ids) >= _WORTH_A_LOOK and (numbers := _written_numbers(among)) is not None:
+        found = _by_number(ids, among, numbers)
+        if found is not None:
+            return found
+    return _index_in(ids, among)
+
+
+def _few_places(ids: Texts, among: pa.Array[Any]) -> Places:
+    """Look each of the many table ids up among the few."""
+    if not len(ids):
+        return np.zeros(0, np.int32)
+    wanted = one_array(pc.unique(ids))
+    hits = _index_in(among, wanted)
+    rows = np.flatnonzero(hits >= 0)
+    places = np.full(len(wanted), -1, np.int32)
+    places[hits[rows]] = rows
+    found: Places = places[_index_in(ids, wanted)]
+    return found
+
+
+def _written_numbers(ids: pa.Array[Any]) -> pa.Array[Any] | None:
+    """The ids as integers, if each is in canonical decimal form; else None."""
+    numbers = _as_numbers(ids)
+    if numbers is None or not len(numbers) or numbers.null_count:
+        return None
+    return numbers if numbers.cast(pa.string()).equals(ids) else None
+
+
+def _as_numbers(texts: Any) -> Any:
+    try:
+        return texts.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return None
+
+
+def _by_number(ids: Texts, among: pa.Array[Any], numbers: pa.Array[Any]) -> Places | None:
+    asked = _as_numbers(ids)
+    if asked is None or asked.null_count:
+        return None
+    places = _dense_places(asked.to_numpy(), numbers.to_numpy())
+    if places is None:
+        places = _index_in(asked, numbers)
+    # `07` is the integer 7 but not the id `7`: of all texts of one integer, only the canonical one has its length.
+    same = (places >= 0) & (_lengths(among)[places] == _lengths(ids))
+    return places if same.all() else np.where(same, places, np.int32(-1))
+
+
+def _lengths(texts: Any) -> Places:
+    found: Any = pc.binary_length(texts)
+    lengths: Places = found.to_numpy()
+    return lengths
+
+
+def _dense_places(asked: NDArray[np.int64], numbers: NDArray[np.int64]) -> Places | None:
+    low, high = int(numbers.min()), int(numbers.max())
+    if high - low > _DENSE * len(numbers) or int(asked.min()) < low or int(asked.max()) > high:
+        return None
+    places = np.full(high - low + 1, -1, np.int32)
+    places[numbers - low] = np.arange(len(numbers), dtype=np.int32)
+    found: Places = places[asked - low]
+    return found
+
+
+def _index_in(values: Any, among: pa.Array[Any]) -> Places:
+    found: Any = pc.index_in(values, value_set=among)
+    places: Places = found.fill_null(-1).to_numpy(**({} if isinstance(found, pa.ChunkedArray) else _COPIED))
+    return places
+
+
+_COPIED = {"zero_copy_only": False}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import orjson
 
 from omnigraph.load.graph_records import BATCH_ROWS, BadRecord, RecordSorter, strict_object
-from omnigraph.values.positions import SourcePosition, refuse
+from omnigraph.values.columns import SourcePosition, refuse
 from omnigraph.values.scalars import shown
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from omnigraph.load.tabular import ENDS, read_arrow, read_rows
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.tables.table import Table, open_dataset
 from omnigraph.values.arrow_casts import cast_column, text_column
-from omnigraph.values.positions import SourcePosition, refuse
+from omnigraph.values.columns import SourcePosition, refuse
 from omnigraph.values.scalars import shown
 
 if TYPE_CHECKING:

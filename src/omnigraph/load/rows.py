@@ -18,7 +18,7 @@ from omnigraph.catalog.catalog import EdgeType
 from omnigraph.errors import UniqueViolation
 from omnigraph.kernels.arrays import one_array
 from omnigraph.kernels.hashing import all_differ
-from omnigraph.values.positions import SourcePosition, refuse
+from omnigraph.values.columns import SourcePosition, refuse
 from omnigraph.values.row_ids import derived_ids, given_or_new_ids, mismatches, spells_a_member, strict_ids
 from omnigraph.values.scalars import shown
 

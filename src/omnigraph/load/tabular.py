@@ -17,8 +17,7 @@ from omnigraph.catalog.catalog import EdgeType, PropertyType
 from omnigraph.load.graph_records import BATCH_ROWS, BadRecord, unknown_field
 from omnigraph.values.arrow_casts import cast_column
 from omnigraph.values.batches import Batch, GraphType, batch_of_rows
-from omnigraph.values.columns import BadCell
-from omnigraph.values.positions import SourcePosition, SourcePositions, Unit, refuse
+from omnigraph.values.columns import BadCell, SourcePosition, SourcePositions, Unit, refuse
 from omnigraph.values.row_ids import key_texts
 from omnigraph.values.scalars import shown
 

@@ -11,8 +11,7 @@ from omnigraph.catalog.arrow import default_array, edge_arrow_schema, node_arrow
 from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.catalog.key_ids import edge_id, node_id
 from omnigraph.errors import ConstraintViolation, InvalidInput
-from omnigraph.expressions.evaluate import column, computed, matching
-from omnigraph.expressions.pushdown import is_constant, split
+from omnigraph.expressions.pushdown import column, computed, is_constant, matching, split
 from omnigraph.kernels.arrays import python_values
 from omnigraph.kernels.duckdb_pool import from_duckdb
 from omnigraph.language.ir.query import Delete, Insert, Statement, Update, Upsert

@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.counters import count
-from omnigraph.kernels.arrays import ID, comparable, one_array
+from omnigraph.kernels.arrays import ID, comparable, one_array, rebatch
 from omnigraph.kernels.equality import distinct, is_among
-from omnigraph.kernels.rebatch import rebatch
 from omnigraph.kernels.row_address import ROW_ADDRESS, ROW_ID, fragment_of, offset_of
 from omnigraph.kernels.row_address import addresses as row_addresses
 from omnigraph.storage.filters.arrow_eval import columns_of, truth

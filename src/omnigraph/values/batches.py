@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from omnigraph.values.positions import SourcePositions
+    from omnigraph.values.columns import SourcePositions
 
     Column = pa.Array[Any]
 

@@ -1,30 +1,28 @@
-"""Converts many values to one Arrow column of the declared type.
+"""Converts many values to one Arrow column of the declared type, or says which one is wrong, why, and where it stood.
 
 Values that all have the expected Python type become a column at once. Only when that fails is each value checked by
-`scalars.stored_value`, which decides, and says which one is wrong and why.
+`scalars.stored_value`, which decides. Source positions (a line of a file, a row of a table, a record) are for messages.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.arrow import arrow_type
 from omnigraph.catalog.catalog import FLOATS, INTEGERS
+from omnigraph.errors import InvalidRecord, ValueViolation
 from omnigraph.kernels.arrays import physical_type
-from omnigraph.values.positions import refuse_cell
 from omnigraph.values.scalars import WrongValue, stored_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from omnigraph.catalog.catalog import PropertyType
-    from omnigraph.errors import InvalidRecord, ValueViolation
-    from omnigraph.values.positions import SourcePositions
 
     Column = pa.Array[Any]
 
@@ -169,3 +167,62 @@ def stored_column(declared: PropertyType, stored: Sequence[object]) -> Column:
     kind = arrow_type(declared)
     # Arrow makes dates from integers only by a cast.
     return pa.array(stored, physical_type(kind)).cast(kind)
+
+
+Unit = Literal["line", "row", "record"]
+
+
+@dataclass(frozen=True)
+class SourcePosition:
+    """One line, row or record of a source, counted from 1. `source` is empty for rows that were passed in directly."""
+
+    source: str
+    unit: Unit
+    number: int
+
+    def __str__(self) -> str:
+        here = f"{self.unit} {self.number}"
+        return f"{self.source}, {here}" if self.source else here
+
+
+@dataclass(frozen=True)
+class SourcePositions:
+    """The source positions of the rows of a batch, in order."""
+
+    source: str
+    unit: Unit
+    numbers: Sequence[int]
+
+    def __getitem__(self, index: int) -> SourcePosition:
+        return SourcePosition(self.source, self.unit, int(self.numbers[index]))
+
+
+def refuse(
+    place: SourcePosition, rule: str, message: str, *, type_name: str | None = None, property_name: str | None = None
+) -> InvalidRecord:
+    """The error for the record at a source position."""
+    return InvalidRecord(
+        f"{place}: {message}",
+        rule=rule,
+        source=place.source,
+        line=place.number if place.unit == "line" else None,
+        row=None if place.unit == "line" else place.number,
+        type_name=type_name,
+        property_name=property_name,
+    )
+
+
+def refuse_cell(
+    place: SourcePosition, rule: str, message: str, *, type_name: str, property_name: str, value: object = None
+) -> InvalidRecord | ValueViolation:
+    """The error for one value: it violates a rule of the schema (required, enum), or is not a value of the type."""
+    texts = {
+        "required": f"required property {type_name}.{property_name} has no value{message}",
+        "enum": f"invalid enum value '{value}' for {type_name}.{property_name} ({message})",
+    }
+    if rule not in texts:
+        text = f"{type_name}.{property_name}: {message}"
+        return refuse(place, rule, text, type_name=type_name, property_name=property_name)
+    return ValueViolation(
+        f"{place}: {texts[rule]}", rule=rule, type_name=type_name, property_name=property_name, row_id=None, value=value
+    )

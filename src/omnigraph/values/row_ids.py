@@ -19,8 +19,7 @@ from omnigraph.catalog.key_ids import canonical_text, composite_text, edge_id, n
 from omnigraph.errors import ConstraintViolation
 from omnigraph.kernels.arrays import ID, one_array, physical_type
 from omnigraph.language.ir.types import parse_date, parse_datetime
-from omnigraph.values.columns import first_true
-from omnigraph.values.positions import refuse
+from omnigraph.values.columns import first_true, refuse
 from omnigraph.values.scalars import WrongValue, shown, stored_value
 
 if TYPE_CHECKING:

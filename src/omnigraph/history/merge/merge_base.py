@@ -73,10 +73,6 @@ class CommonState:
     deltas: Deltas | None = None
     _joined: dict[str, Joined] = field(default_factory=dict)
 
-    def with_deltas(self, deltas: Deltas) -> CommonState:
-        """The same state over other rows, such as those of one partition."""
-        return CommonState(self.tables, self.root, self.tips, self.reshaping, deltas)
-
     def pairs(self, there: TableEntry, here: TableEntry) -> list[tuple[TableEntry | None, TableEntry]]:
         """The version pairs whose differences decide the merge of a table of the source and the target."""
         if self.reshaping is not None:

@@ -25,7 +25,7 @@ from omnigraph.load.read import read_input
 from omnigraph.load.rows import whole_rows
 from omnigraph.load.tabular import read_arrow
 from omnigraph.transaction.constraints.evaluate import value_violations
-from omnigraph.values.positions import SourcePosition, SourcePositions
+from omnigraph.values.columns import SourcePosition, SourcePositions
 from omnigraph.values.row_ids import strict_ids
 
 if TYPE_CHECKING:

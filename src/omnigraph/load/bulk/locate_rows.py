@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.kernels.arrays import ID
+from omnigraph.kernels.arrays import ID, rebatch
 from omnigraph.kernels.equality import row_numbers
 from omnigraph.kernels.hashing import PrefixFilter, hash_column, hash_rows
-from omnigraph.kernels.rebatch import rebatch
 from omnigraph.kernels.row_address import ROW_ADDRESS, ROW_ID
 from omnigraph.tasks.hash_runs import IDS
 from omnigraph.tasks.runner import BYTES, grouped_rows

@@ -27,7 +27,7 @@ from omnigraph.tasks.runner import BYTES, LONG, TEXT
 from omnigraph.tasks.staged_rows import fragment_files
 from omnigraph.transaction.constraints.evaluate import value_violations
 from omnigraph.values.batches import Batch
-from omnigraph.values.positions import SourcePosition, SourcePositions
+from omnigraph.values.columns import SourcePosition, SourcePositions
 from omnigraph.values.row_ids import derived_ids
 
 if TYPE_CHECKING:

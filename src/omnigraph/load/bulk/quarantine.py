@@ -27,7 +27,7 @@ from omnigraph.tasks.staged_rows import FragmentFile, StagedRows, fragment_files
 from omnigraph.transaction.constraints.exchange.candidates import CandidateSearch
 from omnigraph.transaction.constraints.exchange.plan import plan_checks
 from omnigraph.transaction.constraints.exchange.violations import DuplicateRow, RowViolation, ViolationSearch
-from omnigraph.values.positions import SourcePosition
+from omnigraph.values.columns import SourcePosition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.lance.data_files import Mode
     from omnigraph.tasks.runner import TaskRunner
     from omnigraph.transaction.read_view import ReadView
-    from omnigraph.values.positions import Unit as Counted
+    from omnigraph.values.columns import Unit as Counted
 
 _WRITTEN = pa.schema([("number", INT), ("fragment", TEXT)])
 

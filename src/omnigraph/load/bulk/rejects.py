@@ -29,7 +29,7 @@ from omnigraph.load.rows import repeated_id
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.objects.remote import open_remote_objects
 from omnigraph.tasks.runner import LONG, TEXT
-from omnigraph.values.positions import SourcePosition
+from omnigraph.values.columns import SourcePosition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -18,9 +18,8 @@ import pyarrow.compute as pc
 from omnigraph.catalog.catalog import EdgeType
 from omnigraph.catalog.rules import value_rules
 from omnigraph.errors import EmbeddingFailed, OmniGraphError
-from omnigraph.kernels.arrays import ID
+from omnigraph.kernels.arrays import ID, RowBuffer
 from omnigraph.kernels.equality import row_numbers
-from omnigraph.kernels.rebatch import RowBuffer
 from omnigraph.load.operation import rows_with_vectors
 from omnigraph.load.rows import LegacyIds, permissive_edge_ids, whole_rows
 from omnigraph.storage.lance.data_files import write_rows

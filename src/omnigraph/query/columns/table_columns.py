@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.kernels.arrays import distinct, is_ascending, one_array
-from omnigraph.kernels.id_lookup import id_places
+from omnigraph.kernels.equality import id_places
 from omnigraph.kernels.row_address import ROW_NUMBER
 from omnigraph.storage.filters.arrow_eval import columns_of, truth
 from omnigraph.storage.filters.model import And, Compare, OneOf, one_of

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from omnigraph.kernels.id_lookup import id_places
+from omnigraph.kernels.equality import id_places
 from omnigraph.storage.tables.version_diff import GONE, NEW
 
 if TYPE_CHECKING:

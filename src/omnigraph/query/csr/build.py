@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.kernels.id_lookup import id_places
+from omnigraph.kernels.equality import id_places
 from omnigraph.query.csr.adjacency import Adjacency
 
 if TYPE_CHECKING:

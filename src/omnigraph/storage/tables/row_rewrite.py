@@ -21,10 +21,9 @@ import pyarrow.compute as pc
 from lance import LanceOperation
 from lance.fragment import RowIdSequence, write_fragments
 
-from omnigraph.kernels.arrays import ID, one_array
+from omnigraph.kernels.arrays import ID, one_array, rebatch
 from omnigraph.kernels.equality import row_numbers
 from omnigraph.kernels.hashing import are_among
-from omnigraph.kernels.rebatch import rebatch
 from omnigraph.kernels.row_address import ROW_ADDRESS, ROW_ID, by_fragment
 from omnigraph.storage.filters.model import one_of, render
 from omnigraph.storage.lance.errors import lance_errors

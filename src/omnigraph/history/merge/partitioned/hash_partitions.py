@@ -17,7 +17,7 @@ from omnigraph.kernels.hashing import hash_column, prefixes
 from omnigraph.storage.tables.version_diff import differing_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -183,9 +183,3 @@ def groups_of(sizes: Places, most: int) -> list[list[int]]:
         groups[-1].append(part)
         held += int(sizes[part])
     return groups
-
-
-def total_sizes(all_of: Sequence[HashPartitions]) -> Places:
-    """The bytes of each partition, over several files with the same partitions."""
-    sizes: Places = np.sum([each.bytes for each in all_of], axis=0)
-    return sizes

@@ -15,9 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.history.merge.partitioned.hash_partitions import MOST_PARTS, HashPartitions, groups_of
-from omnigraph.kernels.arrays import ID, one_array
+from omnigraph.kernels.arrays import ID, one_array, rebatch
 from omnigraph.kernels.hashing import hash_column, prefixes
-from omnigraph.kernels.rebatch import rebatch
 from omnigraph.kernels.row_address import ROW_ADDRESS, ROW_ID, fragment_of
 from omnigraph.storage.lance.errors import lance_errors
 from omnigraph.storage.tables.row_rewrite import RowRewrite

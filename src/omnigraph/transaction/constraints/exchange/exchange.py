@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.kernels.arrays import rebatch
 from omnigraph.kernels.hashing import PrefixFilter
-from omnigraph.kernels.rebatch import rebatch
 from omnigraph.tasks.hash_runs import HashRunWriter, draw
 from omnigraph.tasks.runner import BYTES, FEW_ROWS, INT, PARTITION, grouped_rows, sizes_of
 from omnigraph.tasks.staged_rows import FragmentFile
