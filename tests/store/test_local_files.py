@@ -23,7 +23,7 @@ from omnigraph.errors import (
     StoreUnavailable,
     StoreUnsafe,
 )
-from omnigraph.storage.objects import local
+from omnigraph.storage.objects import directory_lock
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.objects.store import ObjectStore, open_control_store
 from omnigraph.world import REAL, World
@@ -92,7 +92,7 @@ def test_a_lock_held_by_a_killed_process_is_free(disk: ObjectStore) -> None:
 def test_a_lock_that_is_never_released_is_an_error_that_names_it(
     disk: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "LOCK_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(directory_lock, "LOCK_PATIENCE_SECONDS", 0.1)
     disk.write("a", b"before")
     lock = os.open(disk.location.uri, os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_EX)
@@ -115,7 +115,7 @@ def test_where_directories_cannot_be_locked_a_file_is(disk: ObjectStore, monkeyp
     monkeypatch.setattr(fcntl, "flock", only_files)
     tag = disk.create("a", b"1")
     disk.replace("a", b"2", tag)
-    assert Path(disk.location.uri, local.LOCK_NAME).exists()
+    assert Path(disk.location.uri, directory_lock.LOCK_NAME).exists()
     assert disk.list_names() == ["a"]
 
 

@@ -1,15 +1,14 @@
 """Control objects as local files: atomic, durable, and with a real compare-and-swap between processes.
 
 A write goes to a temporary file beside its target, is synced, and only then gets its name: by rename, or by hard link
-if the name must not exist before. Whoever changes or removes an existing name holds a lock on the graph's directory
-while doing so; the kernel releases it when the holder dies. Temporary files are named `name#digits`, and never listed;
+if the name must not exist before. Whoever changes or removes an existing name holds the lock of the graph's directory
+(`directory_lock.py`) while doing so. Temporary files are named `name#digits`, and never listed;
 the digits identify the machine and the process that writes, so that those of dead processes can be removed.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import re
 import stat
@@ -29,6 +28,7 @@ from omnigraph.errors import (
     StoreUnavailable,
     StoreUnsafe,
 )
+from omnigraph.storage.objects.directory_lock import locked
 from omnigraph.storage.objects.model import ObjectInfo, ObjectVersion
 
 if TYPE_CHECKING:
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 
     from omnigraph.world import World
 
-# For file systems that lock files but not directories, such as network ones.
-LOCK_NAME = "__lock#0"
-LOCK_PATIENCE_SECONDS = 30.0
 # The directories in which control objects are written; the empty name is the root.
 _FOLDERS = ("", "__recovery", "__tags", "_schema_history")
 
@@ -47,7 +44,6 @@ _TEMPORARY = re.compile(r".*#(?P<host>[0-9]{8})(?P<process>[0-9]{10})[0-9]+", re
 _ABSENT = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError)
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK})
-_NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF, errno.EINVAL})
 
 
 def is_hidden(name: str) -> bool:
@@ -70,7 +66,7 @@ class LocalFiles:
     def write(self, path: str, data: bytes) -> ObjectVersion:
         """Write unconditionally."""
         with self._write_errors(path), self._temporary(path, data) as temporary:
-            with self._locked():
+            with locked(self.root, self.world):
                 tag = _put_in_place(temporary, self._file(path))
             _sync_directory(temporary.parent)
             return tag
@@ -92,7 +88,7 @@ class LocalFiles:
         """Write if the object still has this tag: compared and renamed under the lock."""
         self._require_unchanged(path, unchanged)
         with self._write_errors(path), self._temporary(path, data) as temporary:
-            with self._locked():
+            with locked(self.root, self.world):
                 self._require_unchanged(path, unchanged)
                 tag = _put_in_place(temporary, self._file(path))
             _sync_directory(temporary.parent)
@@ -106,12 +102,12 @@ class LocalFiles:
         with self._errors(path):
             if not self.is_object(path):
                 return
-            with self._locked():
+            with locked(self.root, self.world):
                 self._file(path).unlink(missing_ok=True)
 
     def delete_all(self, paths: Sequence[str]) -> None:
         """Delete many objects under one lock; not synced, as in `delete`."""
-        with self._errors(paths[0]), self._locked():
+        with self._errors(paths[0]), locked(self.root, self.world):
             for path in paths:
                 self._file(path).unlink(missing_ok=True)
 
@@ -119,7 +115,7 @@ class LocalFiles:
         """Delete everything below a prefix, including unfinished writes and empty directories."""
         with self._errors(prefix):
             for folder, _, names in os.walk(self._file(prefix), topdown=False, onerror=_raise_unless_absent):
-                with self._locked():
+                with locked(self.root, self.world):
                     for name in names:
                         Path(folder, name).unlink(missing_ok=True)
                 _remove_if_empty(folder)
@@ -191,60 +187,6 @@ class LocalFiles:
             yield temporary
         finally:
             temporary.unlink(missing_ok=True)
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        descriptor = self._open_lock()
-        try:
-            self._acquire(descriptor)
-            try:
-                yield
-            finally:
-                # A process forked meanwhile shares the descriptor: closing ours alone would leave it holding the lock.
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
-        finally:
-            os.close(descriptor)
-
-    def _open_lock(self) -> int:
-        """Open the directory, or a lock file in it where directories cannot be locked."""
-        descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return descriptor
-        except OSError as error:
-            os.close(descriptor)
-            if error.errno not in _NO_LOCKS:
-                raise
-            return os.open(Path(self.root, LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        return descriptor
-
-    def _acquire(self, descriptor: int) -> None:
-        deadline = self.world.monotonic() + LOCK_PATIENCE_SECONDS
-        pause = 0.0005
-        while not self._try_lock(descriptor):
-            if self.world.monotonic() > deadline:
-                raise StoreUnavailable(
-                    f"{self.root} has been locked by another process for {LOCK_PATIENCE_SECONDS:.0f} s. Look for a "
-                    "stopped process that works on this graph.",
-                    location=self.root,
-                )
-            self.world.sleep(pause)
-            pause = min(pause * 2, 0.02)
-
-    def _try_lock(self, descriptor: int) -> bool:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError as error:
-            if error.errno in _NO_LOCKS:
-                raise StoreUnsafe(
-                    f"the file system of {self.root} has no file locks ({error.strerror}); choose another.",
-                    location=self.root,
-                ) from error
-            raise
-        return True
 
     def _link(self, temporary: Path, target: Path) -> None:
         try:

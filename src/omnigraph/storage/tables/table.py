@@ -245,7 +245,7 @@ class TableStore:
         return table
 
     def open_once(self, pin: Pin) -> Table:
-        """Open the table at a pin that will not be requested again; the handle is not cached."""
+        """Open the table at a pin from the store: the cache would not show that the version was deleted."""
         return self._open(pin.path, pin.branch, pin.version, self._session(pin.branch))
 
     def keep(self, table: Table) -> Table:
@@ -257,10 +257,6 @@ class TableStore:
     def open_newest(self, path: str, branch: str | None = None) -> Table:
         """Open the newest version, as it is on the store now."""
         return self._open(path, branch, None, self._session(branch))
-
-    def open_afresh(self, pin: Pin) -> Table:
-        """Open the table at this pin from the store: a cached handle would not show that the version was deleted."""
-        return self._open(pin.path, pin.branch, pin.version, self._session(pin.branch))
 
     def exists(self, path: str, branch: str | None = None) -> bool:
         """Whether a table exists. Anything but a definite absence raises."""

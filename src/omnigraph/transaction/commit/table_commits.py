@@ -326,7 +326,7 @@ class TableCommits:
         pointed = [each.to for each in self._write_set.pointers]
         require_kept(self.manifest.stores, [*pointed, *(each.parent for each in self._write_set.forked)])
         for entry in pointed:
-            self.manifest.stores.tables.open_afresh(entry.pin)
+            self.manifest.stores.tables.open_once(entry.pin)
 
     def _adopted_pin(self, adoption: Adoption) -> TablePin:
         entry = adoption.entry
