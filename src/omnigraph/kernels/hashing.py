@@ -2,8 +2,8 @@
 
 Tasks shuffle hashes instead of the values themselves. Collisions are resolved later, by comparing the values of the few
 rows whose hashes are equal. Only an edge's endpoint is taken to exist when its hash does: that a missing one collides
-with an existing id has a probability of 2**-64 per id. `PrefixFilter` finds which of many hashes are among a few; most
-are ruled out by their leading bits.
+with one of n existing ids has a probability of n / 2**64. `PrefixFilter` finds which of many hashes are among a few;
+most are ruled out by their leading bits.
 
 Membership and uniqueness of hundreds of thousands of strings are answered by hash too, and then verified on the
 strings. Arrow hashes strings one by one; DuckDB hashes several at once, and integers are quick to sort and to look up.

@@ -55,9 +55,9 @@ def without(runner: TaskRunner, table: StagedRows, orders: Collection[int], mode
     def work(file: FragmentFile) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch([[file.number], [_rest(file, gone[file.number], uri, schema, mode)]], schema=_WRITTEN)
 
-    told = runner.map(files, work, _WRITTEN).collect()
+    results = runner.map(files, work, _WRITTEN).collect()
     fragments = list(table.fragments)
-    for each in told.to_pylist():
+    for each in results.to_pylist():
         fragment, offsets = fragments[each["number"]], gone[each["number"]]
         fragments[each["number"]] = replace(
             fragment,
@@ -91,7 +91,7 @@ class Sifted:
 def sift(reading: InputRead, written: Written, view: ReadView) -> Sifted:
     """Set rows aside until every rule holds. Raises a violation that no row of the input caused."""
     rejects = [reject for _, reject in written.rejects]
-    tables, places = dict(written.tables), _Places(reading, written)
+    tables, positions = dict(written.tables), _SourcePositions(reading, written)
     mode: Literal["append", "overwrite"] = "overwrite" if reading.mode == "overwrite" else "append"
     while True:
         require_within(rejects, reading.policy.limit)
@@ -99,7 +99,7 @@ def sift(reading: InputRead, written: Written, view: ReadView) -> Sifted:
         if not bad:
             return Sifted(replace(written, tables=tables), tuple(rejects))
         _require_readable(tables, bad)
-        rejects += [_reject(places, tables[key], order, why) for (key, order), why in bad.items()]
+        rejects += [_reject(positions, tables[key], order, why) for (key, order), why in bad.items()]
         for key in {key for key, _ in bad}:
             orders = [order for each, order in bad if each == key]
             tables[key] = without(reading.runner, tables[key], orders, mode)
@@ -131,25 +131,25 @@ def _require_readable(
     """Fail if a bad row belongs to a type with blobs: such a fragment cannot be rewritten without the input."""
     for (key, _), why in bad.items():
         if tables[key].has_blobs:
-            told = why.error.message if isinstance(why, RowViolation) else f"the id {why.row_id!r} stands twice"
-            raise InvalidInput(f"{tables[key].type.name} has blobs, so this row cannot be set aside: {told}")
+            reason = why.error.message if isinstance(why, RowViolation) else f"the id {why.row_id!r} stands twice"
+            raise InvalidInput(f"{tables[key].type.name} has blobs, so this row cannot be set aside: {reason}")
 
 
-def _reject(places: _Places, table: StagedRows, order: int, why: RowViolation | DuplicateRow) -> Reject:
-    place = places.of(table, order)
+def _reject(positions: _SourcePositions, table: StagedRows, order: int, why: RowViolation | DuplicateRow) -> Reject:
+    position = positions.of(table, order)
     if isinstance(why, RowViolation):
-        return reject_of(why.error, place, _value(why.error))
-    error = repeated_id(table.type, why.row_id, places.of(table, why.first), place)
-    return reject_of(error, place, why.row_id)
+        return reject_of(why.error, position, _value(why.error))
+    error = repeated_id(table.type, why.row_id, positions.of(table, why.first), position)
+    return reject_of(error, position, why.row_id)
 
 
 @dataclass(frozen=True)
-class _Places:
+class _SourcePositions:
     """Source positions of rows. A unit is read again, at most once per table, to find them."""
 
     reading: InputRead
     written: Written
-    known: dict[tuple[int, str], array[int]] = field(default_factory=dict)
+    read: dict[tuple[int, str], array[int]] = field(default_factory=dict)
 
     def of(self, table: StagedRows, order: int) -> SourcePosition:
         """The source position of a row of a staged table."""
@@ -175,14 +175,14 @@ class _Places:
         return number
 
     def _numbers(self, at: int, unit: Unit, table_key: str) -> array[int]:
-        if (at, table_key) not in self.known:
-            numbers = self.known[at, table_key] = array("q")
+        if (at, table_key) not in self.read:
+            numbers = self.read[at, table_key] = array("q")
             catalog, world = self.reading.catalog, self.reading.world
             for chunk in chunks_of(unit, self.reading.readable, world):
                 for batch, _ in sifted(catalog, chunk, [], world):
                     if batch.type.table_key == table_key:
                         numbers.extend(batch.places.numbers)
-        return self.known[at, table_key]
+        return self.read[at, table_key]
 
 
 def _value(error: OmniGraphError) -> str:
