@@ -57,8 +57,8 @@ def unique_violations(
     rows to compare with them, by default all. A tuple with a null is exempt.
     """
     codes, size = tuple_codes([put.column(name) for name in rule.columns])
-    asked = codes != NO_VALUE if compared is None else compared & (codes != NO_VALUE)
-    earlier, held = _earlier(codes, size), _held(rule, put, committed, asked)
+    chosen = codes != NO_VALUE if compared is None else compared & (codes != NO_VALUE)
+    earlier, held = _earlier(codes, size), _held(rule, put, committed, chosen)
     ids = put.column(ID)
     for row in np.flatnonzero((earlier != NO_VALUE) | (held != NO_VALUE)):
         at = int(row)
@@ -134,12 +134,12 @@ def _earlier(codes: Positions, size: int) -> Positions:
     return np.where(first == np.arange(len(codes)), NO_VALUE, first)
 
 
-def _held(rule: Unique, put: pa.Table, committed: pa.Table, asked: NDArray[np.bool_]) -> Positions:
-    """For each row in `asked`, a committed row with the same tuple."""
+def _held(rule: Unique, put: pa.Table, committed: pa.Table, chosen: NDArray[np.bool_]) -> Positions:
+    """For each chosen row, a committed row with the same tuple."""
     held = np.full(put.num_rows, NO_VALUE, np.int64)
     if not committed.num_rows or not put.num_rows:
         return held
-    possible = asked & _shares_values(put, committed, rule.columns)
+    possible = chosen & _shares_values(put, committed, rule.columns)
     mine = put.filter(pa.array(possible))
     codes, size = tuple_codes([stacked(mine, committed, name) for name in rule.columns])
     theirs = np.append(first_rows(codes[mine.num_rows :], size), NO_VALUE)
