@@ -12,7 +12,7 @@ import pytest
 from omnigraph.errors import InvalidInput
 from omnigraph.storage.filters.model import equal, one_of
 from omnigraph.storage.objects.location import parse_location
-from omnigraph.storage.tables.row_rewrite import FEW_ROWS, KEPT_IDS_SPAN, stage_placed
+from omnigraph.storage.tables.row_rewrite import FEW_ROWS, KEPT_IDS_SPAN, stage_rewrite
 from omnigraph.storage.tables.staging import commit_staged
 from omnigraph.storage.tables.table import TableStore
 from omnigraph.world import REAL
@@ -31,10 +31,10 @@ def _rows(**values: int) -> pa.Table:
 
 
 def _stage_placed(
-    table: Table, puts: pa.Table | None, deletes: list[str], places: RowLocations | None = None
+    table: Table, puts: pa.Table | None, deletes: list[str], locations: RowLocations | None = None
 ) -> Staged:
     tables = TableStore(parse_location(Path(table.handle.uri).parent, REAL), REAL)
-    return stage_placed(table, puts, deletes, tables=tables, places=places)
+    return stage_rewrite(table, puts, deletes, tables=tables, locations=locations)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from omnigraph.history.merge.partitioned.row_rewrite import SpilledChange, stage
 from omnigraph.load.bulk.row_rewrite import find_replacements, stage_merge
 from omnigraph.load.rows import rows_schema
 from omnigraph.storage.lance.data_files import write_rows
-from omnigraph.storage.tables.row_rewrite import KEPT_IDS_SPAN, stage_placed
+from omnigraph.storage.tables.row_rewrite import KEPT_IDS_SPAN, stage_rewrite
 from omnigraph.storage.tables.staging import commit_staged
 from omnigraph.tasks.local_runner import LocalRunner
 from omnigraph.tasks.staged_rows import StagedFragment, StagedRows
@@ -64,7 +64,7 @@ def view_of(graph: og.Graph) -> ReadView:
 
 def in_memory(graph: og.Graph, puts: pa.Table, deletes: list[str], _: Path) -> Staged:
     view = view_of(graph)
-    return stage_placed(view.table(KEY), puts, deletes, tables=view.tables)
+    return stage_rewrite(view.table(KEY), puts, deletes, tables=view.tables)
 
 
 def spilled(graph: og.Graph, puts: pa.Table, deletes: list[str], folder: Path) -> Staged:

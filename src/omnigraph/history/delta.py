@@ -20,7 +20,7 @@ from omnigraph.kernels.arrays import ID, one_array, python_values
 from omnigraph.kernels.report import Report, html_rows
 from omnigraph.kernels.row_address import ROW_ADDRESS, ROW_ID, UPDATED_AT
 from omnigraph.manifest.version_refs import branch_references
-from omnigraph.storage.tables.row_rewrite import NOWHERE, PLACE_COLUMNS, places_in
+from omnigraph.storage.tables.row_rewrite import LOCATION_COLUMNS, NO_LOCATIONS, locations_in
 from omnigraph.storage.tables.take_rows import read_blobs, rows_at
 from omnigraph.storage.tables.version_diff import differing_parts
 
@@ -144,12 +144,12 @@ def table_delta(tables: TableStore, base: TableEntry | None, side: TableEntry | 
         return TableDelta(side.table_key, rows.slice(0, 0), rows)
     if base.pin == side.pin:
         nothing = put_schema(tables.open(side.pin).schema).empty_table()
-        return TableDelta(side.table_key, nothing, nothing, NOWHERE, NOWHERE)
+        return TableDelta(side.table_key, nothing, nothing, NO_LOCATIONS, NO_LOCATIONS)
     if base.path != side.path:
         return net(side.table_key, *differing_rows(tables, base, side))
     before, after, stayed = _differing(tables, base, side)
-    delta = net(side.table_key, before.drop_columns(PLACE_COLUMNS), after.drop_columns(PLACE_COLUMNS))
-    return replace(delta, left=places_in(before), came=places_in(after)) if stayed else delta
+    delta = net(side.table_key, before.drop_columns(LOCATION_COLUMNS), after.drop_columns(LOCATION_COLUMNS))
+    return replace(delta, left=locations_in(before), came=locations_in(after)) if stayed else delta
 
 
 def differing_rows(tables: TableStore, base: TableEntry, side: TableEntry) -> tuple[pa.Table, pa.Table]:
@@ -157,7 +157,7 @@ def differing_rows(tables: TableStore, base: TableEntry, side: TableEntry) -> tu
     if base.path != side.path:
         return _all(tables, base), _all(tables, side)
     before, after, _ = _differing(tables, base, side)
-    return before.drop_columns(PLACE_COLUMNS), after.drop_columns(PLACE_COLUMNS)
+    return before.drop_columns(LOCATION_COLUMNS), after.drop_columns(LOCATION_COLUMNS)
 
 
 def descends(tables: TableStore, entry: TableEntry, ancestor: TableEntry) -> bool:
@@ -251,7 +251,7 @@ def with_blobs(table: Table, rows: pa.Table) -> pa.Table:
 
 
 def _columns(table: Table) -> list[str]:
-    return [*table.schema.names, *PLACE_COLUMNS]
+    return [*table.schema.names, *LOCATION_COLUMNS]
 
 
 @dataclass(frozen=True, repr=False)

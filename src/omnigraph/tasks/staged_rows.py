@@ -30,7 +30,7 @@ class StagedFragment:
     """One fragment, written by the unit of work `unit` after it had written `first` other rows of the type.
 
     `minted`: all its ids are new ULIDs, which cannot exist elsewhere. `dropped`: offsets of rows it had when it was
-    first written and lost since. `places`: the original position of each row, when they were not written in order.
+    first written and lost since. `positions`: the original position of each row, when they were not written in order.
     """
 
     unit: int
@@ -39,12 +39,12 @@ class StagedFragment:
     fragment: str
     minted: bool = False
     dropped: tuple[int, ...] = ()
-    places: tuple[int, ...] = ()
+    positions: tuple[int, ...] = ()
 
     def original(self, offset: int) -> int:
         """The offset of a row when the fragment was first written."""
-        if self.places:
-            return self.places[offset]
+        if self.positions:
+            return self.positions[offset]
         for each in self.dropped:
             if each > offset:
                 break

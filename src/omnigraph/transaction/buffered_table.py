@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from omnigraph.kernels.arrays import ID, comparable, one_array
 from omnigraph.kernels.equality import is_among, texts
 from omnigraph.storage.filters.arrow_eval import matching
-from omnigraph.storage.tables.row_rewrite import NOWHERE, RowLocations
+from omnigraph.storage.tables.row_rewrite import NO_LOCATIONS, RowLocations
 from omnigraph.transaction.read_view import BATCH_ROWS, LocatedRows
 from omnigraph.transaction.write_set import TableChanges
 
@@ -116,7 +116,7 @@ class BufferedTable:
         return unchanged
 
     def _no_rows(self, columns: Sequence[str]) -> LocatedRows:
-        return LocatedRows(self.view.table(self.change.table_key).schema_of(columns).empty_table(), NOWHERE)
+        return LocatedRows(self.view.table(self.change.table_key).schema_of(columns).empty_table(), NO_LOCATIONS)
 
 
 def _joined(unchanged: pa.Table, puts: pa.Table) -> pa.Table:
@@ -140,7 +140,7 @@ class FoundRows:
     def __init__(self, view: ReadView, table_key: str) -> None:
         self._view = view
         self._table_key = table_key
-        self._last_read = NOWHERE
+        self._last_read = NO_LOCATIONS
         self._kept: list[RowLocations] = []
         self._absent: set[str] = set()
 
@@ -162,12 +162,12 @@ class FoundRows:
         """Retain the locations of these ids from the last read, and drop the rest of it."""
         if len(self._last_read):
             self._kept.append(self._last_read.of(ids))
-            self._last_read = NOWHERE
+            self._last_read = NO_LOCATIONS
 
     def locate(self, ids: pa.Array[Any]) -> RowLocations:
         """The locations of those ids that are committed; only ids that no read has settled are looked up."""
         self.keep(ids)
-        located = RowLocations(pa.concat_tables([NOWHERE.rows, *(each.rows for each in self._kept)]))
+        located = RowLocations(pa.concat_tables([NO_LOCATIONS.rows, *(each.rows for each in self._kept)]))
         unknown = ids.filter(pc.invert(pc.is_in(ids, value_set=located.ids)))
         if self._absent and len(unknown):
             unknown = unknown.filter(pc.invert(pc.is_in(unknown, value_set=pa.array(list(self._absent)))))

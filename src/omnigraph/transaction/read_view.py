@@ -26,7 +26,7 @@ from omnigraph.storage.filters.model import And, Filter, one_of
 from omnigraph.storage.lance.metadata import row_ids
 from omnigraph.storage.tables.compaction import covered_fragments
 from omnigraph.storage.tables.fragment_cache import CachedRows, deletion_vector_of, fragment_bytes, is_cacheable
-from omnigraph.storage.tables.row_rewrite import PLACE_COLUMNS, places_in
+from omnigraph.storage.tables.row_rewrite import LOCATION_COLUMNS, locations_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -55,7 +55,7 @@ def read_matching(tables: TableStore, table: Table, columns: Sequence[str], wher
     fragments = table.fragments()
     covered = covered_fragments(table)
     cacheable = [each for each in fragments if each.id not in covered and is_cacheable(each)]
-    wanted = [name for name in columns if name not in PLACE_COLUMNS]
+    wanted = [name for name in columns if name not in LOCATION_COLUMNS]
     if not tested or len(cacheable) > MOST_FRAGMENTS or not {*tested, *wanted} <= set(table.schema.names):
         return table.read(columns, where)
     schema = table.schema_of(columns)
@@ -170,7 +170,7 @@ def _rows_at(
             return None
         columns[ROW_ID] = ids.take(matching)
     columns[ROW_ADDRESS] = pa.array(row_addresses(fragment.id, matching))
-    stored = [name for name in schema.names if name not in PLACE_COLUMNS]
+    stored = [name for name in schema.names if name not in LOCATION_COLUMNS]
     whole = (
         _cached_fragment(tables, table, fragment, stored) if any(name not in rows.columns for name in stored) else rows
     )
@@ -283,11 +283,11 @@ class ReadView:
 
 
 def _with_location(columns: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys([*columns, ID, *PLACE_COLUMNS]))
+    return list(dict.fromkeys([*columns, ID, *LOCATION_COLUMNS]))
 
 
 def _located(rows: pa.Table, columns: Sequence[str]) -> LocatedRows:
-    return LocatedRows(rows.select(list(columns)), places_in(rows))
+    return LocatedRows(rows.select(list(columns)), locations_in(rows))
 
 
 def _listed(needed: Mapping[str, pa.Array[Any]], kinds: Mapping[str, pa.DataType]) -> Filter | None:

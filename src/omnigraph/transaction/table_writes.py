@@ -13,7 +13,7 @@ from omnigraph.catalog.arrow import put_schema
 from omnigraph.errors import KeyConflict
 from omnigraph.kernels.arrays import ID, one_array
 from omnigraph.kernels.equality import texts
-from omnigraph.storage.tables.row_rewrite import stage_placed
+from omnigraph.storage.tables.row_rewrite import stage_rewrite
 from omnigraph.storage.tables.staging import Staged, stage_append, stage_overwrite
 from omnigraph.transaction.buffered_table import BufferedTable
 from omnigraph.transaction.read_view import cache_staged
@@ -67,7 +67,7 @@ def _staging(view: ReadView, change: TableChanges) -> Stage | None:
     if change.overwrite:
         return partial(_overwrite, rows=change.puts)
     puts = change.puts if change.puts is not None and change.puts.num_rows else None
-    rewrite = partial(stage_placed, tables=view.tables, places=change.locations)
+    rewrite = partial(stage_rewrite, tables=view.tables, locations=change.locations)
     if puts is not None and not (change.only_new or change.new_ids):
         return partial(rewrite, puts=puts, deletes=sorted(change.deletes))
     committed = _committed_ids(view, change)

@@ -196,10 +196,10 @@ def merge_pair(common: CommonState, there: TableEntry, here: TableEntry, setting
         resolver=settings.resolver,
         undecided=common.undecided(here.table_key),
     )
-    return replace(merged, places=_places(source, target))
+    return replace(merged, locations=_locations(source, target))
 
 
-def _places(source: TableDelta, target: TableDelta) -> RowLocations | None:
+def _locations(source: TableDelta, target: TableDelta) -> RowLocations | None:
     """The locations on the target of all rows that the source has changed and the target has; None when not known.
 
     A row that the target has not moved since is where the common state had it, which the delta of the source knows.
@@ -211,4 +211,4 @@ def _places(source: TableDelta, target: TableDelta) -> RowLocations | None:
 
 def _changes(merge: TableMerge) -> TableChanges:
     puts = merge.puts if merge.puts.num_rows else None
-    return TableChanges(merge.table_key, puts, merge.deletes, locations=merge.places)
+    return TableChanges(merge.table_key, puts, merge.deletes, locations=merge.locations)

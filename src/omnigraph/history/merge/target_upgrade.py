@@ -20,7 +20,7 @@ from omnigraph.ddl.new_shape import whole_rows
 from omnigraph.errors import CommitRejected
 from omnigraph.kernels.arrays import ID
 from omnigraph.manifest.snapshot import TableEntry
-from omnigraph.storage.tables.row_rewrite import stage_placed
+from omnigraph.storage.tables.row_rewrite import stage_rewrite
 from omnigraph.storage.tables.staging import Staged, stage_overwrite
 from omnigraph.transaction.intents.sidecar import DroppedTable, PlannedSchema
 from omnigraph.transaction.table_writes import writes_of
@@ -129,7 +129,7 @@ class _UpgradePlan:
 
 
 def _apply(table: Table, mine: TableChanges, tables: TableStore) -> Staged:
-    return stage_placed(table, mine.puts, sorted(mine.deletes), tables=tables)
+    return stage_rewrite(table, mine.puts, sorted(mine.deletes), tables=tables)
 
 
 def _rewrite(table: Table, source: Table, mine: TableChanges | None) -> Staged:

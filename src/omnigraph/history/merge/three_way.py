@@ -32,7 +32,7 @@ _AT_ONCE = 5_000
 class TableMerge:
     """The changes to make on the target, with puts sorted by id, and the conflicts that the caller must resolve first.
 
-    `more`: the number of conflicts that are not listed. `places`: the locations of the rows on the target, if known.
+    `more`: the number of conflicts that are not listed. `locations`: those of the rows on the target, if known.
     """
 
     table_key: str
@@ -40,7 +40,7 @@ class TableMerge:
     deletes: frozenset[str]
     conflicts: tuple[Conflict, ...]
     more: int = 0
-    places: RowLocations | None = None
+    locations: RowLocations | None = None
 
 
 def merge_table(

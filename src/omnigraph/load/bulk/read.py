@@ -209,9 +209,11 @@ def _fragments(results: Results) -> tuple[StagedFragment, ...]:
         if each["kind"] != "fragment":
             continue
         body = json.loads(each["body"])
-        places = tuple(body["places"])
+        positions = tuple(body["positions"])
         fragments.append(
-            StagedFragment(each["unit"], body["first"], each["rows"], body["fragment"], body["minted"], places=places)
+            StagedFragment(
+                each["unit"], body["first"], each["rows"], body["fragment"], body["minted"], positions=positions
+            )
         )
     return tuple(fragments)
 

@@ -214,12 +214,17 @@ class Sink:
             if len(rows_found):
                 yield self._file(rows.take(row_numbers(rows_found)), first, tuple(rows_found.tolist()))
 
-    def _file(self, rows: pa.Table, first: int, places: tuple[int, ...]) -> pa.RecordBatch:
+    def _file(self, rows: pa.Table, first: int, positions: tuple[int, ...]) -> pa.RecordBatch:
         target = self._target
         options = None if target.options is None else dict(target.options)
-        batches = iter(rows.combine_chunks().to_batches() if places else rows.to_batches())
+        batches = iter(rows.combine_chunks().to_batches() if positions else rows.to_batches())
         (fragment,) = write_rows(batches, target.uri, options, rows.schema, rows.num_rows, target.mode)
-        body = {"fragment": json.dumps(fragment.to_json()), "minted": self._minted, "first": first, "places": places}
+        body = {
+            "fragment": json.dumps(fragment.to_json()),
+            "minted": self._minted,
+            "first": first,
+            "positions": positions,
+        }
         return result(self._unit, "fragment", self._key, fragment.physical_rows, json.dumps(body).encode())
 
 

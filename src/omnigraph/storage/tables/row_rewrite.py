@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.uint64]
 
-PLACE_COLUMNS = [ROW_ID, ROW_ADDRESS]
+LOCATION_COLUMNS = [ROW_ID, ROW_ADDRESS]
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,9 @@ class RowLocations:
         return RowLocations(pa.concat_tables([self.rows, others.rows]))
 
 
-def places_in(rows: pa.Table) -> RowLocations:
+def locations_in(rows: pa.Table) -> RowLocations:
     """The locations of rows that were read with row id and row address."""
-    return RowLocations(rows.select([ID, *PLACE_COLUMNS]).cast(NOWHERE.rows.schema))
+    return RowLocations(rows.select([ID, *LOCATION_COLUMNS]).cast(NO_LOCATIONS.rows.schema))
 
 
 _FIELDS: list[pa.Field[Any]] = [
@@ -91,7 +91,7 @@ _FIELDS: list[pa.Field[Any]] = [
     pa.field(ROW_ID, pa.uint64()),
     pa.field(ROW_ADDRESS, pa.uint64()),
 ]
-NOWHERE = RowLocations(pa.schema(_FIELDS).empty_table())
+NO_LOCATIONS = RowLocations(pa.schema(_FIELDS).empty_table())
 
 
 # Within the commit Lance takes about 40 ns for each row between rows that keep their row ids, and holds about 100 bytes
@@ -248,25 +248,24 @@ _IDS_AT_ONCE = 1_000_000
 _NO_IDS = pa.array([], pa.string())
 
 
-def stage_placed(
+def stage_rewrite(
     table: Table,
     puts: pa.Table | None,
     deletes: Sequence[str],
     *,
     tables: TableStore,
-    places: RowLocations | None = None,
+    locations: RowLocations | None = None,
 ) -> Staged:
     """Update rows whose id exists, insert the others, and delete some, as one transaction.
 
-    `places`: the locations of the existing ones, possibly with others, if the caller knows them; else they are looked
-    up.
+    `locations`: those of the existing ones, possibly with others, if the caller knows them; else they are looked up.
     """
     wanted = _NO_IDS if puts is None else one_array(puts.column(ID))
     if puts is not None:
         refuse_repeated_ids(table, puts)
         refuse_removed_ids(table, puts, deletes)
     touched = pa.concat_arrays([wanted, pa.array(deletes, pa.string())])
-    there = _locate(table, touched) if places is None else places.of(touched)
+    there = _locate(table, touched) if locations is None else locations.of(touched)
     at = pc.index_in(wanted, value_set=there.ids)
     row_ids = there.row_ids[at.drop_null().sort().to_numpy()]
     span = int(np.ptp(row_ids)) if len(row_ids) else 0
