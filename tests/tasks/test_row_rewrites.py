@@ -93,7 +93,7 @@ def loaded(graph: og.Graph, puts: pa.Table, runner: LocalRunner) -> Staged:
     view = view_of(graph)
     found = find_replacements(runner, view, staged_rows(graph, puts))
     assert found is not None
-    return stage_merge(view.table(KEY), runner, found)
+    return stage_merge(view.table(KEY), runner, found, REAL)
 
 
 def facts(staged: Staged) -> dict[str, tuple[int, int]]:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.tables.table import Table
     from omnigraph.tasks.runner import TaskRunner
     from omnigraph.transaction.read_view import ReadView
+    from omnigraph.world import World
 
 # Bytes of changed rows per hash partition; a task holds several copies of them.
 BYTES_PER_PART = 32 << 20
@@ -87,7 +88,7 @@ class SparkMerge:
             with errors_of_tasks():
                 rows: Any = merged.where(f"kind IN ({', '.join(map(repr, TO_DRIVER))})").toArrow()
             result.take(each for batch in rows.to_batches() for each in batch.to_pylist())
-            stage = partial(_stage, runner, catalog, result)
+            stage = partial(_stage, runner, common.tables.world, catalog, result)
             tables = {each.here.table_key: (number, each) for number, each in enumerate(job.tables)}
             return result.reconciled(
                 catalog, view, stage, lambda: SparkRelations(self.session, catalog, view, merged, tables, self.name)
@@ -103,14 +104,20 @@ def rule_columns(catalog: Catalog, table_key: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys([ID, *endpoints, *rules]))
 
 
-def _stage(runner: TaskRunner, catalog: Catalog, result: MergeResult, table_key: str) -> Callable[[Table], Staged]:
+def _stage(
+    runner: TaskRunner, world: World, catalog: Catalog, result: MergeResult, table_key: str
+) -> Callable[[Table], Staged]:
     """The staging of one table's fragments, with deletion files for its replaced and removed rows."""
     replaced = result.replaced[table_key]
     here = next(each.here for each in result.job.tables if each.here.table_key == table_key)
     kind, location = type_of(catalog, table_key), result.job.location
     staged = StagedRows(kind, location, here.path, here.branch, tuple(replaced.fragments))
     replacements = Replacements(staged, replaced.removed, replaced.rows, replaced.row_id_span)
-    return partial(stage_merge, runner=runner, replacements=replacements)
+
+    def stage(table: Table) -> Staged:
+        return stage_merge(table, runner, replacements, world)
+
+    return stage
 
 
 @dataclass
