@@ -18,7 +18,7 @@ from manifest.graphs import (
     reopen,
 )
 from omnigraph.errors import BranchExists, BranchInUse, BranchNotFound, Contention
-from omnigraph.manifest import branches
+from omnigraph.manifest import branch_lease, branches
 from omnigraph.manifest.graph_manifest import open_stores
 from omnigraph.manifest.layout import BRANCH_CLAIM, MAIN
 from omnigraph.storage.objects.lease import LEASE, LeaseRecord, Owner
@@ -234,7 +234,7 @@ def test_a_dead_process_of_this_host_is_succeeded_at_once(graph_uri: str) -> Non
 def test_a_claim_from_another_host_is_respected_until_it_runs_out(
     graph_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(branches, "CLAIM_WAIT_SECONDS", 0.3)
+    monkeypatch.setattr(branch_lease, "CLAIM_WAIT_SECONDS", 0.3)
     monkeypatch.setenv(LEASE, "2")
     graph = create(graph_uri)
     claim_by_hand(graph_uri, host="elsewhere", seconds=600)
@@ -252,7 +252,7 @@ def test_a_claim_from_another_host_is_respected_until_it_runs_out(
 def test_what_another_host_left_unfinished_is_unseen_and_then_cleared(
     graph_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(branches, "CLAIM_WAIT_SECONDS", 0.3)
+    monkeypatch.setattr(branch_lease, "CLAIM_WAIT_SECONDS", 0.3)
     monkeypatch.setenv(LEASE, "2")
     graph = create(graph_uri)
     graph.create_branch("b")

@@ -25,7 +25,7 @@ from manifest.graphs import (
     version,
 )
 from omnigraph.errors import BranchExists, BranchInUse, BranchNotFound, BranchReplaced, CommitRejected, NotFound
-from omnigraph.manifest.branches import fork_table
+from omnigraph.manifest.branch_lease import fork_table
 from omnigraph.manifest.layout import MAIN, MANIFEST
 from omnigraph.storage.tables.staging import commit_staged, stage_append
 

@@ -18,7 +18,7 @@ from omnigraph import failpoints
 from omnigraph.counters import counting
 from omnigraph.errors import StoreError
 from omnigraph.failpoints import InjectedFaultError
-from omnigraph.manifest.branches import claim_branches
+from omnigraph.manifest.branch_lease import claim_branches
 from omnigraph.manifest.compaction import DEFAULT_UPKEEP, ManifestPolicy, collect, compact
 from omnigraph.manifest.graph_manifest import GraphManifest
 from omnigraph.manifest.layout import MANIFEST, physical_branch

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import omnigraph as og
 from crash.graph_copies import neighbour, replace_graph
 from omnigraph import counters, failpoints
-from omnigraph.manifest import branches
+from omnigraph.manifest import branch_lease
 from omnigraph.manifest.layout import MANIFEST
 from omnigraph.manifest.reclaimed import read_note
 from omnigraph.manifest.states import resolve
@@ -71,15 +71,15 @@ def blindly(uri: str, work: str, *arguments: Any) -> object:
 
 def blindly_once_it_has_the_lease(uri: str, stop: str, work: str, *arguments: Any) -> object:
     """The same; its steps are counted from the moment it has the lease on branches, however long it waited for that."""
-    acquire = branches.acquire
+    acquire = branch_lease.acquire
 
     def acquire_and_arm(*given: Any, **named: Any) -> Any:
         lease = acquire(*given, **named)
         failpoints.arm(stop)
-        branches.acquire = acquire
+        branch_lease.acquire = acquire
         return lease
 
-    branches.acquire = acquire_and_arm
+    branch_lease.acquire = acquire_and_arm
     return blindly(uri, work, *arguments)
 
 

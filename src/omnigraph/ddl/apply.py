@@ -23,7 +23,7 @@ from omnigraph.errors import CommitRejected, SchemaChangeRefused
 from omnigraph.kernels.report import Report
 from omnigraph.language.evolution import MigrationPlan, plan_evolution
 from omnigraph.language.stored.files import schema_files
-from omnigraph.manifest.branches import again_when_lost, claim_branches
+from omnigraph.manifest.branch_lease import again_when_lost, claim_branches
 from omnigraph.manifest.layout import MAIN, SCHEMA_IR, SCHEMA_SOURCE, SCHEMA_STATE, table_path
 from omnigraph.manifest.schema_files import keep_text
 from omnigraph.manifest.tags import list_tags

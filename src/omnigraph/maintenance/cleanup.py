@@ -29,7 +29,7 @@ from omnigraph.errors import (
 from omnigraph.failpoints import reach
 from omnigraph.kernels.report import Report
 from omnigraph.maintenance.retention import Chooser, CommitRetention, Pins, TablePlan, TableRefPlan, manifest_plan
-from omnigraph.manifest.branches import ATTEMPTS, again_when_lost, claim_branches, drop_fork
+from omnigraph.manifest.branch_lease import ATTEMPTS, again_when_lost, claim_branches, drop_fork
 from omnigraph.manifest.layout import BRANCH_CLAIM, MAIN, MANIFEST
 from omnigraph.manifest.reclaimed import Condemning, read_note
 from omnigraph.manifest.version_refs import NONE, VersionRanges, branch_references

@@ -6,16 +6,9 @@ import threading
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import BranchReplaced, CommitRejected, GraphClosed, InvalidInput, NotAGraph, NotFound
+from omnigraph.manifest.branch_lease import claim_branches, settled, with_known_outcome
 from omnigraph.manifest.branch_manifest import BranchManifest
-from omnigraph.manifest.branches import (
-    Branch,
-    claim_branches,
-    list_branches,
-    make_branch,
-    remove_branch,
-    settled,
-    with_known_outcome,
-)
+from omnigraph.manifest.branches import Branch, list_branches, make_branch, remove_branch
 from omnigraph.manifest.commit_graph import Lineage, MergeBases, merge_bases, unknown_ancestors
 from omnigraph.manifest.compaction import DEFAULT_UPKEEP, ManifestPolicy
 from omnigraph.manifest.create import NewGraph, initialize, require_whole_graph

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from omnigraph.failpoints import reach
-from omnigraph.manifest.branches import fork_table
+from omnigraph.manifest.branch_lease import fork_table
 from omnigraph.transaction.intents.sidecar import AddedTable
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from omnigraph.errors import (
     TableAhead,
 )
 from omnigraph.failpoints import reach
-from omnigraph.manifest.branches import fork_table
+from omnigraph.manifest.branch_lease import fork_table
 from omnigraph.manifest.layout import physical_branch, table_path
 from omnigraph.manifest.publisher import NewVersion, PublishRequest
 from omnigraph.manifest.reclaimed import require_kept
