@@ -24,7 +24,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # Linux has a steady clock that includes the time of a suspended machine; elsewhere the monotonic clock is used.
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 @dataclass(frozen=True)
@@ -120,10 +120,15 @@ def _text_of(file: str) -> str:
         return ""
 
 
+def is_ulid(text: str) -> bool:
+    """Whether a text is a ULID as `encode_ulid` writes it, such as the id of a commit."""
+    return len(text) == 26 and set(text) <= set(CROCKFORD)
+
+
 def encode_ulid(milliseconds: int, randomness: int) -> str:
     """The 26 characters of a ULID."""
     value = (milliseconds << 80) | randomness
-    return "".join(_CROCKFORD[(value >> shift) & 31] for shift in range(125, -1, -5))
+    return "".join(CROCKFORD[(value >> shift) & 31] for shift in range(125, -1, -5))
 
 
 REAL = World()

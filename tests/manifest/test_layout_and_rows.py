@@ -25,8 +25,9 @@ from manifest.graphs import (
     request,
     version,
 )
+from omnigraph.catalog.canonical import hash64
 from omnigraph.errors import CommitRejected, ExpectedVersionMismatch, InvalidInput
-from omnigraph.manifest.layout import fnv1a64, table_path
+from omnigraph.manifest.layout import table_path
 from omnigraph.storage.lance.paths import branch_reference_file, version_file
 from omnigraph.storage.tables.table import Pin
 
@@ -53,7 +54,7 @@ def metadata_of(row: dict[str, object]) -> dict[str, object]:
 
 
 def test_table_paths_are_the_fnv_hashes_of_the_type_names() -> None:
-    assert f"{fnv1a64('a'):016x}" == "af63dc4c8601ec8c"
+    assert f"{hash64('a'):016x}" == "af63dc4c8601ec8c"
     assert [table_path(key) for key in (AUTHOR, PAPER, WROTE)] == [AUTHORS, PAPERS, WRITINGS]
     assert table_path("node:Tag") == "nodes/6ce0cb19e201b153"
     assert table_path("node:Writer") == "nodes/12c5238602e8012a"

@@ -17,10 +17,19 @@ if TYPE_CHECKING:
 
 def hash32(text: str) -> int:
     """FNV-1a of the UTF-8 bytes in 32 bits, never zero: the stored id of a type or property."""
-    value = 2166136261
+    return _fnv1a(text, 0x811C9DC5, 0x01000193, 32) or 1
+
+
+def hash64(text: str) -> int:
+    """FNV-1a of the UTF-8 bytes in 64 bits: the directory of a table."""
+    return _fnv1a(text, 0xCBF29CE484222325, 0x100000001B3, 64)
+
+
+def _fnv1a(text: str, offset: int, prime: int, bits: int) -> int:
+    value, mask = offset, (1 << bits) - 1
     for byte in text.encode():
-        value = ((value ^ byte) * 16777619) & 0xFFFFFFFF
-    return value or 1
+        value = ((value ^ byte) * prime) & mask
+    return value
 
 
 def float_text(value: float) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
+from omnigraph.catalog.canonical import hash64
 from omnigraph.embeddings.http import USUAL, Patience, post
 from omnigraph.errors import EmbeddingFailed
 
@@ -21,14 +22,12 @@ if TYPE_CHECKING:
 
     Vectors = Sequence[Sequence[float]]
 
-_OFFSET, _PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, (1 << 64) - 1
+_MASK = (1 << 64) - 1
 
 
 def mock_vector(text: str, dimensions: int) -> list[float]:
     """A pseudo-random unit vector: xorshift seeded with the FNV-1a hash of the text, components in [-1, 1]."""
-    seed = _OFFSET
-    for byte in text.encode():
-        seed = ((seed ^ byte) * _PRIME) & _MASK
+    seed = hash64(text)
     components = np.empty(dimensions, np.float32)
     for at in range(dimensions):
         seed ^= (seed << 13) & _MASK

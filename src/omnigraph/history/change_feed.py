@@ -7,7 +7,6 @@ nothing. A `Baseline` is a whole branch as records, with the cursor from which t
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -32,6 +31,7 @@ from omnigraph.history.changes import (
     witness_of,
 )
 from omnigraph.kernels.report import Report
+from omnigraph.world import is_ulid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -77,7 +77,6 @@ BEGINNING = "beginning"
 PAGE_CHANGES = 1_000
 # A page that finds no wanted change still ends after this many commits.
 PAGE_COMMITS = 512
-_COMMIT_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 
 
 @dataclass(frozen=True, repr=False)
@@ -242,7 +241,7 @@ class ChangeFeed:
             return self._at(branch_manifest, branch_manifest.head_id)
         if since == BEGINNING:
             return self._at(branch_manifest, None)
-        if _COMMIT_ID.fullmatch(since):
+        if is_ulid(since):
             return self._at(branch_manifest, since)
         position = decode(since)
         position.require(self._graph_id(), self.branch, branch_manifest.incarnation)

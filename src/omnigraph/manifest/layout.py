@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from omnigraph.catalog.canonical import hash64
 from omnigraph.errors import (
     BranchNotFound,
     CorruptStamp,
@@ -49,30 +50,18 @@ LEGACY_ACTORS = "_graph_commit_actors.lance"
 
 MAIN = "main"
 
-_FNV_OFFSET = 0xCBF29CE484222325
-_FNV_PRIME = 0x100000001B3
-_U64 = (1 << 64) - 1
-
 
 def table_path(table_key: str) -> str:
     """The directory of a type's table: `node:Person` is stored at `nodes/<hash of "Person">`."""
     kind, _, name = table_key.partition(":")
     if kind not in ("node", "edge") or not name:
         raise InvalidInput(f"{table_key!r} is not a table key; expected node:<Type> or edge:<Type>")
-    return f"{NODES if kind == 'node' else EDGES}/{fnv1a64(name):016x}"
+    return f"{NODES if kind == 'node' else EDGES}/{hash64(name):016x}"
 
 
 def physical_branch(branch: str) -> str | None:
     """Lance's name of a graph branch: None for main."""
     return None if branch == MAIN else branch
-
-
-def fnv1a64(text: str) -> int:
-    """The 64-bit FNV-1a hash of the UTF-8 bytes."""
-    value = _FNV_OFFSET
-    for byte in text.encode():
-        value = ((value ^ byte) * _FNV_PRIME) & _U64
-    return value
 
 
 STAMP_KEY = "omnigraph:internal_schema_version"

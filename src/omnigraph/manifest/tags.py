@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.errors import InvalidInput, NotFound, ObjectExists, ObjectNotFound, TagExists
 from omnigraph.kernels.report import Report
 from omnigraph.manifest.rows import moment
+from omnigraph.world import is_ulid
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 PREFIX = "__tags"
 LONGEST_NAME = 200
 _NAME = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
-_COMMIT_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,7 +58,7 @@ def check_tag_name(name: str) -> str:
             f"{name!r} cannot name a tag: use letters, digits, '.', '_' and '-' in parts joined by '/', at most "
             f"{LONGEST_NAME} characters."
         )
-    if _COMMIT_ID.fullmatch(name):
+    if is_ulid(name):
         raise InvalidInput(f"{name!r} cannot name a tag: it reads like a commit id.")
     return name
 

@@ -21,6 +21,7 @@ from omnigraph.kernels.arrays import ID, one_array, physical_type
 from omnigraph.language.ir.types import parse_date, parse_datetime
 from omnigraph.values.columns import first_true, refuse
 from omnigraph.values.scalars import WrongValue, shown, stored_value
+from omnigraph.world import CROCKFORD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     Column = pa.Array[Any]
 
 _LENGTH = 26
-_ALPHABET = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_ALPHABET = CROCKFORD.encode()
 # Ten bits are two characters: written as pairs, a ULID is 13 of these.
 _PAIRS = np.array([_ALPHABET[each >> 5] | _ALPHABET[each & 31] << 8 for each in range(1 << 10)], dtype="<u2")
 _PAIRS_OF_MOMENT = 5

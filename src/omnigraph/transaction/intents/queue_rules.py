@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from omnigraph.world import encode_ulid
+from omnigraph.world import CROCKFORD, encode_ulid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from omnigraph.transaction.intents.sidecar import Sidecar
     from omnigraph.world import World
 
-_DIGITS = {digit: value for value, digit in enumerate("0123456789ABCDEFGHJKMNPQRSTVWXYZ")}
+_DIGITS = {digit: value for value, digit in enumerate(CROCKFORD)}
 _LATEST = (1 << 48) - 1
 _lock = threading.Lock()
 _newest_seen = 0
