@@ -142,6 +142,36 @@ def test_other_places_of_the_earlier_tree_are_ordinary_errors() -> None:
         import_module("omnigraph.read.options").nonsense  # noqa: B018
 
 
+def test_an_unknown_choice_is_refused_with_the_choices(tmp_path: Path) -> None:
+    graph: Any = og.init(tmp_path / "g.omni", schema=SCHEMA)
+    graph.branches.create("side")
+    calls = {
+        r"no format 'Parquet': use jsonl, parquet or csv": lambda: graph.export(tmp_path / "out", format="Parquet"),
+        r"no operation 'inserted': use insert, update or delete": lambda: graph.changes(ops=["inserted"]),
+        r"no kind 'nodes': use node or edge": lambda: graph.changes(kinds=["nodes"]),
+        r"no side 'mine': use ours or theirs": lambda: graph.merge("side", resolve="mine"),
+        r"no side 'me': use ours or theirs": lambda: graph.merge("side", resolve={"*": "me"}),
+        r"no side 'our': use ours or theirs": lambda: graph.revert("main", resolve="our"),
+        r"no traversal 'CSR': use auto, indexed or csr": lambda: og.types.ReadOptions(traversal="CSR"),  # type: ignore[arg-type]
+        r"no engine 'Spark'": lambda: graph.query("query q() { match { $p: Person } return { $p } }", engine="Spark"),
+        r"no engine 5": lambda: graph.optimize(engine=5),
+    }
+    for text, call in calls.items():
+        with pytest.raises(og.errors.InvalidInput, match=text):
+            call()
+
+
+def test_an_actor_can_be_named_wherever_a_commit_or_tag_is_made(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "g.omni", schema=SCHEMA, actor="me")
+    graph.load({"Person": [{"name": "Ada"}]})
+    assert graph.tags.create("v1", actor="you").actor == "you"
+    assert graph.tags.create("v2").actor == "me"
+    for name in ("mutate", "load", "merge", "revert", "apply_schema", "ensure_indices", "optimize", "repair"):
+        assert "actor" in inspect.signature(getattr(graph, name)).parameters, name
+    built = graph.ensure_indices(actor="you")
+    assert built.commit is None or built.commit.actor == "you"
+
+
 def test_what_is_returned_prints_as_one_line_and_converts_to_json(tmp_path: Path) -> None:
     for name, report in _reports(og.init(tmp_path / "g.omni", schema=SCHEMA)).items():
         assert isinstance(report, og.types.Report), name

@@ -82,6 +82,7 @@ MODULES = {
     "Rewrite": "omnigraph.language.evolution.steps",
     "Json": "omnigraph.catalog.canonical",
     "Report": "omnigraph.kernels.report",
+    "SparkOptionsIgnored": "omnigraph.spark.runtime.session",
     "Applied": "omnigraph.ddl.apply",
     "Recovery": "omnigraph.transaction.recovery.audit",
     "RecoveryKind": "omnigraph.transaction.recovery.audit",

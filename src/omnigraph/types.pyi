@@ -83,6 +83,7 @@ from omnigraph.query.search.vectors import Embedder as Embedder
 from omnigraph.spark.analytics.analytics import Analytics as Analytics
 from omnigraph.spark.analytics.analytics import WrittenBack as WrittenBack
 from omnigraph.spark.analytics.frame_algorithms import Direction as Direction
+from omnigraph.spark.runtime.session import SparkOptionsIgnored as SparkOptionsIgnored
 from omnigraph.storage.tables.row_rewrite import RowLocations as RowLocations
 from omnigraph.storage.tables.table import Pin as Pin
 from omnigraph.tasks.runner import Engine as Engine

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from omnigraph.errors import InvalidInput
-from omnigraph.spark.runtime.session import spark_session
+from omnigraph.spark.runtime.session import SparkOptionsIgnored, spark_session
 from omnigraph.world import REAL
 
 if TYPE_CHECKING:
@@ -80,6 +80,18 @@ def test_a_second_master_in_one_process_is_refused(spark: SparkSession) -> None:
 def test_a_server_and_a_master_at_once_are_refused() -> None:
     with pytest.raises(InvalidInput, match="not both"):
         spark_session(remote="sc://localhost", master="local[1]")
+
+
+@pytest.mark.spark
+def test_a_running_session_takes_the_options_that_it_can_and_warns_of_the_others(spark: SparkSession) -> None:
+    name, before = "spark.sql.shuffle.partitions", spark.conf.get("spark.sql.shuffle.partitions")
+    try:
+        assert spark_session(session=spark, options={name: "3"}) is spark
+        assert spark.conf.get(name) == "3"
+    finally:
+        spark.conf.set(name, str(before))
+    with pytest.warns(SparkOptionsIgnored, match="cannot take memory, spark.executor.memory: stop it first"):
+        spark_session(memory="3g", options={"spark.executor.memory": "3g"})
 
 
 @pytest.mark.spark

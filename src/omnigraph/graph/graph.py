@@ -306,7 +306,10 @@ class Graph:
         there.
         """
         from omnigraph.graph.backends import workshop
+        from omnigraph.history.merge.conflicts import require_resolver
         from omnigraph.history.merge.merge import Merge, MergeOptions
+
+        require_resolver(resolve)
 
         def attempt(_: str | None) -> Merged:
             merge = Merge(self._manifest, self._schemas, source, into, options)
@@ -397,7 +400,7 @@ class Graph:
             return export.write_on_spark(self._manifest, spark)
         return export.write(self._manifest)
 
-    def ensure_indices(self, *, branch: str = MAIN, engine: Literal["auto", "local", "spark"] = "auto") -> IndexReport:
+    def ensure_indices(self, *, branch: str = MAIN, engine: Engine = "auto", actor: str | None = None) -> IndexReport:
         """Build the indexes that the schema declares and that are missing, as one commit.
 
         `engine="spark"` has the parts of each index built by Spark tasks.
@@ -406,9 +409,9 @@ class Graph:
         from omnigraph.maintenance.indexes import IndexBuild
 
         build, catalog = index_builder(engine), self.catalog_of(self.snapshot(branch=branch))
-        return IndexBuild(self._manifest, catalog, branch=branch, actor=self.actor, build=build).run()
+        return IndexBuild(self._manifest, catalog, branch=branch, actor=actor or self.actor, build=build).run()
 
-    def optimize(self, *, branch: str = MAIN, engine: Literal["auto", "local", "spark"] = "auto") -> OptimizeReport:
+    def optimize(self, *, branch: str = MAIN, engine: Engine = "auto", actor: str | None = None) -> OptimizeReport:
         """Compact small fragments, complete the declared indexes and tidy `__manifest`, as one commit. No history is
         lost.
 
@@ -420,7 +423,7 @@ class Graph:
 
         execute, build = rewriter(engine), index_builder(engine)
         catalog = self.catalog_of(self.snapshot(branch=branch))
-        return Optimize(self._manifest, catalog, branch, actor=self.actor, execute=execute, build=build).run()
+        return Optimize(self._manifest, catalog, branch, actor=actor or self.actor, execute=execute, build=build).run()
 
     def cleanup(
         self,
@@ -441,7 +444,7 @@ class Graph:
 
         return Cleanup(self._manifest, keep, older_than, grace, dry_run=dry_run).run()
 
-    def repair(self, *, confirm: bool = False, force: bool = False) -> RepairReport:
+    def repair(self, *, confirm: bool = False, force: bool = False, actor: str | None = None) -> RepairReport:
         """Look for tables that another program has moved, and with `confirm` take their newest versions into the graph.
 
         Changes that only rearranged files are taken by `confirm` alone; those that may have changed rows need `force`
@@ -449,7 +452,7 @@ class Graph:
         """
         from omnigraph.maintenance.repair import Repair
 
-        return Repair(self._manifest, confirm=confirm, force=force, actor=self.actor).run()
+        return Repair(self._manifest, confirm=confirm, force=force, actor=actor or self.actor).run()
 
     def plan_schema(self, schema: str | Path, *, allow_data_loss: bool = False) -> MigrationPlan:
         """The steps from the graph's schema to another one; print it, or take its `to_dict()`. Nothing is changed.
@@ -548,6 +551,7 @@ class Graph:
         `"theirs"` as it was before the commit. Whatever is left is `RevertConflicts`, and nothing is written.
         """
         from omnigraph.graph.backends import workshop
+        from omnigraph.history.merge.conflicts import require_resolver
         from omnigraph.history.merge.merge import Revert
         from omnigraph.history.merge.reconcile import MergeSettings
 
@@ -556,6 +560,7 @@ class Graph:
             revert = Revert(self._manifest, self._schemas, commit.id, branch, settings)
             return revert.preview() if dry_run else revert.run(actor or self.actor)
 
+        require_resolver(resolve)
         commit = commit_named(self._manifest, commit_id)
         with workshop("local", None, self._manifest.world) as large:
             return self._schemas.attempt(branch, attempt)

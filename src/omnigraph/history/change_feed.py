@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from omnigraph.catalog.catalog import resolve_table_key
 from omnigraph.errors import ChangeCursorRejected, ChangeFeedGap, InvalidInput, VersionReclaimed
+from omnigraph.errors.inputs import require_choice
 from omnigraph.export.records import export_records
 from omnigraph.history.changes import (
     EVERYTHING,
@@ -278,6 +279,10 @@ def wanted(
     ops: Sequence[ChangeOp] | None,
 ) -> Only:
     """The filter for these types, kinds and operations; types are named as in a load, and unknown ones refused."""
+    for kind in kinds or ():
+        require_choice("kind", kind, get_args(EntityKind))
+    for op in ops or ():
+        require_choice("operation", op, get_args(ChangeOp))
     keys = list(known)
     named = None if types is None else {resolve_table_key(name, keys) for name in types}
     if named is None and kinds is None:

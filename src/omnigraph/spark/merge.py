@@ -25,7 +25,7 @@ from omnigraph.history.merge.partitioned.send import MergePlan, run_merge
 from omnigraph.history.merge.partitioned.task import TO_DRIVER
 from omnigraph.kernels.arrays import ID
 from omnigraph.load.bulk.row_rewrite import Replacements, stage_merge
-from omnigraph.spark.runner import SparkBatches, SparkRunner, errors_of_tasks, one_task_each
+from omnigraph.spark.runner import SparkBatches, SparkRunner, errors_of_tasks, one_task_each, telling_errors
 from omnigraph.spark.types import from_spark, spark_schema, to_spark
 from omnigraph.tasks.runner import unpack
 from omnigraph.tasks.staged_rows import StagedRows
@@ -166,7 +166,7 @@ class SparkRelations:
 
         kept = self.result.where(f"kind = 'puts' AND number = {number}")
         with errors_of_tasks():
-            results: Any = kept.mapInArrow(work, spark_schema(schema)).toArrow()
+            results: Any = kept.mapInArrow(telling_errors(work), spark_schema(schema)).toArrow()
         stored = pa.Table.from_batches([from_spark(each, schema) for each in results.to_batches()], schema=schema)
         return values_of(stored, wanted, columns)
 
@@ -185,7 +185,7 @@ class SparkRelations:
                 yield from (to_spark(each, schema) for each in work(rows).cast(schema).to_batches())
 
         kept = self.result.where(f"kind = '{kind}' AND number = {number}")
-        return kept.mapInArrow(task, spark_schema(schema))
+        return kept.mapInArrow(telling_errors(task), spark_schema(schema))
 
     def _of_table(self, table_key: str, columns: tuple[str, ...]) -> DataFrame:
         scan = TableScan(self.view.tables.location, self.view.entry(table_key).pin)

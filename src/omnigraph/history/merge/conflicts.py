@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from omnigraph.errors import CardinalityViolation, ConstraintViolation, OrphanEdge, UniqueViolation
 from omnigraph.errors.commits import Conflict, ConflictKind, Row
+from omnigraph.errors.inputs import require_choice
 from omnigraph.history.delta import equal_values
 from omnigraph.kernels.arrays import ID
 
@@ -56,6 +57,14 @@ class ConflictList:
 # What settles a conflict: a side, a row of the caller's own, or None for "not settled".
 Settled = Choice | Row | None
 Resolver = Choice | Mapping[str, Choice] | Callable[[Conflict], Settled] | None
+
+
+def require_resolver(resolver: Resolver) -> None:
+    """Refuse a resolver whose choices are none: a misspelt one would leave every conflict as it is."""
+    if resolver is None or callable(resolver):
+        return
+    for each in resolver.values() if isinstance(resolver, Mapping) else (resolver,):
+        require_choice("side", each, get_args(Choice))
 
 
 def settle(resolver: Resolver, conflict: Conflict) -> Settled:

@@ -110,9 +110,15 @@ class SourceOptions:
         from omnigraph.history.change_feed import BEGINNING
         from omnigraph.pipeline.datasource.change_stream import ChangeStreamReader
 
-        most = int(self.options.get("maxcommitsperbatch", "0"))
+        most = self._number("maxCommitsPerBatch")
         since = self.options.get("since", BEGINNING)
         return ChangeStreamReader(self.door, self.type_name, self.branch, self.change_schema(), since, most)
+
+    def _number(self, name: str) -> int:
+        text = self.options.get(name.lower(), "0")
+        if not text.isdecimal():
+            raise InvalidInput(f"the option {name} is a number, not {text!r}.")
+        return int(text)
 
     def target(self, *, overwrite: bool) -> WriteTarget:
         """The target of a write. With the option `key`, a repeated write does nothing; otherwise the key is new."""

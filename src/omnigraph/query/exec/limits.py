@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import QueryCancelled, QueryTimedOut
+from omnigraph.errors.inputs import require_choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from omnigraph.world import World
 
 
+# The values of `TraversalMode`.
+TRAVERSALS = ("auto", "indexed", "csr")
 _LOOKS_EVERY = 0.02
 
 
@@ -144,6 +147,9 @@ class ReadOptions:
     batch_rows: int = 2_000_000
     exact_search: bool = False
     embed: Embedder | None = None
+
+    def __post_init__(self) -> None:
+        require_choice("traversal", self.traversal, TRAVERSALS)
 
 
 DEFAULT_OPTIONS = ReadOptions()

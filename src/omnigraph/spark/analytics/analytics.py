@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.deprecation import renamed_keywords
 from omnigraph.errors import InvalidInput
+from omnigraph.errors.inputs import require_choice
 from omnigraph.kernels.report import Report
 from omnigraph.manifest.layout import MAIN
 from omnigraph.manifest.states import create_branch_at, resolve
@@ -132,6 +133,7 @@ class Analytics:
 
         `sources`: ids, or ids by node type where the edges join several.
         """
+        require_choice("direction", direction, ("out", "in", "both"))
         ground = self._ground(branch, at)
         starts = _by_type(sources, ground.edge_types(edges))
         return frame_algorithms.shortest_paths(

@@ -49,22 +49,41 @@ def spark_session(
 ) -> SparkSession:
     """Return `session`, else connect to `remote`, else use `master`, else the session running in this process, else
     SPARK_REMOTE, else start a local one. `memory` (such as "4g"), `tmp_dir`, `options` (Spark's own) and `java_options`
-    apply to a new session only and have no effect on an existing one.
+    are for a new session. A running one takes the options that can be set at run time; of the others it is warned
+    (`SparkOptionsIgnored`).
     """
     _hush()
+    fixed = {"memory": memory, "tmp_dir": tmp_dir, "java_options": java_options}
     if session is not None:
-        return session
+        return _with_options(session, options or {}, [name for name, value in fixed.items() if value])
     if remote is not None and master is not None:
         raise InvalidInput("give either a remote server or a master, not both.")
     running = None if remote is not None else _running(master)
     if running is not None:
-        return running
+        return _with_options(running, options or {}, [name for name, value in fixed.items() if value])
     remote = remote or (None if master is not None else world.environ.get("SPARK_REMOTE"))
     if remote is not None:
         return _connect(remote, options or {})
     master = master or f"local[{_cores()},{_RETRIES}]"
     conf = _configuration(master, memory or _default_memory(), tmp_dir) | dict(options or {})
     return _start(conf, tmp_dir, java_options, world)
+
+
+class SparkOptionsIgnored(UserWarning):
+    """Options that a running Spark session cannot take any more."""
+
+
+def _with_options(session: SparkSession, options: Mapping[str, str], ignored: list[str]) -> SparkSession:
+    """Set the options that can be set on a running session, and warn of the others."""
+    for name, value in options.items():
+        if session.conf.isModifiable(name):
+            session.conf.set(name, value)
+        elif session.conf.get(name, None) != value:
+            ignored.append(name)
+    if ignored:
+        text = f"a Spark session is running, which cannot take {', '.join(ignored)}: stop it first to have them."
+        warnings.warn(text, SparkOptionsIgnored, stacklevel=3)
+    return session
 
 
 def session_at_hand() -> SparkSession | None:
