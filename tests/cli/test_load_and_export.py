@@ -6,6 +6,9 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from pyarrow import parquet
+
+import omnigraph as og
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -163,3 +166,16 @@ def test_a_graph_in_a_bucket(run: Run, s3_uri: str, data: str) -> None:
     assert run("branch", "delete", "b", "--uri", s3_uri, "--yes").code == 0
     assert "entities=2" in run("snapshot", s3_uri).out
     assert run("doctor", s3_uri).code == 0
+
+
+def test_rows_are_set_aside_up_to_a_limit(run: Run, tmp_path: Path) -> None:
+    graph, data = str(tmp_path / "q.omni"), tmp_path / "q.jsonl"
+    og.init(graph, schema="node Person { name: String @key  age: I32? }")
+    data.write_text('{"type":"Person","data":{"name":"a"}}\n{"type":"Person","data":{"name":"b","age":"x"}}\n')
+    rejects = tmp_path / "rejects.parquet"
+    asked = ("load", graph, "--data", str(data), "--mode", "merge")
+    assert run(*asked).code != 0
+    ran = run(*asked, "--quarantine", "1", "--rejects", str(rejects))
+    assert ran.out.splitlines()[1:] == ["set aside: 1 by type"]
+    assert parquet.read_table(rejects).column("number").to_pylist() == [2]
+    assert "--rejects needs --quarantine" in run(*asked, "--rejects", str(rejects)).err

@@ -11,7 +11,8 @@ import pytest
 from pyspark.errors import PySparkException
 
 import omnigraph as og
-from omnigraph.errors import SchemaChanged
+from omnigraph.errors import InvalidInput, SchemaChanged
+from omnigraph.load.plan import FAIL
 from omnigraph.pipeline.datasource.graph_reference import GraphReference
 from omnigraph.pipeline.datasource.sink import stream_into
 from omnigraph.pipeline.datasource.writer import WriteTarget
@@ -159,6 +160,15 @@ def test_a_query_is_a_source(graph: og.Graph, spark: SparkSession) -> None:
 
 def stream(spark: SparkSession, folder: Path) -> DataFrame:
     return spark.readStream.schema("name string, age long").json(str(folder))
+
+
+def test_a_stream_sets_rows_aside_by_the_policy_of_a_load(graph: og.Graph) -> None:
+    assert stream_into(graph.uri, "Person").errors == FAIL
+    assert stream_into(graph.uri, "Person", on_error=og.quarantine(3)).errors == og.quarantine(3)
+    with pytest.warns(DeprecationWarning, match="use on_error="):
+        assert stream_into(graph.uri, "Person", errors=og.quarantine(3)).errors == og.quarantine(3)  # type: ignore[call-arg]
+    with pytest.raises(InvalidInput, match="on_error is 'fail' or"):
+        stream_into(graph.uri, "Person", on_error="skip")  # type: ignore[arg-type]
 
 
 def drop(folder: Path, name: str, *lines: str) -> None:

@@ -43,6 +43,13 @@ def load(
     master: Annotated[
         str | None, typer.Option("--master", metavar="URL", help="The Spark master, such as local[4] or spark://host.")
     ] = None,
+    quarantine: Annotated[
+        int,
+        typer.Option("--quarantine", metavar="LIMIT", min=0, help="Set up to LIMIT bad rows aside; 0 fails at one."),
+    ] = 0,
+    rejects: Annotated[
+        str | None, typer.Option("--rejects", metavar="PATH", help="A Parquet table for the rows that are set aside.")
+    ] = None,
     embed: Annotated[
         bool, typer.Option("--embed", help="Make the vectors that are missing from the texts that @embed names.")
     ] = False,
@@ -53,9 +60,15 @@ def load(
     $ omnigraph load social.omni --data people.jsonl --mode merge
     $ omnigraph load social.omni --data 'rows/*.parquet' --mode append --branch import --from main
     $ omnigraph load social.omni --data big/ --mode overwrite --engine spark --master 'local[4]'
+    $ omnigraph load social.omni --data people.jsonl --mode merge --quarantine 100 --rejects rejects.parquet
     """
+    from omnigraph.load.plan import quarantine as set_aside
+
+    if rejects is not None and not quarantine:
+        raise typer.BadParameter("--rejects needs --quarantine, the number of rows that may be set aside.")
     target = addressed(uri)
-    how = {"engine": engine, "master": master, "idempotency_key": idempotency_key, "embed": embed}
+    how: dict[str, Any] = {"engine": engine, "master": master, "idempotency_key": idempotency_key, "embed": embed}
+    how |= {"on_error": set_aside(quarantine, rejects)} if quarantine else {}
     told = _loaded(target, data, mode, branch, from_, strict=True, json=json, **how)
     if json:
         say_json({name: value for name, value in told.items() if name != "actor_id"})
@@ -64,6 +77,8 @@ def load(
     say(f"loaded {target.uri} on branch {branch} with {mode}: {told['total_entities']} entities across {kinds}")
     if told["branch_created"]:
         say(f"branch {branch} created from {from_}")
+    if told.get("rejected"):
+        say(f"set aside: {', '.join(f'{rows} by {rule}' for rule, rows in told['rejected'].items())}")
 
 
 def ingest(
@@ -132,7 +147,8 @@ def _counts(done: "Loaded") -> dict[str, Any]:
     if done.repeated:
         return {"nodes": [], "edges": [], "total_entities": 0}
     nodes, edges = _by_name(done.summary.nodes), _by_name(done.summary.edges)
-    return {"nodes": nodes, "edges": edges, "total_entities": done.summary.rows}
+    rejected = {"rejected": dict(done.summary.rejected)} if done.summary.rejected else {}
+    return {"nodes": nodes, "edges": edges, "total_entities": done.summary.rows, **rejected}
 
 
 def _by_name(counts: "Mapping[str, int]") -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql.utils import is_remote
 
+from omnigraph.deprecation import renamed_keywords
 from omnigraph.errors import InvalidInput
 from omnigraph.load.plan import FAIL, ErrorPolicy, LoadOptions
 from omnigraph.manifest.layout import MAIN
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _QUERY = "sql.streaming.queryId"
 
 
+@renamed_keywords(errors="on_error", removed_in="0.3")
 def stream_into(
     graph: str | os.PathLike[str],
     type_name: str,
@@ -39,18 +41,19 @@ def stream_into(
     branch: str = MAIN,
     name: str | None = None,
     actor: str | None = None,
-    errors: ErrorPolicy = FAIL,
+    on_error: ErrorPolicy | Literal["fail"] = "fail",
     storage_options: Mapping[str, str] | None = None,
 ) -> StreamSink:
     """A function for `foreachBatch` that loads every micro-batch into one type, as one commit, exactly once.
 
     Keys are made of the query's id, which its checkpoint keeps, and the batch's number; `name` replaces the id, which
-    a session on a server (Spark Connect) cannot tell.
+    a session on a server (Spark Connect) cannot tell. `on_error` is that of `Graph.load`.
     """
     if mode not in ("append", "merge"):
         raise InvalidInput(f"a stream is added with mode append or merge, not {mode!r}.")
     door = GraphReference(str(graph), tuple(sorted((storage_options or {}).items())))
     door.catalog().resolve_type(type_name)
+    errors = LoadOptions(mode=mode, branch=branch, on_error=on_error).errors
     return StreamSink(door, type_name, mode, branch, name, actor, errors)
 
 
