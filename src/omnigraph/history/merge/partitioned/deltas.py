@@ -1,7 +1,7 @@
-"""Spills the differing rows of table versions to disk, so that a merge reads one group of hash partitions at a time.
+"""Finds the differing rows of table versions, so that a merge of any size reads one group of hash partitions at a time.
 
 `differing_reads` decides what to scan of two versions to obtain the rows that differ. `SpillDirectory` owns the
-temporary files, `SpilledRows` writes the rows by hash partition, and `RowPartition` presents one group to a merge.
+temporary files, and `RowPartition` presents the rows of one group of partitions to a merge.
 """
 
 from __future__ import annotations
