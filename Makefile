@@ -54,7 +54,9 @@ dead: install
 
 # Each Python that the machine has, in a virtual environment of its own; `PYTHONS=/path/to/python3.14` names others. The
 # tests that check types, layers and the wheel are about the source, not about the Python.
-PYTHONS ?= $(shell for minor in 11 12 13 14; do command -v python3.$$minor || ls -d $$HOME/.pyenv/versions/3.$$minor.*/bin/python 2>/dev/null | tail -1; done)
+PYTHONS ?= $(shell for minor in 11 12 13 14; do \
+  for each in python3.$$minor $$HOME/.pyenv/versions/3.$$minor.*/bin/python; do \
+    $$each -c '' 2>/dev/null && echo $$each && break; done; done)
 SMOKE   ?= tests/read tests/write tests/store
 test-pythons:
 	@test -n "$(PYTHONS)" || { echo "no python3.11 to python3.14 here"; exit 1; }
