@@ -117,13 +117,14 @@ def covered_fragments(table: Table) -> set[int]:
 
 def _tail(table: Table, policy: CompactionPolicy) -> list[int]:
     """The fragments at the end that are worth joining, within the policy's limits on rows and bytes."""
-    fragments = table.fragments()
-    if len(fragments) < policy.fragments:
+    numbers = table.fragment_ids()
+    if len(numbers) < policy.fragments:
         return []
     covered = covered_fragments(table)
     tail: list[int] = []
     rows = size = 0
-    for fragment in reversed(fragments):
+    # One by one: most tables have more fragments than are looked at.
+    for fragment in map(table.fragment, reversed(numbers)):
         its_rows, its_size = fragment.num_rows, _bytes_of(fragment)
         if fragment.id in covered or rows + its_rows > policy.rows or size + its_size > policy.bytes:
             break
