@@ -1,9 +1,8 @@
-"""What the pages show is what happens: their Python runs, their schemas compile, their queries parse, their links lead.
+"""The examples of the pages work as a reader sees them: Python runs, schemas compile, queries parse, links resolve.
 
-A page's blocks are carried out in order, in one directory. `python` runs; `pg` is compiled; `gq` is parsed, and checked
-where the page has a whole schema before it; `file NAME` is written; `sh` runs after the page's Python. What a page
-needs and a reader does not want to see stands in a comment, `<!--python … -->`, and runs in its place. (`console`
-blocks belong to tests/cli/test_guide.py.)
+The blocks of a page are executed in order, in one directory: `python` blocks as one program; `pg` blocks are compiled;
+`gq` blocks are parsed; `file NAME` blocks are written first; `sh` blocks run after the Python. Nothing is hidden from
+the reader: pages have no comments. (`console` blocks are run by tests/cli/test_guide.py.)
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from omnigraph.world import REAL
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 _BLOCK = re.compile(
-    r"^```(?P<kind>[a-z]+)(?: (?P<name>\S+))?\n(?P<text>.*?)^```$|^<!--python\n(?P<hidden>.*?)^-->$",
+    r"^```(?P<kind>[a-z]+)(?: (?P<name>\S+))?\n(?P<text>.*?)^```$",
     re.DOTALL | re.MULTILINE,
 )
 _KINDS = {"console", "file", "gq", "json", "pg", "python", "sh", "sql", "text", "yaml"}
@@ -34,7 +33,7 @@ def _blocks(page: Path) -> list[re.Match[str]]:
 
 
 def _python(page: Path) -> str:
-    return "\n".join(each["hidden"] or each["text"] for each in _blocks(page) if each["kind"] in {"python", None})
+    return "\n".join(each["text"] for each in _blocks(page) if each["kind"] == "python")
 
 
 def _needs_spark(page: Path) -> bool:
@@ -79,8 +78,13 @@ def test_schemas_compile_and_queries_parse(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_blocks_are_of_a_kind_that_is_looked_after(page: Path) -> None:
-    assert {each["kind"] for each in _blocks(page) if each["kind"]} <= _KINDS
+def test_every_block_has_a_kind_that_is_tested(page: Path) -> None:
+    assert {each["kind"] for each in _blocks(page)} <= _KINDS
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_nothing_that_runs_is_hidden_from_the_reader(page: Path) -> None:
+    assert "<!--" not in page.read_text("utf-8")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

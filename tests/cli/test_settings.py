@@ -37,8 +37,8 @@ def test_no_file_is_an_empty_configuration(run: Run) -> None:
     ("text", "said"),
     [
         ("a: [", "is not YAML"),
-        ("- a\n- b", "must hold names and values"),
-        ("profiles: 3", "must hold names and values"),
+        ("- a\n- b", "must be a mapping of names to values"),
+        ("profiles: 3", "must be a mapping of names to values"),
         ("servers: {x: {}}", "servers.x needs url"),
         ("defaults: {server: a, store: b}", "keep one"),
         ("defaults: {store: a, default_graph: g}", "default_graph"),

@@ -128,7 +128,7 @@ app = typer.Typer(
 def omnigraph() -> None:
     """A typed property graph with branches, commits and time travel, on a disk or in a bucket.
 
-    Every command has --help. Results go to stdout, everything else to stderr.
+    Every command has --help. Results are written to stdout, messages and errors to stderr.
 
     $ omnigraph init --schema schema.pg social.omni
     $ omnigraph load social.omni --data people.jsonl --mode merge

@@ -1,24 +1,24 @@
-"""Every error a user can meet: one tree, stable codes.
+"""Every error that a user can get: one tree, stable codes.
 
     OmniGraphError
-    ├── InvalidInput                 what was passed in is wrong; nothing was read or written
+    ├── InvalidInput                 an invalid argument or input; nothing was read or written
     │   ├── GraphClosed
     │   ├── InvalidUri
     │   ├── InvalidBranchName
-    │   ├── ChangeCursorRejected     a position in the change feed that means nothing here
-    │   ├── TextError                findings about a text, with places
+    │   ├── ChangeCursorRejected     a cursor of the change feed that is not valid here
+    │   ├── TextError                findings about a text, with positions
     │   │   ├── SchemaError          .pg
     │   │   ├── QueryError           .gq
     │   │   └── PipelineError        a pipeline file
     │   ├── SchemaChangeRefused      a migration plan that cannot be applied
-    │   ├── InvalidRecord            a record or cell of an input that cannot be loaded, with its place
-    │   └── ConstraintViolation      a row that breaks the schema's rules
+    │   ├── InvalidRecord            a record or cell of an input that cannot be loaded, with its position
+    │   └── ConstraintViolation      a row that violates a constraint of the schema
     │       ├── ValueViolation       required, enum, @range, @check, vector length
     │       ├── UniqueViolation      @unique, @key
-    │       ├── KeyConflict          an id that must be new is taken
-    │       ├── OrphanEdge           an end of an edge is not there
+    │       ├── KeyConflict          an id that must be new exists already
+    │       ├── OrphanEdge           an endpoint of an edge does not exist
     │       └── CardinalityViolation @card
-    ├── GraphUnavailable             there is no graph here that this program may open
+    ├── GraphUnavailable             no graph that this program can open
     │   ├── NotAGraph
     │   ├── IncompleteGraph
     │   ├── FormatTooNew
@@ -34,45 +34,45 @@
     │   ├── BranchInUse
     │   └── BranchReplaced
     ├── TagExists
-    ├── NotFound                     a commit, snapshot, table or object that is not there
-    │   └── VersionReclaimed         a past state whose data a cleanup has taken
-    ├── ChangeFeedGap                changes that can be told no more
+    ├── NotFound                     a commit, snapshot, table or object that does not exist
+    │   └── VersionReclaimed         a past state whose data a cleanup has deleted
+    ├── ChangeFeedGap                changes that the feed cannot return any more
     ├── CommitFailed                 nothing became visible
-    │   ├── CommitConflict           somebody else was first: read again, try again
+    │   ├── CommitConflict           another writer was first: read again and retry
     │   │   ├── ExpectedVersionMismatch
     │   │   ├── HeadMismatch
     │   │   ├── ReadSetChanged
     │   │   ├── SchemaChanged
-    │   │   ├── TableAhead           versions of operations that did not finish are in the way
-    │   │   ├── DecidedOtherwise     another process has undone or finished the operation
+    │   │   ├── TableAhead           versions of unfinished operations are in the table
+    │   │   ├── DecidedOtherwise     another process has rolled back or completed the operation
     │   │   └── Contention
     │   ├── CommitNotDone            the store failed, and nothing was changed
-    │   ├── LeaseLost                silent for longer than a lease: others took the work over
+    │   ├── LeaseLost                the lease expired, and another process took the operation over
     │   │   └── OperationTakenOver
-    │   ├── MergeConflicts           two branches disagree
-    │   ├── RevertConflicts          later changes stand in the way of taking a commit back
-    │   └── CommitRejected           trying again cannot help
-    ├── CommitOutcomeUnknown         it may or may not have landed: look before doing anything
-    ├── RecoveryRequired             an unfinished operation is in the way
+    │   ├── MergeConflicts           two branches have conflicting changes
+    │   ├── RevertConflicts          later changes conflict with the revert of a commit
+    │   └── CommitRejected           a retry cannot succeed
+    ├── CommitOutcomeUnknown         the outcome is unknown: read it before a retry
+    ├── RecoveryRequired             an unfinished operation blocks this one
     ├── MigrationFailed
-    ├── ResourceLimitExceeded        more than this program agreed to hold or do
-    ├── QueryStopped                 a read that did not come to its end
+    ├── ResourceLimitExceeded        a limit of memory or size
+    ├── QueryStopped                 a read that was stopped
     │   ├── QueryTimedOut
     │   ├── QueryCancelled
-    │   ├── QueryTooLarge            more memory than the query may use
-    │   └── HopCapReached            an unbounded traversal that would have to go on
-    ├── EmbeddingFailed              no vector for a text
+    │   ├── QueryTooLarge            the query exceeded its memory limit
+    │   └── HopCapReached            an unbounded traversal that exceeded the limit of hops
+    ├── EmbeddingFailed              the provider returned no vector for a text
     ├── SparkUnavailable             no Spark, or no Java that it runs on
     └── StoreError                   the disk or the object store
         ├── StorePermissionDenied
         ├── StoreUnavailable
-        ├── StoreUnsafe              the store breaks the rules that commits stand on
+        ├── StoreUnsafe              the store lacks guarantees that commits rely on
         ├── ObjectNotFound
         ├── ObjectExists
         └── ObjectChanged
 
 `code` is stable and meant for programs; the message is meant for people and says what to do next. `retryable` says
-whether the same call can succeed when it is simply made again.
+whether the same call can succeed if it is repeated.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class CommitConflict(CommitFailed):
 
 
 class ExpectedVersionMismatch(CommitConflict):
-    """A table moved since the caller looked at it."""
+    """A table has a newer version than the caller expected."""
 
     code = "expected_version_mismatch"
 
@@ -63,12 +63,12 @@ class HeadMismatch(CommitConflict):
 
 
 class ReadSetChanged(CommitConflict):
-    """A table that an operation was computed from moved before the operation could take effect."""
+    """A table that an operation has read got a newer version before the operation was published."""
 
     code = "read_set_changed"
 
     def __init__(self, branch: str, tables: Sequence[str]) -> None:
-        super().__init__(f"branch {branch!r} moved meanwhile ({', '.join(tables)}): nothing was changed; try again.")
+        super().__init__(f"branch {branch!r} has newer versions of {', '.join(tables)}: nothing was changed; retry.")
         self.branch = branch
         self.tables = tuple(tables)
 
@@ -80,19 +80,19 @@ class SchemaChanged(CommitConflict):
 
     def __init__(self, branch: str) -> None:
         super().__init__(
-            f"the schema of branch {branch!r} was changed meanwhile: nothing was written; look at the new one and try "
-            "again."
+            f"the schema of branch {branch!r} was changed in the meantime: nothing was written. Read the "
+            "new schema and retry."
         )
         self.branch = branch
 
 
 class TableAhead(CommitConflict):
-    """A table has versions of writers that slept past their leases; undoing what met them takes them back."""
+    """A table has versions of suspended writers whose leases have expired; rolling back this operation removes them."""
 
     code = "table_ahead"
 
     def __init__(self, path: str) -> None:
-        super().__init__(f"{path} has versions of operations that did not finish: they are taken back; try again.")
+        super().__init__(f"{path} has versions of unfinished operations, which are rolled back: retry.")
         self.path = path
 
 
@@ -117,26 +117,28 @@ class Contention(CommitConflict):
 
 
 class LeaseLost(CommitFailed):
-    """This process was silent for longer than its lease, and another may have taken its work over and undone it."""
+    """This process did not renew its lease, and another may have taken its operation over and rolled it back."""
 
     code = "lease_lost"
     retryable = True
 
 
 class OperationTakenOver(LeaseLost):
-    """The same for an operation with a sidecar. Once that is gone, `commit_id` is in the branch's history or not."""
+    """The same for an operation with a sidecar. Once that is deleted, `commit_id` is in the branch's history or not."""
 
     code = "operation_taken_over"
 
     def __init__(self, operation_id: str, *, branch: str | None, commit_id: str | None) -> None:
-        super().__init__(f"operation {operation_id} was silent for so long that another process has taken it over.")
+        super().__init__(
+            f"operation {operation_id} did not renew its lease in time, and another process has taken it over."
+        )
         self.operation_id = operation_id
         self.branch = branch
         self.commit_id = commit_id
 
 
 class CommitNotDone(CommitFailed):
-    """The store failed in the middle of an operation, which was undone, or is by whoever comes next."""
+    """The store failed during an operation, which was rolled back, or will be by the next writer."""
 
     code = "not_done"
     retryable = True
@@ -160,7 +162,7 @@ class MergeConflicts(CommitFailed):
 
 
 class RevertConflicts(CommitFailed):
-    """Later changes stand in the way of taking a commit back; nothing was written.
+    """Later changes conflict with the revert of a commit; nothing was written.
 
     `conflicts` has them, and `more` counts those it leaves out. In each, `base` is the entity as the commit left it,
     `ours` as it is now, `theirs` as it was before the commit.
@@ -169,7 +171,7 @@ class RevertConflicts(CommitFailed):
     code = "revert_conflicts"
 
     def __init__(self, commit_id: str, branch: str, conflicts: Sequence[Conflict], more: int = 0) -> None:
-        super().__init__(f"commit {commit_id} cannot be taken back on branch {branch!r}: {_told(conflicts, more)}")
+        super().__init__(f"commit {commit_id} cannot be reverted on branch {branch!r}: {_told(conflicts, more)}")
         self.more = more
         self.commit_id = commit_id
         self.branch = branch
@@ -192,7 +194,7 @@ class CommitRejected(CommitFailed):
 
 
 class CommitOutcomeUnknown(OmniGraphError):
-    """The commit may or may not have landed. Look for its transaction before doing anything else.
+    """The outcome of the commit is unknown. Look for its transaction before you retry.
 
     `transaction` is the id of the graph commit, or of a table's transaction; `operation_id` names the sidecar that
     tells of it, until the next writer has finished or undone it.
@@ -254,5 +256,5 @@ class Conflict:
 
     @property
     def is_about_rows(self) -> bool:
-        """Whether choosing a side, or a row, settles it. The others are settled by changing the data."""
+        """Whether choosing a side, or a row, resolves it. The others are resolved by changing the data."""
         return self.kind in ("DivergentInsert", "DivergentUpdate", "DeleteVsUpdate")

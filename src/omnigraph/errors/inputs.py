@@ -74,7 +74,7 @@ class ChangeCursorRejected(InvalidInput):
 
 
 class TextError(InvalidInput):
-    """Findings about a text, with their places."""
+    """Findings about a text, with their positions."""
 
     code = "text"
 
@@ -244,25 +244,25 @@ class BranchNotFound(BranchError):
 
 
 class BranchExists(BranchError):
-    """The name is taken, or stands in the path of one that is."""
+    """The name is in use, or is a path prefix of one that is, or extends one."""
 
     code = "branch_exists"
 
 
 class BranchInUse(BranchError):
-    """Something still stands on the branch."""
+    """Another branch or a tag depends on the branch."""
 
     code = "branch_in_use"
 
 
 class BranchReplaced(BranchError):
-    """The branch was deleted and made anew since it was read."""
+    """The branch was deleted and created again since it was read."""
 
     code = "branch_replaced"
 
 
 class TagExists(OmniGraphError):
-    """The name of the tag is taken."""
+    """The name of the tag is in use."""
 
     code = "tag_exists"
 
@@ -285,8 +285,8 @@ class VersionReclaimed(NotFound):
     def __init__(self, path: str, *, version: int, branch: str | None) -> None:
         where = f" on branch {branch!r}" if branch else ""
         super().__init__(
-            f"there is no table at {path}{where} at version {version} any more: a cleanup has taken it or is taking "
-            "it, or its branch was deleted. Read a later commit; a tag keeps a commit from being cleaned up."
+            f"there is no table at {path}{where} at version {version} any more: a cleanup has deleted it or is "
+            "deleting it, or its branch was deleted. Read a later commit; a tag retains a commit."
         )
         self.path = path
         self.version = version
@@ -294,15 +294,14 @@ class VersionReclaimed(NotFound):
 
 
 class ChangeFeedGap(OmniGraphError):
-    """Changes that the feed can tell no more: a cleanup has taken a state that they lead from or to."""
+    """Changes that the feed cannot return, because a cleanup has deleted a state that they lead from or to."""
 
     code = "change_feed_gap"
 
     def __init__(self, branch: str, commit_id: str) -> None:
         super().__init__(
-            f"the changes of commit {commit_id} on branch {branch!r} can be told no more: a cleanup has taken a state "
-            "they are told from. Take a baseline of the branch, replace what you have with it, and go on from its "
-            "cursor."
+            f"the changes of commit {commit_id} on branch {branch!r} are no longer available: a cleanup has deleted a "
+            "state that they are computed from. Read a baseline of the branch and continue from its cursor."
         )
         self.branch = branch
         self.commit_id = commit_id

@@ -12,7 +12,7 @@ class QueryStopped(OmniGraphError):
 
 
 class QueryTimedOut(QueryStopped):
-    """The query took longer than it may."""
+    """The query exceeded its timeout."""
 
     code = "query_timed_out"
 
@@ -22,7 +22,7 @@ class QueryTimedOut(QueryStopped):
 
 
 class QueryCancelled(QueryStopped):
-    """Somebody asked the query to stop."""
+    """The query was cancelled."""
 
     code = "query_cancelled"
 

@@ -134,7 +134,7 @@ class StoreUnavailable(StoreError):
 
 
 class StoreUnsafe(StoreError):
-    """The store breaks the rules that commits stand on; writing here would lose data."""
+    """The store lacks guarantees that commits rely on; writing there would lose data."""
 
     code = "store_unsafe"
 

@@ -222,12 +222,12 @@ class Position:
     def require(self, graph: str, branch: str, incarnation: str | None) -> None:
         """Raise unless it is a position on this incarnation of this branch."""
         if self.graph != graph:
-            raise ChangeCursorRejected("it is a place in another graph. Take a baseline of this one.")
+            raise ChangeCursorRejected("it is a cursor of another graph. Read a baseline of this one.")
         if self.branch != branch:
-            raise ChangeCursorRejected(f"it is a place on branch {self.branch!r}, not on {branch!r}.")
+            raise ChangeCursorRejected(f"it is a cursor of branch {self.branch!r}, not of {branch!r}.")
         if self.witness != witness_of(incarnation):
             raise ChangeCursorRejected(
-                f"branch {branch!r} was deleted and made anew since. Take a baseline and go on from its cursor."
+                f"branch {branch!r} was deleted and created again since. Read a baseline and continue from its cursor."
             )
 
 

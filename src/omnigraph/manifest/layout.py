@@ -129,7 +129,7 @@ def branch_incarnation(stores: Storage, branch: str) -> str | None:
 
 def no_such_branch(branch: str) -> BranchNotFound:
     """The error for a branch that does not exist."""
-    return BranchNotFound(branch, f"there is no branch {branch!r}; `branches.list()` tells which there are.")
+    return BranchNotFound(branch, f"there is no branch {branch!r}; list the branches to see which exist.")
 
 
 def open_manifest(stores: Storage, branch: str) -> Table:

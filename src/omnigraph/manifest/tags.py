@@ -81,7 +81,7 @@ def read_tag(stores: Storage, name: str) -> Tag:
     """One tag; raises `NotFound`."""
     found = find_tag(stores, name)
     if found is None:
-        raise NotFound(f"there is no tag {name!r}; `tags.list()` tells which there are.")
+        raise NotFound(f"there is no tag {name!r}; list the tags to see which exist.")
     return found
 
 

@@ -20,7 +20,7 @@ Entity = Annotated[Literal["node", "edge"], typer.Argument(metavar="ENTITY", hel
 Type = Annotated[str, typer.Argument(metavar="TYPE", help="Its type.")]
 Id = Annotated[str, typer.Argument(metavar="ID", help="Its id.")]
 PropertyName = Annotated[str, typer.Argument(metavar="PROPERTY", help="The property that is a Blob.")]
-SnapshotId = Annotated[str | None, typer.Option("--snapshot", metavar="ID", help="Read the graph as of this commit.")]
+SnapshotId = Annotated[str | None, typer.Option("--snapshot", metavar="ID", help="Read the state of this commit.")]
 
 
 @blob.command("get", cls=Command)
@@ -66,7 +66,7 @@ def stat(
     snapshot: SnapshotId = None,
     json: Json = False,
 ) -> None:
-    """Tell how a blob is kept, how large it is, and its tag, which changes when it does.
+    """Show the storage class, the size and the ETag of a blob.
 
     $ omnigraph blob stat node Document d-1 content --store library.omni
     """

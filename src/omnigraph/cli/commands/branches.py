@@ -22,7 +22,7 @@ from omnigraph.errors import InvalidInput, MergeConflicts
 if TYPE_CHECKING:
     from omnigraph.history.merge.merge import Merged
 
-branch = typer.Typer(cls=Group, no_args_is_help=True, help="Make, list, merge and delete branches.")
+branch = typer.Typer(cls=Group, no_args_is_help=True, help="Create, list, merge and delete branches.")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The branch.")]
 
 
@@ -30,13 +30,13 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The branch.")]
 def create(
     name: Name,
     uri: UriOption = None,
-    from_: Annotated[str, typer.Option("--from", metavar="BRANCH", help="Where it begins.")] = "main",
+    from_: Annotated[str, typer.Option("--from", metavar="BRANCH", help="The branch to start from.")] = "main",
     at: Annotated[
-        str | None, typer.Option("--at", metavar="COMMIT", help="Begin at this commit instead of the newest one.")
+        str | None, typer.Option("--at", metavar="COMMIT", help="Start at this commit instead of the newest one.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Make a branch. It costs nothing until it is written to.
+    """Create a branch. A branch takes no space until it is written to.
 
     $ omnigraph branch create review --uri social.omni
     $ omnigraph branch create last-week --uri social.omni --from main --at 01M7GP1WZ52FYZDCM3NRT8NXYP
@@ -73,10 +73,11 @@ def delete(
     uri: UriOption = None,
     json: Json = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Also when two others have merged it and not each other since.")
+        bool,
+        typer.Option("--force", help="Delete it even if two other branches have merged it and not each other since."),
     ] = False,
 ) -> None:
-    """Delete a branch and what only it has. Refused while another branch stands on it.
+    """Delete a branch and the data that only it has. It cannot be deleted while another branch depends on it.
 
     $ omnigraph branch delete review --uri social.omni
     """
@@ -95,7 +96,7 @@ def delete(
 def merge(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="The branch to merge.")],
     uri: UriOption = None,
-    into: Annotated[str, typer.Option("--into", metavar="BRANCH", help="The branch that receives it.")] = "main",
+    into: Annotated[str, typer.Option("--into", metavar="BRANCH", help="The target branch.")] = "main",
     delete_branch: Annotated[
         bool, typer.Option("--delete-branch", help="Delete the merged branch afterwards.")
     ] = False,
@@ -105,13 +106,13 @@ def merge(
     dry_run: DryRun = False,
     engine: Annotated[
         Literal["auto", "local", "spark"],
-        typer.Option("--engine", help="Who works on it: auto takes Spark for large merges where a session runs."),
+        typer.Option("--engine", help="The engine: auto selects Spark for large merges if a session is active."),
     ] = "auto",
     json: Json = False,
 ) -> None:
-    """Merge a branch into another as one commit.
+    """Merge a branch into another in one commit.
 
-    Where they disagree (ours is --into, theirs is SOURCE), nothing is written unless everything is settled.
+    If there are conflicts (ours is --into, theirs is SOURCE), nothing is written unless all are resolved.
 
     $ omnigraph branch merge review --uri social.omni --delete-branch
     $ omnigraph branch merge review --uri social.omni --dry-run

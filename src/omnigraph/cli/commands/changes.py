@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from omnigraph.history.change_feed import ChangePage
     from omnigraph.history.changes import ChangeOp, EntityKind, Only
 
-changes = typer.Typer(cls=Group, no_args_is_help=True, help="What each commit of a branch did, from any place on.")
+changes = typer.Typer(
+    cls=Group, no_args_is_help=True, help="Read the changes of a branch, commit by commit, from any position."
+)
 
 
 class KindName(StrEnum):
@@ -47,7 +49,7 @@ def poll(
     uri: UriOption = None,
     branch: Branch = None,
     cursor: Annotated[
-        str | None, typer.Option("--cursor", metavar="CURSOR", help="Go on from where an earlier poll ended.")
+        str | None, typer.Option("--cursor", metavar="CURSOR", help="Continue after an earlier poll.")
     ] = None,
     start: Annotated[
         str | None, typer.Option("--start", metavar="WHERE", help="now (the default), beginning, or after:COMMIT.")
@@ -58,7 +60,7 @@ def poll(
     ops: Ops = None,
     json: Json = False,
 ) -> None:
-    """Tell what changed since a place, commit by commit, and the place to go on from.
+    """Print the changes since a cursor, commit by commit, and the cursor to continue from.
 
     $ omnigraph changes poll --uri social.omni --start beginning
     $ omnigraph changes poll --uri social.omni --start after:01M7GP1WZ52FYZDCM3NRT8NXYP --type Person
@@ -80,14 +82,14 @@ def poll(
 
 @changes.command("baseline", cls=Command)
 def baseline(
-    out: Annotated[str, typer.Option("--out", metavar="PATH", help="The file to write; replaced as a whole.")],
+    out: Annotated[str, typer.Option("--out", metavar="PATH", help="The file to write; it is replaced atomically.")],
     uri: UriOption = None,
     branch: Branch = None,
     kinds: Kinds = None,
     types: Types = None,
     json: Json = False,
 ) -> None:
-    """Write the newest state of a branch as records, and tell the place from which to poll for what comes later.
+    """Write the newest state of a branch as records, and print the cursor of the changes after it.
 
     $ omnigraph changes baseline --uri social.omni --out copy.jsonl
     """

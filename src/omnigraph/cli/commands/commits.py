@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from omnigraph.history.merge.merge import Reverted
     from omnigraph.manifest.rows import GraphCommit
 
-commit = typer.Typer(cls=Group, no_args_is_help=True, help="The history of a branch, and single commits.")
+commit = typer.Typer(cls=Group, no_args_is_help=True, help="Show the history of a branch, and single commits.")
 _FILTERS = ("actor", "branch")
 
 
@@ -40,7 +40,7 @@ def list_commits(
     uri: Uri = None,
     branch: Branch = None,
     graph: Annotated[
-        bool, typer.Option("--graph", help="Draw how commits follow each other; all branches without --branch.")
+        bool, typer.Option("--graph", help="Draw the commit graph; of all branches without --branch.")
     ] = False,
     filters: Annotated[
         list[str] | None,
@@ -49,7 +49,7 @@ def list_commits(
     limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="At most this many.")] = None,
     json: Json = False,
 ) -> None:
-    """List commits, the newest first.
+    """List commits, newest first.
 
     $ omnigraph commit list social.omni --limit 10
     $ omnigraph commit list social.omni --graph
@@ -79,7 +79,7 @@ def show(
     uri: UriOption = None,
     json: Json = False,
 ) -> None:
-    """Show one commit, whichever branch it was made on.
+    """Show one commit of any branch.
 
     $ omnigraph commit show 01M7GP1WZ52FYZDCM3NRT8NXYP --uri social.omni
     """
@@ -99,14 +99,14 @@ def changes(
     uri: UriOption = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most this many.")] = 1_000,
     page_token: Annotated[
-        str | None, typer.Option("--page-token", metavar="TOKEN", help="Go on where an earlier page ended.")
+        str | None, typer.Option("--page-token", metavar="TOKEN", help="Continue after an earlier page.")
     ] = None,
     kinds: Kinds = None,
     types: Types = None,
     ops: Ops = None,
     json: Json = False,
 ) -> None:
-    """Tell what one commit did against its first parent: every entity, before and after.
+    """Show the changes of one commit against its first parent: every entity, before and after.
 
     $ omnigraph commit changes 01M7GP1WZ52FYZDCM3NRT8NXYP --uri social.omni
     $ omnigraph commit changes 01M7GP1WZ52FYZDCM3NRT8NXYP --uri social.omni --kind node --op update
@@ -186,7 +186,7 @@ def _told(each: "GraphCommit", heads: list[str]) -> str:
 
 
 def revert(
-    commit_id: Annotated[str, typer.Argument(metavar="COMMIT", help="The commit to take back.")],
+    commit_id: Annotated[str, typer.Argument(metavar="COMMIT", help="The commit to revert.")],
     uri: UriOption = None,
     branch: Branch = None,
     resolve: Resolve = None,
@@ -195,9 +195,9 @@ def revert(
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Take back what a commit did, as a new commit.
+    """Revert a commit with a new commit.
 
-    What was changed again since is a conflict: ours is the branch as it is, theirs as it was before the commit.
+    Later changes of the same entities are conflicts: ours is the current state, theirs that before the commit.
 
     $ omnigraph revert 01M7GP1WZ52FYZDCM3NRT8NXYP --uri social.omni --dry-run
     """

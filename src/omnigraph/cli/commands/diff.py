@@ -19,10 +19,10 @@ def diff(
     before: Annotated[str, typer.Argument(metavar="BEFORE", help="A branch or a commit.")],
     after: Annotated[str, typer.Argument(metavar="AFTER", help="A branch or a commit.")],
     uri: UriOption = None,
-    rows: Annotated[bool, typer.Option("--rows", help="Show every entity that differs, not only how many.")] = False,
+    rows: Annotated[bool, typer.Option("--rows", help="Show every entity that differs, not only the counts.")] = False,
     json: Json = False,
 ) -> None:
-    """Tell what differs between two branches or commits. What was added, changed and removed is told by type.
+    """Show the differences between two branches or commits. Inserted, updated and deleted entities are counted by type.
 
     $ omnigraph diff main review --uri social.omni
     $ omnigraph diff 01M7GP1WZ52FYZDCM3NRT8NXYP main --uri social.omni --json

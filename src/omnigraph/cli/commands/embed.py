@@ -21,12 +21,15 @@ def embed(
         str | None, typer.Option("--seed", metavar="MANIFEST", help="A YAML file that names input, output and types.")
     ] = None,
     input_: Annotated[str | None, typer.Option("--input", metavar="FILE", help="Graph records, JSONL.")] = None,
-    output: Annotated[str | None, typer.Option("--output", metavar="FILE", help="Where the records go.")] = None,
-    spec: Annotated[
-        str | None, typer.Option("--spec", metavar="FILE", help="Which types have vectors, of which fields: JSON.")
+    output: Annotated[
+        str | None, typer.Option("--output", metavar="FILE", help="The file to write the records to.")
     ] = None,
-    clean: Annotated[bool, typer.Option("--clean", help="Take the vectors out instead.")] = False,
-    reembed_all: Annotated[bool, typer.Option("--reembed-all", help="Make every vector anew.")] = False,
+    spec: Annotated[
+        str | None,
+        typer.Option("--spec", metavar="FILE", help="The types that have vectors, and their text fields: JSON."),
+    ] = None,
+    clean: Annotated[bool, typer.Option("--clean", help="Remove the vectors instead.")] = False,
+    reembed_all: Annotated[bool, typer.Option("--reembed-all", help="Compute every vector again.")] = False,
     types: Annotated[
         list[str] | None, typer.Option("--type", metavar="TYPE", help="Only records of this type; may be repeated.")
     ] = None,
@@ -36,7 +39,7 @@ def embed(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Make vectors for the records of a file that have none. The provider is the one that the environment names.
+    """Compute vectors for the records of a file that have none. Environment variables select the provider.
 
     $ omnigraph embed --input docs.jsonl --output docs.embedded.jsonl --spec spec.json
     $ omnigraph embed --seed seed.yaml --type Document --reembed-all

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def export(
     uri: Uri = None,
     branch: Branch = None,
-    at: Annotated[str | None, typer.Option("--at", metavar="COMMIT", help="As of a commit.")] = None,
+    at: Annotated[str | None, typer.Option("--at", metavar="COMMIT", help="The state of this commit.")] = None,
     types: Annotated[
         list[str] | None, typer.Option("--type", metavar="TYPE", help="Only this node or edge type. Repeatable.")
     ] = None,
@@ -28,11 +28,11 @@ def export(
     ] = "jsonl",
     engine: Annotated[
         Literal["local", "spark"],
-        typer.Option("--engine", help="spark writes many files below --out, a new directory or prefix, by many tasks."),
+        typer.Option("--engine", help="spark writes many files in parallel to --out, a new directory or prefix."),
     ] = "local",
     jsonl: Annotated[bool, typer.Option("--jsonl", hidden=True, help="Has no effect: this is the default.")] = False,
 ) -> None:
-    """Print the graph as JSONL records, or write files. Loaded into an empty graph, they make the same graph.
+    """Print the graph as JSONL records, or write files. Loading them into an empty graph gives the same graph.
 
     $ omnigraph export social.omni --type Person > people.jsonl
     $ omnigraph export social.omni --format parquet --out tables

@@ -20,7 +20,7 @@ Data = Annotated[
     typer.Option("--data", metavar="PATH", help="A file, a glob or a directory: JSONL graph records, CSV, Parquet, …"),
 ]
 LoadBranch = Annotated[str, typer.Option("--branch", metavar="BRANCH", help="The branch to load into.")]
-_MODES = "What happens to entities that are there: overwrite their types, append only new ones, or merge by id."
+_MODES = "How existing entities are treated: overwrite their types, append new ones only, or merge (replace) by id."
 
 
 def load(
@@ -29,16 +29,17 @@ def load(
     uri: Uri = None,
     branch: LoadBranch = "main",
     from_: Annotated[
-        str | None, typer.Option("--from", metavar="BRANCH", help="Make the branch from this one if it is not there.")
+        str | None,
+        typer.Option("--from", metavar="BRANCH", help="Create the branch from this one if it does not exist."),
     ] = None,
     idempotency_key: Annotated[
         str | None,
         typer.Option(
-            "--idempotency-key", metavar="KEY", help="Load once: a second run with the same key does nothing."
+            "--idempotency-key", metavar="KEY", help="Load once: a repeated command with the same key has no effect."
         ),
     ] = None,
     engine: Annotated[
-        Engine, typer.Option("--engine", help="Who runs it: auto takes Spark for more than 64 MiB of input.")
+        Engine, typer.Option("--engine", help="The engine: auto selects Spark for more than 64 MiB of input.")
     ] = "auto",
     master: Annotated[
         str | None, typer.Option("--master", metavar="URL", help="The Spark master, such as local[4] or spark://host.")
@@ -51,11 +52,11 @@ def load(
         str | None, typer.Option("--rejects", metavar="PATH", help="A Parquet table for the rows that are set aside.")
     ] = None,
     embed: Annotated[
-        bool, typer.Option("--embed", help="Make the vectors that are missing from the texts that @embed names.")
+        bool, typer.Option("--embed", help="Compute missing vectors from the texts that @embed declares.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Load nodes and edges as one commit: all of them, or none.
+    """Load nodes and edges in one commit.
 
     $ omnigraph load social.omni --data people.jsonl --mode merge
     $ omnigraph load social.omni --data 'rows/*.parquet' --mode append --branch import --from main
@@ -85,11 +86,11 @@ def ingest(
     data: Data,
     uri: Uri = None,
     branch: LoadBranch = "main",
-    from_: Annotated[str, typer.Option("--from", metavar="BRANCH", help="Make the branch from this one.")] = "main",
+    from_: Annotated[str, typer.Option("--from", metavar="BRANCH", help="Create the branch from this one.")] = "main",
     mode: Annotated[Mode, typer.Option("--mode", help=_MODES)] = "merge",
     json: Json = False,
 ) -> None:
-    """Load with a forgiving reader. The name of earlier releases for what `load` does.
+    """Load with the permissive grammar. A deprecated form of `load`.
 
     $ omnigraph ingest social.omni --data people.jsonl
     """

@@ -1,4 +1,4 @@
-"""`omnigraph optimize`, `cleanup` and `repair`: fewer fragments, less history, tables that others have moved.
+"""`omnigraph optimize`, `cleanup` and `repair`: compaction, garbage collection, foreign commits.
 
 `omnigraph ensure-indices`: build the indexes that the schema declares.
 
@@ -29,7 +29,7 @@ def ensure_indices(
     branch: Branch = None,
     engine: Annotated[
         Literal["auto", "local", "spark"],
-        typer.Option("--engine", help="Who builds them: spark has the parts of each built by many tasks."),
+        typer.Option("--engine", help="The engine: spark builds the partitions of each index in tasks."),
     ] = "auto",
     json: Json = False,
 ) -> None:
@@ -60,17 +60,17 @@ def ensure_indices(
         say(f"pending {each.table_key}.{each.property}: {each.reason}")
 
 
-recovery = typer.Typer(cls=Group, no_args_is_help=True, help="What was recovered after a crash.")
+recovery = typer.Typer(cls=Group, no_args_is_help=True, help="Show the operations that were recovered after a crash.")
 
 
 @recovery.callback()
 def _group() -> None:
-    """What was recovered after a crash."""
+    """Show the operations that were recovered after a crash."""
 
 
 @recovery.command("list", cls=Command)
 def list_recoveries(uri: Uri = None, json: Json = False) -> None:
-    """List the operations that died and were finished or undone, the oldest first.
+    """List the operations that were interrupted and then completed or rolled back, oldest first.
 
     $ omnigraph recovery list social.omni
     """
@@ -116,11 +116,11 @@ def optimize(
     uri: Uri = None,
     branch: Branch = None,
     engine: Annotated[
-        Literal["auto", "local", "spark"], typer.Option("--engine", help="Where tables are rewritten.")
+        Literal["auto", "local", "spark"], typer.Option("--engine", help="The engine that rewrites tables.")
     ] = "auto",
     json: Json = False,
 ) -> None:
-    """Compact small fragments and complete the declared indexes. All of it is one commit, and no history is lost.
+    """Compact small fragments and complete the declared indexes. It is one commit; earlier commits stay readable.
 
     $ omnigraph optimize social.omni
     """
@@ -164,18 +164,23 @@ def _optimized_json(each: "OptimizedTable") -> dict[str, Any]:
 
 def cleanup(
     uri: Uri = None,
-    keep: Annotated[int | None, typer.Option("--keep", metavar="N", help="Keep the newest N commits.")] = None,
+    keep: Annotated[
+        int | None, typer.Option("--keep", metavar="N", help="Retain the newest N commits of each branch.")
+    ] = None,
     older_than: Annotated[
-        str | None, typer.Option("--older-than", metavar="D", help="Keep what is younger: 30s, 10m, 6h, 7d, 2w.")
+        str | None,
+        typer.Option("--older-than", metavar="D", help="Also retain commits younger than D: 30s, 10m, 6h, 7d, 2w."),
     ] = None,
     grace: Annotated[
-        str, typer.Option("--grace", metavar="D", help="Keep what readers may still hold for this long.")
+        str, typer.Option("--grace", metavar="D", help="Retain states that readers may still use for this long.")
     ] = "10m",
-    confirm: Annotated[bool, typer.Option("--confirm", help="Delete; without it, only tell.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be deleted, with its bytes.")] = False,
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="Delete. Without it, only print what would be retained.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be deleted, in bytes.")] = False,
     json: Json = False,
 ) -> None:
-    """Delete versions of tables that nothing needs. No kept commit, branch or tag loses anything; there is no way back.
+    """Delete table versions that are no longer needed. Retained commits, branches and tags stay readable.
 
     $ omnigraph cleanup social.omni --keep 10 --dry-run
     $ omnigraph cleanup social.omni --keep 10 --older-than 7d --confirm
@@ -244,11 +249,13 @@ def _duration(text: str) -> dt.timedelta:
 
 def repair(
     uri: Uri = None,
-    confirm: Annotated[bool, typer.Option("--confirm", help="Take what only rearranged files.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Take what may have changed rows, too.")] = False,
+    confirm: Annotated[bool, typer.Option("--confirm", help="Publish changes that only rewrote files.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Publish changes that may have changed rows, too, without validation.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Look for tables that another program has moved. With --confirm, their newest versions are taken into the graph.
+    """List tables that another program has committed to. With --confirm, their newest versions are published.
 
     $ omnigraph repair social.omni
     $ omnigraph repair social.omni --confirm

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def mutate(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which query of the source to run.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The name of the query to run.")] = None,
     query: QueryFile = None,
     query_string: QueryText = None,
     params: Params = None,
@@ -32,15 +32,21 @@ def mutate(
     branch: Branch = None,
     if_commit: Annotated[
         str | None,
-        typer.Option("--if-commit", metavar="ID", help="Only if this is the branch's newest commit; else exit 4."),
+        typer.Option(
+            "--if-commit",
+            metavar="ID",
+            help="Write only if this is the newest commit of the branch; otherwise exit with 4.",
+        ),
     ] = None,
     idempotency_key: Annotated[
         str | None,
-        typer.Option("--idempotency-key", metavar="KEY", help="Run once: a second run with the same key does nothing."),
+        typer.Option(
+            "--idempotency-key", metavar="KEY", help="Run once: a repeated command with the same key has no effect."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Run a mutation. All its statements become one commit, or nothing does.
+    """Run a mutation. All its statements are one commit.
 
     $ omnigraph mutate add --query queries.gq --params '{"name": "Ada"}' --store social.omni
     $ omnigraph mutate -e 'query q() { delete Person where age < 18 }' --store social.omni --branch review

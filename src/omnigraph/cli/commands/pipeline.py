@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 pipeline = typer.Typer(cls=Group, no_args_is_help=True, help="Check, plan and run pipeline files.")
 File = Annotated[str, typer.Argument(metavar="FILE", help="The pipeline, a YAML file.")]
 Master = Annotated[
-    str | None, typer.Option("--master", metavar="MASTER", help="Spark's master; else SPARK_REMOTE, else this machine.")
+    str | None,
+    typer.Option("--master", metavar="MASTER", help="The Spark master; default: SPARK_REMOTE, or a local session."),
 ]
 RunId = Annotated[
-    str | None, typer.Option("--run-id", metavar="ID", help="Run once: a second run with the same id does nothing.")
+    str | None, typer.Option("--run-id", metavar="ID", help="Run once: a repeated run with the same id has no effect.")
 ]
 
 
@@ -57,7 +58,7 @@ def plan(file: File, run_id: RunId = None, master: Master = None, json: Json = F
 
 @pipeline.command("run", cls=Command)
 def run(file: File, run_id: RunId = None, master: Master = None, json: Json = False) -> None:
-    """Run a pipeline: one commit on its branch, then the merge if the file asks for one.
+    """Run a pipeline: one commit on its branch, then the merge that the file declares.
 
     $ omnigraph pipeline run pipeline.yaml --master 'local[4]' --run-id 2026-11-16
     """

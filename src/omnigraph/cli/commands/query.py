@@ -43,7 +43,7 @@ def lint(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Check queries against a schema file or a graph's schema. Exit 1 when something is wrong.
+    """Check queries against a schema file or a graph's schema. The exit code is 1 if a query has errors.
 
     $ omnigraph lint --schema schema.pg --query queries.gq
     $ omnigraph lint social.omni --query queries.gq --json
@@ -82,30 +82,28 @@ Format = Literal["table", "kv", "csv", "jsonl", "json"]
 
 
 def query(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which query of the source to run.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The name of the query to run.")] = None,
     query: QueryFile = None,
     query_string: QueryText = None,
     params: Params = None,
     params_file: ParamsFile = None,
     branch: Branch = None,
     snapshot: Annotated[
-        str | None, typer.Option("--snapshot", metavar="ID", help="Read the graph as of this commit.")
+        str | None, typer.Option("--snapshot", metavar="ID", help="Read the state of this commit.")
     ] = None,
     form: Annotated[
-        Format | None, typer.Option("--format", help="How to print the rows; the configuration's, or table.")
+        Format | None, typer.Option("--format", help="The output format; default: that of the configuration, or table.")
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option("--timeout", metavar="SECONDS", min=0, help="Give up after so long.")
+        float | None, typer.Option("--timeout", metavar="SECONDS", min=0, help="Cancel the query after this time.")
     ] = None,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Print how the query would run, and do not run it.")
-    ] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Print the plan of the query without running it.")] = False,
     analyze: Annotated[
-        bool, typer.Option("--analyze", help="Run the query, and print rows and time of each operator.")
+        bool, typer.Option("--analyze", help="Run the query and print the rows and time of each operator.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
-    """Run a query and print its rows. It sees one state of the graph, whatever is written meanwhile.
+    """Run a query and print its rows. The query reads one snapshot of the graph.
 
     $ omnigraph query friends --query queries.gq --params '{"name": "Ada"}' --store social.omni
     $ omnigraph query -e 'query q() { match { $p: Person } return { $p.name } }' --store social.omni --format csv

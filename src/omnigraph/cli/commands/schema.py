@@ -20,7 +20,7 @@ schema = typer.Typer(cls=Group, no_args_is_help=True, help="Show, plan and chang
 def show(
     uri: Uri = None,
     canonical: Annotated[
-        bool, typer.Option("--canonical", help="Print it anew from its meaning: one layout, no comments.")
+        bool, typer.Option("--canonical", help="Print the compiled schema: one layout, no comments.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -50,11 +50,14 @@ def plan(
         typer.Option("--from", metavar="FILE", help="Plan from this schema file instead of a graph's schema."),
     ] = None,
     allow_data_loss: Annotated[
-        bool, typer.Option("--allow-data-loss", help="Plan for dropping what the new schema has not.")
+        bool,
+        typer.Option(
+            "--allow-data-loss", help="Plan hard drops: dropped types and properties are deleted from history too."
+        ),
     ] = False,
     json: Json = False,
 ) -> None:
-    """Tell the steps from a graph's schema to another one. Nothing is changed.
+    """Print the steps from the schema of a graph to a new schema. Nothing is changed.
 
     $ omnigraph schema plan social.omni --schema wider.pg
     $ omnigraph schema plan --from schema.pg --schema wider.pg
@@ -81,14 +84,14 @@ def apply(
     schema_file: SchemaFile,
     uri: Uri = None,
     allow_data_loss: Annotated[
-        bool, typer.Option("--allow-data-loss", help="What the new schema has not goes for good, in history too.")
+        bool, typer.Option("--allow-data-loss", help="Delete dropped types and properties from history too.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only look whether it could be done: steps, rows, other branches.")
+        bool, typer.Option("--dry-run", help="Check the steps, the rows and other branches without applying.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Change a graph's schema as one commit: all of its steps, or none.
+    """Change the schema of a graph in one commit.
 
     $ omnigraph schema apply social.omni --schema wider.pg --dry-run
     $ omnigraph schema apply social.omni --schema wider.pg

@@ -21,11 +21,11 @@ from omnigraph.errors import GraphUnavailable, InvalidInput, NotAGraph
 
 
 def doctor(uri: Uri = None, json: Json = False) -> None:
-    """Find out whether a store is safe for a graph. A graph that is there must open as well.
+    """Check whether a store is safe for a graph. An existing graph must also open.
 
-    Four writers race for a few small objects below the graph's place, which are then removed.
+    Four writers compete for a few small objects at the location of the graph, which are then deleted.
 
-    Exit 1 when the store would lose commits, or when the graph cannot be opened.
+    The exit code is 1 if the store can lose commits or the graph cannot be opened.
 
     $ omnigraph doctor s3://bucket/social.omni
     """
@@ -65,14 +65,14 @@ def _graph(target: GraphScope) -> tuple[str, bool, str]:
 
 
 def init(
-    uri: Annotated[str, typer.Argument(metavar="URI", help="Where the graph will be: a path, s3://, gs:// or az://.")],
+    uri: Annotated[
+        str, typer.Argument(metavar="URI", help="The location of the new graph: a path, s3://, gs:// or az://.")
+    ],
     schema: SchemaFile,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace schema files that were left behind without a graph.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace schema files that have no graph.")] = False,
     json: Json = False,
 ) -> None:
-    """Make a new graph from a schema. An existing graph is never touched.
+    """Create a graph from a schema. An existing graph is not changed.
 
     $ omnigraph init --schema schema.pg social.omni
     $ omnigraph init --schema schema.pg s3://bucket/social.omni
@@ -116,12 +116,12 @@ def _clear_orphans(uri: str) -> None:
         store.delete(name)
 
 
-profile = typer.Typer(cls=Group, no_args_is_help=True, help="The named scopes of the configuration.")
+profile = typer.Typer(cls=Group, no_args_is_help=True, help="Show the profiles of the configuration.")
 
 
 @profile.command("list", cls=Command)
 def list_profiles(json: Json = False) -> None:
-    """List the profiles and what each stands for.
+    """List the profiles and their settings.
 
     $ omnigraph profile list
     """
@@ -139,10 +139,10 @@ def list_profiles(json: Json = False) -> None:
 
 @profile.command("show", cls=Command)
 def show(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The profile; the defaults if not given.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The profile; default: the defaults.")] = None,
     json: Json = False,
 ) -> None:
-    """Show what a profile, or the active one, or the defaults come to.
+    """Show the effective settings of a profile, of the active profile, or of the defaults.
 
     $ omnigraph profile show prod
     """

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 def snapshot(
     uri: Uri = None,
     branch: Branch = None,
-    at: Annotated[str | None, typer.Option("--at", metavar="COMMIT", help="As of a commit.")] = None,
+    at: Annotated[str | None, typer.Option("--at", metavar="COMMIT", help="The state of this commit.")] = None,
     json: Json = False,
 ) -> None:
-    """Show which version of each table makes up the graph. How many entities each has is shown, too.
+    """Show the version of each table of a snapshot. The number of entities of each table is included.
 
     $ omnigraph snapshot social.omni
     $ omnigraph snapshot social.omni --at 01M7GP1WZ52FYZDCM3NRT8NXYP --json

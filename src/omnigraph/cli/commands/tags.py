@@ -12,7 +12,7 @@ from omnigraph.cli.frame.output import is_terminal, say, say_json, show_table
 if TYPE_CHECKING:
     from omnigraph.manifest.tags import Tag
 
-tag = typer.Typer(cls=Group, no_args_is_help=True, help="Name commits, which keeps them from being cleaned up.")
+tag = typer.Typer(cls=Group, no_args_is_help=True, help="Name commits; cleanup retains tagged commits.")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The tag.")]
 
 
@@ -22,7 +22,7 @@ def create(
     uri: UriOption = None,
     at: Annotated[str | None, typer.Option("--at", metavar="COMMIT", help="The commit.")] = None,
     branch: Branch = None,
-    message: Annotated[str | None, typer.Option("--message", "-m", metavar="TEXT", help="What it is for.")] = None,
+    message: Annotated[str | None, typer.Option("--message", "-m", metavar="TEXT", help="A description.")] = None,
     json: Json = False,
 ) -> None:
     """Name a commit, or the newest one of a branch.

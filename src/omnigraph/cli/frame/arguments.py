@@ -11,7 +11,7 @@ from omnigraph.errors import InvalidInput
 
 Uri = Annotated[str | None, typer.Argument(metavar="URI", help="The graph: a path, file://, s3://, gs:// or az://.")]
 UriOption = Annotated[str | None, typer.Option("--uri", metavar="URI", help="The graph.")]
-Branch = Annotated[str | None, typer.Option("--branch", metavar="BRANCH", help="The branch; main if not given.")]
+Branch = Annotated[str | None, typer.Option("--branch", metavar="BRANCH", help="The branch; default: main.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 QueryFile = Annotated[str | None, typer.Option("--query", metavar="FILE", help="A file with queries.")]
 QueryText = Annotated[str | None, typer.Option("--query-string", "-e", metavar="GQ", help="The query itself.")]

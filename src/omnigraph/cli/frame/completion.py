@@ -12,9 +12,9 @@ VARIABLE = "_OMNIGRAPH_COMPLETE"
 
 def completion(
     shell: Annotated[Literal["bash", "zsh", "fish", "powershell"], typer.Argument(metavar="SHELL", help="The shell.")],
-    install: Annotated[bool, typer.Option("--install", help="Write it where the shell reads it.")] = False,
+    install: Annotated[bool, typer.Option("--install", help="Install it for the shell.")] = False,
 ) -> None:
-    """Print or install completion for a shell.
+    """Print or install shell completion.
 
     $ omnigraph completion bash --install
     $ omnigraph completion zsh > _omnigraph

@@ -170,7 +170,7 @@ def _mapping(value: object, place: str) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise InvalidInput(f"{place} must hold names and values.")
+        raise InvalidInput(f"{place} must be a mapping of names to values.")
     return value
 
 

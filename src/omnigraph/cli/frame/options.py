@@ -39,15 +39,15 @@ SOURCE_NAME = "omnigraph.source_name"
 _KEY = "omnigraph.given."
 _FLAGS_WITH_VALUES = {
     "store": ("URI", "The graph's storage: a path, file://, s3://, gs:// or az://."),
-    "profile": ("NAME", "A named scope of the configuration; else OMNIGRAPH_PROFILE."),
+    "profile": ("NAME", "A profile of the configuration; default: OMNIGRAPH_PROFILE."),
     "cluster": ("DIR|URI", "A cluster: its name in the configuration, its directory or its storage root."),
     "graph": ("ID", "One graph of a cluster or server."),
     "server": ("NAME|URL", "A server. Not available: this program works on stores directly."),
-    "as": ("ACTOR", "The author of what is written; else operator.actor of the configuration."),
+    "as": ("ACTOR", "The author of commits; default: operator.actor of the configuration."),
 }
 _SWITCHES = {
-    "yes": "Consent to destroying something that is not on this machine.",
-    "quiet": "Do not tell on stderr which graph is written to.",
+    "yes": "Confirm a destructive operation on a remote graph.",
+    "quiet": "Do not print the graph that is written to on stderr.",
     "debug": "Show tracebacks.",
 }
 

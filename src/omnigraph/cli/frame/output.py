@@ -76,8 +76,8 @@ FAILED = 1
 LOST_PRECONDITION = 4
 # What to type next, where the message of the library speaks of its own calls.
 _HINTS = {
-    "branch_not_found": "`omnigraph branch list` tells which branches there are.",
-    "not_found": "`omnigraph commit list` and `omnigraph tag list` tell which commits and tags there are.",
+    "branch_not_found": "`omnigraph branch list` lists the branches.",
+    "not_found": "`omnigraph commit list` and `omnigraph tag list` list the commits and tags.",
 }
 _PARAMETERS = 'parameters are given as --params \'{"name": "value"}\' or in a file with --params-file.'
 
@@ -99,13 +99,13 @@ def unusable_file(error: OSError) -> InvalidInput:
 
 
 def hide_tracebacks() -> None:
-    """An error that nobody foresaw is told in two lines from now on."""
+    """Print unexpected errors in two lines from now on."""
     sys.excepthook = _tell_briefly
 
 
 def _tell_briefly(kind: type[BaseException], error: BaseException, _trace: TracebackType | None) -> None:
     note(f"error[internal]: {kind.__name__}: {error}")
-    note("This is a defect of omnigraph. Run the command again with --debug and report what it shows.")
+    note("This is a bug in omnigraph. Run the command again with --debug and report the output.")
 
 
 def replace_whole_file(path: str, chunks: Iterable[bytes]) -> None:
@@ -122,7 +122,7 @@ def replace_whole_file(path: str, chunks: Iterable[bytes]) -> None:
             beside.unlink(missing_ok=True)
         _sync_directory(target.parent)
         if target.stat().st_ino != written:
-            raise InvalidInput(f"{target} was replaced by another program a moment ago: do it again.")
+            raise InvalidInput(f"{target} was replaced by another program at the same time: run the command again.")
 
 
 @contextmanager

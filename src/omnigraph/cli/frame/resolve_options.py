@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from omnigraph.history.merge.conflicts import Choice, Resolver
 
 Resolve = Annotated[
-    Literal["ours", "theirs"] | None, typer.Option("--resolve", help="Settle every conflict in favour of one side.")
+    Literal["ours", "theirs"] | None, typer.Option("--resolve", help="Resolve every conflict in favour of one side.")
 ]
 ResolveFile = Annotated[
     str | None,
     typer.Option(
-        "--resolve-file", metavar="FILE", help='Settle conflicts one by one: JSON {"node:Person/Ada": "theirs", …}.'
+        "--resolve-file", metavar="FILE", help='Resolve conflicts one by one: JSON {"node:Person/Ada": "theirs", …}.'
     ),
 ]
 Strict = Annotated[
-    bool, typer.Option("--strict", help="Two changes of one entity conflict, also of different properties.")
+    bool, typer.Option("--strict", help="Two changes of one entity conflict, even of different properties.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would happen.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the result without writing it.")]
 
 
 def resolver_of(resolve: "Choice | None", file: str | None) -> "Resolver":
