@@ -115,6 +115,7 @@ def test_the_reference_has_every_class_that_its_methods_return() -> None:
         "Iterator",
         "Path",
         "DataFrame",
+        "SparkSession",
         "Table",
         "RecordBatch",
         "RecordBatchReader",
