@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from omnigraph.errors import InvalidInput, UniqueViolation
 from omnigraph.export import records as export_module
-from omnigraph.export.records import export_records
-from omnigraph.export.tables import export_tables
+from omnigraph.export.records import export_records, export_tables
 from omnigraph.load.operation import prepare_load
 from omnigraph.transaction.write_set import TableChanges
 from seeded_world import SeededWorld

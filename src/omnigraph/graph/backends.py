@@ -66,8 +66,7 @@ class Export:
 
     def write(self, manifest: GraphManifest) -> list[Path | str]:
         """Write graph records to one file, or each type to a file of its own."""
-        from omnigraph.export.records import export_records
-        from omnigraph.export.tables import export_tables
+        from omnigraph.export.records import export_records, export_tables
 
         tables, place = manifest.stores.tables, Path(self.place)
         if self.form != "jsonl":

@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import InvalidInput, StoreError
-from omnigraph.export.records import exported_types, fragment_rows, record_lines
-from omnigraph.export.tables import write_rows
+from omnigraph.export.records import exported_types, fragment_rows, record_lines, write_rows
 from omnigraph.spark.runner import errors_of_tasks, one_task_each
 from omnigraph.storage.objects.location import OBJECT_STORES, Location, parse_location
 from omnigraph.storage.objects.remote import open_remote_objects
