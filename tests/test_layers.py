@@ -260,5 +260,6 @@ def test_opening_a_graph_loads_nothing_that_writes(tmp_path: Path) -> None:
         "omnigraph.transaction.intents.queue",
         "omnigraph.transaction.intents.queue_rules",
         "omnigraph.transaction.intents.sidecar",
+        "omnigraph.transaction.intents.sidecar_json",
         "omnigraph.transaction.schemas",
     ]

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.manifest.layout import MAIN, physical_branch
 from omnigraph.storage.objects.lease import lease_seconds, patience
-from omnigraph.transaction.intents.sidecar import Sidecar, TablePin, decode
+from omnigraph.transaction.intents.sidecar import Sidecar, TablePin
+from omnigraph.transaction.intents.sidecar_json import decode, encode
 from omnigraph.world import REAL
 from write.recovery.hand_made import foreign_append
 
@@ -39,7 +40,7 @@ def leave_behind(
     sidecar = Sidecar(
         operation_id, started_at, kind, branch=physical_branch(branch), actor="act-1", tables=tuple(pins), **more
     )
-    graph.stores.objects.create(sidecar.path, sidecar.encode())
+    graph.stores.objects.create(sidecar.path, encode(sidecar))
     if started_at == LONG_AGO:
         let_time_pass()
     return sidecar

@@ -12,6 +12,7 @@ from omnigraph.storage.objects.lease import LEASE, Owner, patience
 from omnigraph.transaction.commit.protocol import commit
 from omnigraph.transaction.intents import queue
 from omnigraph.transaction.intents.sidecar import Sidecar, TablePin
+from omnigraph.transaction.intents.sidecar_json import encode
 from omnigraph.transaction.recovery.audit import recoveries
 from omnigraph.transaction.recovery.classify import Decision
 from omnigraph.transaction.recovery.outcome import sweep
@@ -96,7 +97,7 @@ def test_a_machine_whose_clock_is_wrong_is_left_alone_like_any_other(graph: Grap
 def test_a_process_number_that_is_used_again_is_another_process(graph: GraphManifest) -> None:
     left = _of_another_machine(graph, seconds=30)
     reused = Owner("x", REAL.host(), f"{os.getpid()}:1")
-    graph.stores.objects.write(left.path, left.leased(reused, REAL).encode())
+    graph.stores.objects.write(left.path, encode(left.leased(reused, REAL)))
     assert sweep(graph) == {left.operation_id: Decision.BACK}
 
 
@@ -272,7 +273,7 @@ def _of_another_machine(graph: GraphManifest, *, seconds: float, clock_ahead: fl
         lease_seconds=seconds,
         phase="running",
     )
-    graph.stores.objects.create(left.path, left.encode())
+    graph.stores.objects.create(left.path, encode(left))
     return left
 
 

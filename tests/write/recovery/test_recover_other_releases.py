@@ -11,6 +11,7 @@ from omnigraph.manifest.publisher import NewVersion, PublishRequest
 from omnigraph.storage.objects.lease import LEASE
 from omnigraph.transaction.commit.protocol import commit
 from omnigraph.transaction.intents.sidecar import DroppedTable, Sidecar, TablePin
+from omnigraph.transaction.intents.sidecar_json import encode
 from omnigraph.transaction.recovery.audit import TableOutcome, recoveries
 from omnigraph.transaction.recovery.classify import Decision
 from omnigraph.transaction.recovery.outcome import sweep
@@ -123,7 +124,7 @@ def test_an_operation_that_had_published_only_loses_its_sidecar(graph: GraphMani
     add(graph)
     where = graph.stores.tables.location.child(graph.snapshot()[PERSON].path)
     left = Sidecar(OPERATION, 0, "Mutation", tables=(TablePin(PERSON, where, 1, 2),))
-    graph.stores.objects.create(left.path, left.encode())
+    graph.stores.objects.create(left.path, encode(left))
     let_time_pass()
     before = graph.lineage().head
     assert sweep(graph) == {OPERATION: Decision.FINISHED}

@@ -20,8 +20,8 @@ from omnigraph.transaction.intents.sidecar import (
     PlannedSchema,
     Sidecar,
     TablePin,
-    decode,
 )
+from omnigraph.transaction.intents.sidecar_json import decode, encode
 from omnigraph.transaction.recovery.outcome import sweep
 from omnigraph.world import REAL
 from seeded_world import SeededWorld
@@ -180,11 +180,11 @@ def test_a_file_of_release_0_8_reads_as_what_it_says(name: str) -> None:
 @pytest.mark.parametrize("name", BY_0_8)
 def test_without_a_lease_the_bytes_written_are_those_of_release_0_8(name: str) -> None:
     text, sidecar = BY_0_8[name]
-    assert sidecar.encode().decode() == text
+    assert encode(sidecar).decode() == text
 
 
 def test_ours_differs_from_release_0_8_by_one_object_at_the_end() -> None:
-    fields = json.loads(_leased(PLANNED).encode())
+    fields = json.loads(encode(_leased(PLANNED)))
     ours = fields.pop("omnigraph_python")
     assert json.dumps(fields, indent=2) == LOAD_ON_A_BRANCH
     assert ours["transactions"] == {"node:Author": "6e9f"}
@@ -194,7 +194,7 @@ def test_ours_differs_from_release_0_8_by_one_object_at_the_end() -> None:
 
 def test_ours_reads_back_as_it_was_written() -> None:
     sidecar = _leased(PLANNED)
-    assert _read(sidecar.encode()) == sidecar
+    assert _read(encode(sidecar)) == sidecar
 
 
 def test_a_version_1_file_of_release_0_4_2_is_read() -> None:
@@ -203,16 +203,16 @@ def test_a_version_1_file_of_release_0_4_2_is_read() -> None:
     fields["tables"][0]["post_commit_pin"] = 4
     sidecar = _read(json.dumps(fields))
     assert (sidecar.schema_version, sidecar.tables[0].post_commit_pin) == (1, 4)
-    assert json.loads(sidecar.encode())["schema_version"] == 1
+    assert json.loads(encode(sidecar))["schema_version"] == 1
 
 
 def test_fields_inside_our_object_that_are_not_known_survive_a_rewrite() -> None:
     """A later release of this program may write them, and an earlier one may take the operation over."""
     mine = Sidecar(ID, STARTED, "Mutation", commit=PlannedCommit(ID, STARTED), reads=("node:Author",))
-    fields = json.loads(mine.leased(Owner.of(REAL), REAL).encode())
+    fields = json.loads(encode(mine.leased(Owner.of(REAL), REAL)))
     fields["omnigraph_python"]["from_the_future"] = {"a": [1]}
     read = decode(json.dumps(fields).encode(), path=mine.path)
-    rewritten = json.loads(replace(read, phase="running").encode())["omnigraph_python"]
+    rewritten = json.loads(encode(replace(read, phase="running")))["omnigraph_python"]
     assert rewritten == {**fields["omnigraph_python"], "phase": "running"}
 
 
@@ -232,12 +232,12 @@ def test_every_key_that_is_written_inside_our_object_is_known() -> None:
         schema=PlannedSchema("a", "b"),
         pointed=(FastForwardedTable("node:Author", 1, 2, 3),),
     ).leased(owner, REAL)
-    assert decode(mine.encode(), path=mine.path).unknown_own == {}
+    assert decode(encode(mine), path=mine.path).unknown_own == {}
 
 
 def test_fields_that_are_not_known_survive_a_rewrite() -> None:
     sidecar = _read(json.dumps({**json.loads(MUTATION), "protocol_v3": {"effect_phase": "Armed"}}))
-    assert json.loads(_leased(sidecar).encode())["protocol_v3"] == {"effect_phase": "Armed"}
+    assert json.loads(encode(_leased(sidecar)))["protocol_v3"] == {"effect_phase": "Armed"}
 
 
 @pytest.mark.parametrize(
@@ -318,7 +318,7 @@ def test_a_sidecar_remembers_the_owners_that_may_still_live() -> None:
     assert not dead.has_suspects(world)
     silent = Owner("y", "another-host", "17:4")
     taken = PLANNED.leased(silent, world).taken_over(Owner("x", REAL.host(), "999999999:1"), world)
-    again = _read(taken.encode()).taken_over(Owner.of(REAL), world)
+    again = _read(encode(taken)).taken_over(Owner.of(REAL), world)
     assert again.former == (silent,)
     assert again.has_suspects(world)
 
@@ -329,7 +329,7 @@ def test_every_renewal_changes_the_bytes() -> None:
     once = PLANNED.leased(Owner.of(REAL), world)
     assert once.owner is not None
     twice = replace(once.leased(once.owner, world), expires_at=once.expires_at)
-    assert once.encode() != twice.encode()
+    assert encode(once) != encode(twice)
 
 
 def _read(text: str | bytes) -> Sidecar:

@@ -14,8 +14,8 @@ from omnigraph.transaction.intents.sidecar import (
     PlannedCommit,
     PlannedSchema,
     Sidecar,
-    decode,
 )
+from omnigraph.transaction.intents.sidecar_json import decode, encode
 from omnigraph.transaction.recovery.classify import Decision, TableFinding, decide
 
 SIDECAR = Sidecar(
@@ -34,11 +34,11 @@ SIDECAR = Sidecar(
 def test_it_reads_back_as_it_was_written() -> None:
     confirmed = replace(SIDECAR, schema=replace(SIDECAR.schema, confirmed=True))  # type: ignore[type-var]
     for each in (SIDECAR, confirmed):
-        assert decode(each.encode(), path=each.path) == each
+        assert decode(encode(each), path=each.path) == each
 
 
 def test_other_releases_find_the_fields_that_they_know() -> None:
-    fields = json.loads(SIDECAR.encode())
+    fields = json.loads(encode(SIDECAR))
     assert fields["additional_registrations"] == [{"table_key": "node:Tag", "table_path": "nodes/6ce0cb19e201b153"}]
     assert fields["tombstones"] == [{"table_key": "node:Author", "tombstone_version": 6}]
     assert set(fields) == {

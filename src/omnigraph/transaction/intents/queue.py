@@ -29,7 +29,8 @@ from omnigraph.storage.objects.heartbeat import HEARTBEAT
 from omnigraph.storage.objects.lease import Owner, Tenure, lease_seconds, patience
 from omnigraph.storage.objects.store_clock import StoreClock, read_store_clock
 from omnigraph.transaction.intents.queue_rules import QueueDecision, compete, may_recover, note_ticket_id, turn
-from omnigraph.transaction.intents.sidecar import PREFIX, Sidecar, decode
+from omnigraph.transaction.intents.sidecar import PREFIX, Sidecar
+from omnigraph.transaction.intents.sidecar_json import decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -132,7 +133,7 @@ def _take_over(objects: ObjectStore, found: StoredSidecar, world: World, clock: 
     mine = found.sidecar.taken_over(Owner.of(world), world)
     begun = world.monotonic()
     try:
-        tag = objects.replace(mine.path, mine.encode(), found.tag)
+        tag = objects.replace(mine.path, encode(mine), found.tag)
     except (ObjectChanged, ObjectNotFound):
         return None
     return QueueEntry(objects, mine, tag, world, begun=begun)
@@ -167,7 +168,7 @@ class QueueEntry:
         mine = replace(sidecar, phase="running").leased(Owner.of(world), world)
         begun = world.monotonic()
         try:
-            tag = objects.create(mine.path, mine.encode())
+            tag = objects.create(mine.path, encode(mine))
         except (OmniGraphError, OSError):
             _withdraw(objects, mine)
             raise
@@ -201,7 +202,7 @@ class QueueEntry:
             begun = self._world.monotonic()
             try:
                 with unguarded():
-                    self._tag = self._objects.replace(changed.path, changed.encode(), self._tag)
+                    self._tag = self._objects.replace(changed.path, encode(changed), self._tag)
             except (ObjectChanged, ObjectNotFound) as error:
                 self.is_lost = True
                 raise self.sidecar.taken_from_here() from error
@@ -241,7 +242,7 @@ class QueueEntry:
             over = replace(self.sidecar, expires_at=0, owner=replace(owner, process="gone"))
             try:
                 with unguarded():
-                    self._tag = self._objects.replace(over.path, over.encode(), self._tag)
+                    self._tag = self._objects.replace(over.path, encode(over), self._tag)
             except (ObjectChanged, ObjectNotFound):
                 return  # another process has it already
             except (OmniGraphError, OSError) as error:
