@@ -56,7 +56,7 @@ dead: install
 # tests that check types, layers and the wheel are about the source, not about the Python.
 PYTHONS ?= $(shell for minor in 11 12 13 14; do \
   for each in python3.$$minor $$HOME/.pyenv/versions/3.$$minor.*/bin/python; do \
-    $$each -c '' 2>/dev/null && echo $$each && break; done; done)
+    if $$each -c '' 2>/dev/null; then echo $$each; break; fi; done; done)
 SMOKE   ?= tests/read tests/write tests/store
 test-pythons:
 	@test -n "$(PYTHONS)" || { echo "no python3.11 to python3.14 here"; exit 1; }
