@@ -10,6 +10,7 @@ import omnigraph as og
 from omnigraph.catalog.catalog import resolve_table_key
 from omnigraph.errors import InvalidInput
 from omnigraph.tasks.table_scan import resolve_scan
+from omnigraph.world import REAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +28,7 @@ CALLS: dict[str, Callable[[og.Graph, Path, str], Any]] = {
     "changes": lambda graph, _, name: graph.changes(since="beginning", types=[name]),
     "entity": lambda graph, _, name: graph.entity(name, "a"),
     "history": lambda graph, _, name: graph.history(name, "a"),
-    "scan": lambda _, folder, name: resolve_scan(str(folder / "g.omni"), name),
+    "scan": lambda _, folder, name: resolve_scan(str(folder / "g.omni"), name, world=REAL),
 }
 
 
