@@ -72,7 +72,7 @@ def test_a_state_that_was_cleaned_up_says_so(aging: Social) -> None:
     newest = aging.graph._manifest.stores.tables.open_newest(table.path)
     newest.handle.cleanup_old_versions(retain_versions=1, delete_unverified=True)
     reopened = og.open(aging.graph.uri)
-    with pytest.raises(errors.VersionReclaimed, match="a tag keeps a commit"):
+    with pytest.raises(errors.VersionReclaimed, match="a tag retains a commit"):
         reopened.query(AGE, at=old)
     assert age_of_alice(reopened) == 33
 
