@@ -67,7 +67,7 @@ def test_reading_what_is_gone_says_so_and_what_to_do(tmp_path: Path) -> None:
     graph = library(tmp_path, 4)
     gone = graph.commits()[3].id
     clean(graph)
-    with pytest.raises(errors.VersionReclaimed, match="a tag keeps a commit"):
+    with pytest.raises(errors.VersionReclaimed, match="a tag retains a commit"):
         slugs(graph, gone)
     assert graph.commit(gone).id == gone
 
