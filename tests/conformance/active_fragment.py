@@ -42,7 +42,7 @@ def publish(manifest: LanceDataset, commit_id: str, *, lock: bool = True) -> Lan
     return LanceDataset.commit(manifest, stage(manifest, commit_id, lock=lock), max_retries=0)
 
 
-def stage_fold(manifest: LanceDataset) -> Transaction:
+def stage_minor_compaction(manifest: LanceDataset) -> Transaction:
     """All rows but the head row in one fragment without row versions, and the head row alone; not committed."""
     fragments = manifest.get_fragments()
     tail = manifest.get_fragment(head_fragment(manifest))

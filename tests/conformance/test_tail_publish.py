@@ -14,7 +14,7 @@ from conformance.active_fragment import (
     newest,
     publish,
     stage,
-    stage_fold,
+    stage_minor_compaction,
     stage_old_form,
 )
 from conformance.head_row import HEAD, chain, keyed_publish
@@ -65,7 +65,7 @@ def test_a_fold_keeps_ids_and_order_and_forgets_ages(manifest: LanceDataset) -> 
     for number in range(1, 4):
         manifest = publish(manifest, f"c{number}")
     before = manifest.to_table(columns=["object_id", "_rowid"]).to_pylist()
-    folded = land(manifest, stage_fold(manifest))
+    folded = land(manifest, stage_minor_compaction(manifest))
     after = folded.to_table(columns=["object_id", "_rowid"]).to_pylist()
     assert [each.metadata.physical_rows for each in folded.get_fragments()] == [8, 1]
     assert sorted(after, key=str) == sorted(before, key=str)
@@ -110,10 +110,10 @@ def test_publishes_conflict_also_when_the_tail_is_the_very_first_fragment(tmp_pa
 
 def test_a_publish_and_a_fold_never_both_land(manifest: LanceDataset) -> None:
     tall = publish(publish(manifest, "c1"), "c2")
-    staged, fold = stage(tall, "c3"), stage_fold(tall)
+    staged, fold = stage(tall, "c3"), stage_minor_compaction(tall)
     folded = land(tall, fold)
     assert lost(tall, staged)
-    again, fold = stage(folded, "c3"), stage_fold(publish(folded, "other"))
+    again, fold = stage(folded, "c3"), stage_minor_compaction(publish(folded, "other"))
     assert lost(folded, again)
     land(newest(tall), fold)
     assert chain(newest(tall)) == ["other", "c2", "c1", "genesis"]
@@ -121,7 +121,7 @@ def test_a_publish_and_a_fold_never_both_land(manifest: LanceDataset) -> None:
 
 def test_a_fold_after_a_publish_is_told_to_retry(manifest: LanceDataset) -> None:
     tall = publish(manifest, "c1")
-    fold = stage_fold(tall)
+    fold = stage_minor_compaction(tall)
     publish(newest(tall), "c2")
     assert lost(tall, fold)
 
@@ -177,7 +177,7 @@ def test_without_the_lock_it_would_fork_the_history(manifest: LanceDataset) -> N
 
 def test_a_fold_that_slept_finds_its_fragments_gone(manifest: LanceDataset) -> None:
     early = publish(manifest, "c1")
-    fold, late = stage_fold(early), early
+    fold, late = stage_minor_compaction(early), early
     for number in range(6):
         late = publish(late, f"d{number}")
     collect_between(late, early.version + 1, late.version)
@@ -192,7 +192,7 @@ def test_a_fold_has_no_lock_so_the_publish_before_it_must_stay(manifest: LanceDa
     staged, late = stage(early, "held"), early
     for number in range(6):
         late = publish(late, f"d{number}")
-    late = land(late, stage_fold(late))
+    late = land(late, stage_minor_compaction(late))
     collect_between(late, early.version + 1, late.version - 1)
     assert lost(early, staged)
     collect_between(late, late.version - 1, late.version)

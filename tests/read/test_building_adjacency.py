@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.cache import ReadCache, cache_of
-from omnigraph.kernels.equality import id_places
+from omnigraph.kernels.equality import id_positions
 from omnigraph.query.csr.build import Ends, in_order
 from read.conftest import SOCIAL, edge, person
 from read.graphs import make_graph
@@ -39,9 +39,9 @@ def test_an_id_is_found_where_it_is_written_exactly_so(among: list[str]) -> None
     places = {text: place for place, text in enumerate(among)}
     wanted = [places.get(text, -1) for text in asked]
     whole = pa.array(asked, pa.string())
-    assert id_places(whole, pa.array(among, pa.string())).tolist() == wanted
+    assert id_positions(whole, pa.array(among, pa.string())).tolist() == wanted
     cut = pa.chunked_array([whole.slice(0, 11), whole.slice(11)])
-    assert id_places(cut, pa.array(among, pa.string())).tolist() == wanted
+    assert id_positions(cut, pa.array(among, pa.string())).tolist() == wanted
 
 
 @pytest.mark.parametrize("asked", [[], ["p7"], ["p7", "x", "p7", "p11999", "p0", ""]])
@@ -49,8 +49,8 @@ def test_a_few_ids_are_found_among_many(asked: list[str]) -> None:
     among = pa.array([f"p{number}" for number in range(MANY)])
     places = {text: place for place, text in enumerate(among.to_pylist())}
     wanted = [places.get(text, -1) for text in asked]
-    assert id_places(pa.array(asked, pa.string()), among).tolist() == wanted
-    assert id_places(pa.chunked_array([asked], pa.string()), among).tolist() == wanted
+    assert id_positions(pa.array(asked, pa.string()), among).tolist() == wanted
+    assert id_positions(pa.chunked_array([asked], pa.string()), among).tolist() == wanted
 
 
 @pytest.mark.parametrize("apart", [1, 1_000_003])
@@ -59,7 +59,7 @@ def test_ids_that_are_all_numbers_are_told_from_other_ways_to_write_them(apart: 
     among = pa.array([str(number * apart) for number in range(MANY)])
     numbers = range(MANY + beyond)
     asked = pa.array([str(number * apart) if number % 3 else f"0{number * apart}" for number in numbers])
-    assert id_places(asked, among).tolist() == [n if n % 3 and n < MANY else -1 for n in numbers]
+    assert id_positions(asked, among).tolist() == [n if n % 3 and n < MANY else -1 for n in numbers]
 
 
 def test_codes_that_do_not_fit_beside_their_edges_come_in_the_same_order() -> None:

@@ -228,7 +228,7 @@ def _moves(graph: og.Graph, key: str, change: str) -> RowRemap | None:
 def test_an_insert_adds_rows(graph: og.Graph) -> None:
     moves = _moves(graph, "node:Person", 'insert Person { name: "new" }')
     assert moves is not None
-    assert moves.stretches == (RowRun(0, PEOPLE), RowRun(NEW, 1))
+    assert moves.runs == (RowRun(0, PEOPLE), RowRun(NEW, 1))
     assert moves.only_adds
     assert not moves.is_same
 
@@ -236,8 +236,8 @@ def test_an_insert_adds_rows(graph: og.Graph) -> None:
 def test_an_update_takes_a_row_out_and_adds_it(graph: og.Graph) -> None:
     moves = _moves(graph, "node:Person", 'update Person set { age: 7 } where name = "p3"')
     assert moves is not None
-    assert [each.start for each in moves.stretches] == [0, 4, NEW]
-    assert moves.later_numbers()[:5].tolist() == [0, 1, 2, -1, 3]
+    assert [each.start for each in moves.runs] == [0, 4, NEW]
+    assert moves.later_row_numbers()[:5].tolist() == [0, 1, 2, -1, 3]
     assert not moves.only_adds
 
 

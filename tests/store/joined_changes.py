@@ -9,7 +9,7 @@ import pyarrow as pa
 from omnigraph.kernels.arrays import ID
 from omnigraph.storage.filters.model import one_of, render
 from omnigraph.storage.lance.errors import lance_errors
-from omnigraph.storage.tables.staging import Staged, refuse_removed_ids, refuse_repeated_ids
+from omnigraph.storage.tables.staging import Staged, refuse_deleted_ids, refuse_repeated_ids
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,7 @@ def stage_delete_ids(table: Table, ids: Sequence[str]) -> Staged | None:
 def stage_change(table: Table, upserts: pa.Table, deletes: Sequence[str]) -> Staged:
     """Upsert some rows and remove others as one transaction. A row cannot be in both."""
     refuse_repeated_ids(table, upserts)
-    refuse_removed_ids(table, upserts, deletes)
+    refuse_deleted_ids(table, upserts, deletes)
     builder = table.handle.merge_insert(ID).when_matched_update_all().when_not_matched_insert_all()
     if deletes:
         builder = builder.when_not_matched_by_source_delete(render(one_of(ID, deletes)))

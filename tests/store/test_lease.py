@@ -11,7 +11,7 @@ import pytest
 
 from omnigraph.errors import Contention, LeaseLost, StoreUnavailable
 from omnigraph.storage.objects.acquire import acquire, try_acquire
-from omnigraph.storage.objects.lease import Lease, LeaseRecord, Owner, patience, read_claim
+from omnigraph.storage.objects.lease import Lease, LeaseRecord, Owner, patience, read_lease_record
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.objects.store import ObjectStore, open_control_store
 from omnigraph.world import REAL, World
@@ -74,9 +74,9 @@ def test_a_lease_is_held_by_one_and_free_when_given_back(objects: ObjectStore) -
         assert lease.is_mine()
         assert lease.inherited is None
         busy = refused(objects, Elsewhere())
-        assert (busy.owner, busy.purpose) == (lease.claim.owner, f"work of {REAL.host()}")
-        assert refused(objects, REAL).owner == lease.claim.owner
-    assert read_claim(objects, PATH) is None
+        assert (busy.owner, busy.purpose) == (lease.record.owner, f"work of {REAL.host()}")
+        assert refused(objects, REAL).owner == lease.record.owner
+    assert read_lease_record(objects, PATH) is None
     assert not lease.is_mine()
     take(objects, Elsewhere()).release()
 
@@ -104,17 +104,17 @@ def test_waiting_for_a_lease_ends_when_it_is_given_back(objects: ObjectStore) ->
 
 def test_a_lease_of_another_machine_is_respected_until_it_has_surely_run_out(objects: ObjectStore) -> None:
     held = take(objects, Elsewhere(name="there"), seconds=0.5)
-    assert refused(objects, Elsewhere(name="here")).owner == held.claim.owner
+    assert refused(objects, Elsewhere(name="here")).owner == held.record.owner
     outlast(objects)
     lease = take(objects, Elsewhere(name="here"))
-    assert lease.inherited == held.claim
+    assert lease.inherited == held.record
     assert not held.is_mine()
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
 def test_clocks_that_differ_by_an_hour_cost_nobody_a_lease(objects: ObjectStore, hours: int) -> None:
     held = take(objects, Elsewhere(name="there", clock=[REAL.now_us() + hours * 3_600 * SECOND]))
-    assert refused(objects, Elsewhere(name="here")).owner == held.claim.owner
+    assert refused(objects, Elsewhere(name="here")).owner == held.record.owner
     assert (
         refused(objects, Elsewhere(name="here", clock=[REAL.now_us() - hours * 3_600 * SECOND])).owner.host == "there"
     )
@@ -125,7 +125,7 @@ def test_renewing_a_lease_makes_it_young_again(objects: ObjectStore) -> None:
     for _ in range(3):
         REAL.sleep(0.3)
         held.renew()
-        assert refused(objects, Elsewhere(name="here")).owner == held.claim.owner
+        assert refused(objects, Elsewhere(name="here")).owner == held.record.owner
 
 
 def test_an_owner_knows_that_its_lease_may_be_over_before_others_take_it(objects: ObjectStore) -> None:
@@ -182,9 +182,9 @@ def test_a_claim_says_everything_in_plain_json(objects: ObjectStore) -> None:
     lease = take(objects, REAL)
     lease.mark_unfinished("branch x")
     told = json.loads(objects.read(PATH))
-    assert told["owner"] == {"id": lease.claim.owner.id, "host": REAL.host(), "process": REAL.process()}
-    assert (told["attempt_id"], told["unfinished"], told["version"]) == (lease.claim.owner.id, "branch x", 1)
-    assert LeaseRecord.decode(objects.read(PATH)) == lease.claim
+    assert told["owner"] == {"id": lease.record.owner.id, "host": REAL.host(), "process": REAL.process()}
+    assert (told["attempt_id"], told["unfinished"], told["version"]) == (lease.record.owner.id, "branch x", 1)
+    assert LeaseRecord.decode(objects.read(PATH)) == lease.record
 
 
 def test_work_that_fails_half_way_hands_on_what_is_unfinished(objects: ObjectStore) -> None:
@@ -198,16 +198,16 @@ def test_work_that_fails_half_way_hands_on_what_is_unfinished(objects: ObjectSto
     successor = take(objects, Elsewhere())
     assert successor.inherited is not None
     assert successor.inherited.unfinished == "branch x"
-    assert successor.claim.unfinished == "branch x"
+    assert successor.record.unfinished == "branch x"
     successor.mark_unfinished(None)
     successor.release()
-    assert read_claim(objects, PATH) is None
+    assert read_lease_record(objects, PATH) is None
 
 
 def test_work_that_fails_before_it_began_leaves_nothing(objects: ObjectStore) -> None:
     with pytest.raises(ZeroDivisionError), take(objects, REAL):
         _ = 1 / 0
-    assert read_claim(objects, PATH) is None
+    assert read_lease_record(objects, PATH) is None
 
 
 def overtaken(objects: ObjectStore) -> tuple[Lease, Lease]:
@@ -224,7 +224,7 @@ def test_an_owner_that_was_overtaken_cannot_mark_give_back_or_let_go(objects: Ob
     before = objects.read(PATH)
     with pytest.raises(LeaseLost):
         slow.mark_unfinished("too late")
-    assert slow.claim.unfinished is None
+    assert slow.record.unfinished is None
     slow.release()
     slow.abandon()
     assert objects.read(PATH) == before
@@ -254,7 +254,7 @@ def test_giving_back_a_lease_that_has_run_out_never_deletes_its_successor(object
     there.clock[0] += 2 * SECOND
     outlast(objects)
     racing = TakesOverMeanwhile(objects, Elsewhere(name="here"))
-    late = Lease(racing, PATH, slow.claim, slow._tag, begun=begun, world=there)  # type: ignore[arg-type]
+    late = Lease(racing, PATH, slow.record, slow._tag, begun=begun, world=there)  # type: ignore[arg-type]
     late.release()
     assert racing.taken is not None
     assert racing.taken.is_mine()
@@ -291,7 +291,7 @@ def test_a_lease_is_free_when_it_is_let_go_during_a_renewal(
 ) -> None:
     there, slow = Elsewhere(name="there"), AnswersLate(objects)
     first = take(objects, there)
-    held = Lease(slow, PATH, first.claim, first._tag, begun=there.monotonic(), world=there)  # type: ignore[arg-type]
+    held = Lease(slow, PATH, first.record, first._tag, begun=there.monotonic(), world=there)  # type: ignore[arg-type]
     there.clock[0] += 40 * SECOND
     renewal = threading.Thread(target=held.keep_alive)
     renewal.start()
@@ -338,7 +338,7 @@ class LosesAnswers:
 def renewed_without_an_answer(objects: ObjectStore, instead: Callable[[], object]) -> None:
     first = take(objects, REAL)
     silent = LosesAnswers(objects, instead)
-    Lease(silent, PATH, first.claim, first._tag, begun=REAL.monotonic(), world=REAL).renew()  # type: ignore[arg-type]
+    Lease(silent, PATH, first.record, first._tag, begun=REAL.monotonic(), world=REAL).renew()  # type: ignore[arg-type]
 
 
 def test_a_renewal_without_an_answer_finds_that_the_lease_is_gone(objects: ObjectStore) -> None:
@@ -375,7 +375,7 @@ def test_of_six_processes_one_takes_over_from_a_dead_one(
     objects.create(PATH, dead.encode())
     outcomes = racers.all(take_lease, graph_uri)
     assert outcomes.count("won") == 1
-    found = read_claim(objects, PATH)
+    found = read_lease_record(objects, PATH)
     assert found is not None
     assert (found[0].purpose, found[0].unfinished) == (f"racer {outcomes.index('won')}", "branch x")
 

@@ -42,7 +42,7 @@ def _fragments(table: Table) -> list[FragmentMetadata]:
 
 
 def _removed(tables: TableStore, table: Table) -> list[int]:
-    lists = tables.removals.of([(table, each) for each in _fragments(table)])
+    lists = tables.deletion_vectors.of([(table, each) for each in _fragments(table)])
     return [10_000 * at + int(each) for at, some in enumerate(lists) for each in some]
 
 
@@ -71,7 +71,7 @@ def test_lists_are_written_as_lance_reads_them(tables: TableStore, branch: str |
     for step in (np.array([3, 77, 9_999]), np.arange(100, 6_000), np.array([0])):
         fragments = _fragments(table)
         with counting() as counts:
-            changed = tables.removals.add(table, [(fragments[1], step.astype(np.uint32))])
+            changed = tables.deletion_vectors.add(table, [(fragments[1], step.astype(np.uint32))])
         assert (counts.object_reads, counts.object_writes) == (0, 1)
         operation = LanceOperation.Delete([each for each in changed if each is not None], [], "true")
         table = commit_staged(Staged(table, "delete", Transaction(table.version, operation))).table
@@ -95,7 +95,7 @@ def test_a_fragment_of_which_nothing_is_left_has_no_list(tables: TableStore) -> 
     table = tables.open_newest("t")
     whole = (_fragments(table)[0], np.arange(10_000, dtype=np.uint32))
     with counting() as counts:
-        assert tables.removals.add(table, [whole]) == [None]
+        assert tables.deletion_vectors.add(table, [whole]) == [None]
     assert counts.object_writes == 0
 
 
@@ -103,7 +103,7 @@ def test_a_row_that_is_not_there_is_not_removed_again(tables: TableStore) -> Non
     tables.open_newest("t").handle.delete("n = 5")
     table = tables.open_newest("t")
     with pytest.raises(AssertionError, match="rows are removed that the fragment has"):
-        tables.removals.add(table, [(_fragments(table)[0], np.array([5], np.uint32))])
+        tables.deletion_vectors.add(table, [(_fragments(table)[0], np.array([5], np.uint32))])
 
 
 def test_a_list_that_lies_elsewhere_is_told_by_the_rows_that_are_left(tables: TableStore) -> None:
@@ -118,7 +118,7 @@ def test_the_names_of_deletion_files_come_from_the_given_world(tables: TableStor
     def drawn() -> int:
         store = TableStore(tables.location, SeededWorld(seed=7))
         table = store.open_newest("t")
-        (fragment,) = store.removals.add(table, [(table.fragment(0), np.array([3], np.uint32))])
+        (fragment,) = store.deletion_vectors.add(table, [(table.fragment(0), np.array([3], np.uint32))])
         assert fragment is not None
         return int(fragment.deletion_file.id)
 

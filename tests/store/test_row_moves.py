@@ -15,7 +15,7 @@ from omnigraph.kernels.arrays import one_array
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.tables import version_diff as module
 from omnigraph.storage.tables.table import Pin, Table, TableStore
-from omnigraph.storage.tables.version_diff import GONE, NEW, RowRemap, RowRun, row_moves, same_column
+from omnigraph.storage.tables.version_diff import DELETED, NEW, RowRemap, RowRun, row_remap, same_column
 from omnigraph.world import REAL
 
 if TYPE_CHECKING:
@@ -51,45 +51,45 @@ def test_every_state_is_made_from_every_earlier_one(place: Path) -> None:
     store, states = _states(place)
     assert len(states) == 6
     for one, other in itertools.combinations(states, 2):
-        moves = row_moves(store, one, other)
+        moves = row_remap(store, one, other)
         assert moves is not None
         new = other.read(["v", "w"], fragments=moves.fragments)
         for name in ("v", "w"):
             known, wanted = (one_array(each.read([name]).column(name)) for each in (one, other))
             assert moves.carry(known, one_array(new.column(name))).equals(wanted)
         then, now = (each.read(["v"]).column("v").to_numpy() for each in (one, other))
-        assert moves.carry_numbers(then, new.column("v").to_numpy()).tolist() == now.tolist()
+        assert moves.carry_array(then, new.column("v").to_numpy()).tolist() == now.tolist()
         assert (moves.earlier_rows, moves.later_rows) == (len(then), len(now))
-        numbers = moves.later_numbers()
-        assert (now[numbers[numbers != GONE]] == then[numbers != GONE]).all()
+        numbers = moves.later_row_numbers()
+        assert (now[numbers[numbers != DELETED]] == then[numbers != DELETED]).all()
         rewritten = new.column("v").to_numpy()
-        assert set(then[numbers == GONE].tolist()) == set(then.tolist()) - set(now.tolist()) | (
+        assert set(then[numbers == DELETED].tolist()) == set(then.tolist()) - set(now.tolist()) | (
             set(then.tolist()) & set(rewritten.tolist())
         )
 
 
 def test_no_state_with_more_rows_of_a_fragment_is_made_from_a_later_one(place: Path) -> None:
     store, (first, second, third, *_) = _states(place)
-    assert row_moves(store, second, first) is None
-    assert row_moves(store, third, first) is None
-    back = row_moves(store, third, second)
+    assert row_remap(store, second, first) is None
+    assert row_remap(store, third, first) is None
+    back = row_remap(store, third, second)
     assert back is not None
-    assert back.later_numbers()[-7:].tolist() == [GONE] * 7
+    assert back.later_row_numbers()[-7:].tolist() == [DELETED] * 7
 
 
 def test_what_is_mostly_new_or_in_shreds_is_not_worth_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, (first, *_, last) = _states(place)
-    monkeypatch.setattr(module, "MOST_STRETCHES", 3)
-    assert row_moves(store, first, last) is None
+    monkeypatch.setattr(module, "MOST_RUNS", 3)
+    assert row_remap(store, first, last) is None
     monkeypatch.undo()
     _at(place).insert(_rows(range(100, 200)))
-    assert row_moves(store, first, store.open_newest("t")) is None
+    assert row_remap(store, first, store.open_newest("t")) is None
 
 
 def test_removals_that_were_cleaned_up_are_no_error(place: Path) -> None:
     _, (_, second, *_, last) = _states(place)
     shutil.rmtree(place / "t" / "_deletions")
-    assert row_moves(TableStore(parse_location(place, REAL), REAL), second, last) is None
+    assert row_remap(TableStore(parse_location(place, REAL), REAL), second, last) is None
 
 
 def test_a_column_that_was_dropped_and_added_again_is_another_one(place: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_column_that_was_dropped_and_added_again_is_another_one(place: Path) -
     table.add_columns(pa.schema([pa.field("w", pa.string())]))
     store = TableStore(parse_location(place, REAL), REAL)
     earlier, later = store.open(Pin("t", before)), store.open_newest("t")
-    assert row_moves(store, earlier, later) is not None
+    assert row_remap(store, earlier, later) is not None
     assert not same_column(earlier, later, "w")
     assert same_column(earlier, later, "v")
     assert not same_column(earlier, later, "x")
@@ -126,4 +126,4 @@ def test_what_a_state_adds(stretches: list[RowRun], earlier: int, adds: bool, sa
 def test_nothing_of_nothing() -> None:
     moves = RowRemap((), (), 2)
     assert moves.carry(pa.array(["a", "b"]), pa.array([], pa.string())).equals(pa.array([], pa.string()))
-    assert moves.carry_numbers(np.array([1, 2]), np.array([], np.int64)).tolist() == []
+    assert moves.carry_array(np.array([1, 2]), np.array([], np.int64)).tolist() == []

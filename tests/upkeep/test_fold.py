@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import omnigraph as og
 from omnigraph import failpoints
-from omnigraph.storage.tables.compaction import DEFAULT_FOLD, CompactionPolicy, stage_fold
+from omnigraph.storage.tables.compaction import MINOR_COMPACTION, CompactionPolicy, stage_minor_compaction
 from omnigraph.storage.tables.immediate import create_branch
 from omnigraph.storage.tables.indexes import IndexSpec, stage_indexes
 from omnigraph.storage.tables.staging import commit_staged, stage_append
@@ -64,7 +64,7 @@ def test_fragments_stay_few_while_rows_are_added_one_by_one(graph: og.Graph) -> 
     for number in range(60):
         add(graph, number)
         counts.append(len(person(graph).fragment_ids()))
-    assert max(counts) < DEFAULT_FOLD.fragments + 4
+    assert max(counts) < MINOR_COMPACTION.fragments + 4
     assert names(graph) == sorted(f"p{each}" for each in range(60))
 
 
@@ -141,7 +141,7 @@ def chain(table: Table, sizes: list[int], policy: CompactionPolicy) -> list[int]
     names = itertools.count()
     for size in sizes:
         table = commit_staged(stage_append(table, small(*(f"r{next(names)}" for _ in range(size))))).table
-        staged = stage_fold(table, policy)
+        staged = stage_minor_compaction(table, policy)
         table = table if staged is None else commit_staged(staged).table
         most.append(len(table.fragment_ids()))
     assert table.count_rows() == sum(sizes) + 1
@@ -160,10 +160,10 @@ def test_no_fold_rewrites_more_than_the_policy_allows(tmp_path: Path) -> None:
     table = made(open_store(str(tmp_path)), small("first"))
     for first in range(0, 200, 10):
         table = commit_staged(stage_append(table, small(*(f"r{first + each}" for each in range(10))))).table
-        staged = stage_fold(table, policy)
+        staged = stage_minor_compaction(table, policy)
         table = table if staged is None else commit_staged(staged).table
     assert max(each.metadata.num_rows for each in table.handle.get_fragments()) <= 50
-    assert stage_fold(table, CompactionPolicy(fragments=2, bytes=10)) is None
+    assert stage_minor_compaction(table, CompactionPolicy(fragments=2, bytes=10)) is None
 
 
 def test_what_an_index_covers_is_left_to_optimize(tmp_path: Path) -> None:
@@ -171,10 +171,10 @@ def test_what_an_index_covers_is_left_to_optimize(tmp_path: Path) -> None:
     for name in "bcd":
         table = commit_staged(stage_append(table, small(name))).table
     table = commit_staged(stage_indexes(table, [IndexSpec("id", "btree", "id_idx")])).table
-    assert stage_fold(table, CompactionPolicy(fragments=2)) is None
+    assert stage_minor_compaction(table, CompactionPolicy(fragments=2)) is None
     for name in "efg":
         table = commit_staged(stage_append(table, small(name))).table
-    staged = stage_fold(table, CompactionPolicy(fragments=3))
+    staged = stage_minor_compaction(table, CompactionPolicy(fragments=3))
     assert staged is not None
     folded = commit_staged(staged).table
     assert len(folded.fragment_ids()) == 5
@@ -187,7 +187,7 @@ def test_rows_that_were_changed_and_folded_are_found_by_their_new_values(tmp_pat
     table = commit_staged(stage_indexes(table, [IndexSpec("n", "btree", "n_idx")])).table
     for number, name in enumerate("abab"):
         table = commit_staged(stage_upsert(table, small(name, n=10 + number))).table
-    staged = stage_fold(table, CompactionPolicy(fragments=2))
+    staged = stage_minor_compaction(table, CompactionPolicy(fragments=2))
     table = table if staged is None else commit_staged(staged).table
     assert [table.handle.count_rows(f"n = {value}") for value in (1, 10, 11, 12, 13)] == [0, 0, 0, 1, 1]
 
@@ -199,7 +199,7 @@ def test_a_fork_folds_without_touching_its_parent(tmp_path: Path) -> None:
     table = store.open_newest(main.path, "x")
     for name in "bcd":
         table = commit_staged(stage_append(table, small(name))).table
-    staged = stage_fold(table, CompactionPolicy(fragments=3))
+    staged = stage_minor_compaction(table, CompactionPolicy(fragments=3))
     assert staged is not None
     assert commit_staged(staged).table.count_rows() == 4
     assert store.open_newest(main.path).count_rows() == 1

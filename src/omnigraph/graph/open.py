@@ -10,7 +10,7 @@ from omnigraph.cache import set_cache_bytes
 from omnigraph.graph.graph import Graph
 from omnigraph.manifest.graph_manifest import GraphManifest, create_manifest
 from omnigraph.storage.objects.location import parse_location
-from omnigraph.storage.tables.compaction import DEFAULT_FOLD
+from omnigraph.storage.tables.compaction import MINOR_COMPACTION
 from omnigraph.transaction.schemas import blueprint
 from omnigraph.world import REAL, World
 
@@ -53,7 +53,7 @@ def init(
     source, name = (schema.read_text("utf-8"), str(schema)) if isinstance(schema, Path) else (schema, "<schema>")
     location = parse_location(uri, world, storage_options)
     set_cache_bytes(cache_bytes, world.environ)
-    fold = DEFAULT_FOLD if auto_compact else None
+    fold = MINOR_COMPACTION if auto_compact else None
     return Graph(create_manifest(location, blueprint(source, name), world, fold=fold), actor=actor)
 
 
@@ -74,7 +74,7 @@ def open_graph(
     """
     location = parse_location(uri, world, storage_options)
     set_cache_bytes(cache_bytes, world.environ)
-    fold = DEFAULT_FOLD if auto_compact else None
+    fold = MINOR_COMPACTION if auto_compact else None
     manifest = GraphManifest(location, read_only=read_only, world=world, fold=fold)
     if not read_only:
         from omnigraph.transaction.recovery.outcome import sweep

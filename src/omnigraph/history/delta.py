@@ -22,7 +22,7 @@ from omnigraph.kernels.row_address import ROW_ADDRESS, ROW_ID, UPDATED_AT
 from omnigraph.manifest.version_refs import branch_references
 from omnigraph.storage.tables.row_rewrite import LOCATION_COLUMNS, NO_LOCATIONS, locations_in
 from omnigraph.storage.tables.take_rows import read_blobs, rows_at
-from omnigraph.storage.tables.version_diff import differing_parts
+from omnigraph.storage.tables.version_diff import version_differences
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -179,7 +179,7 @@ def _differing(tables: TableStore, base: TableEntry, side: TableEntry) -> tuple[
     Also whether every other row has kept its address, which is not so when rows that only moved are left out.
     """
     old, new = tables.open(base.pin), tables.open(side.pin)
-    gone, come = differing_parts(tables, old, new)
+    gone, come = version_differences(tables, old, new)
     moved = min(gone.rows, come.rows) > MOVED_ROWS and descends(tables, side, base)
     before, after = _not_only_moved(old, new, gone, come) if moved else (_rows_of(old, gone), _rows_of(new, come))
     return with_blobs(old, before), with_blobs(new, after), not moved

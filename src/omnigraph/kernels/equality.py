@@ -100,7 +100,7 @@ _FEW = 8
 _DENSE = 8
 
 
-def id_places(ids: Texts, among: pa.Array[Any]) -> Places:
+def id_positions(ids: Texts, among: pa.Array[Any]) -> Places:
     """The position of each id in `among`, whose ids are distinct; -1 where it is absent."""
     if len(ids) * _FEW <= len(among):
         return _few_places(ids, among)

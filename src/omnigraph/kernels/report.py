@@ -55,7 +55,7 @@ def html_rows(head: tuple[str, ...], rows: list[tuple[object, ...]]) -> str:
 def json_value(value: Any) -> Any:
     """A Python value as JSON can represent it; large integers become text."""
     if isinstance(value, dt.datetime):
-        return moment_text(value)
+        return timestamp_text(value)
     if isinstance(value, dt.timedelta):
         return value.total_seconds()
     if isinstance(value, Report):
@@ -91,7 +91,7 @@ def plain(value: Any, large_integers_as_text: bool) -> Any:
             return value
 
 
-def moment_text(moment: dt.datetime) -> str:
+def timestamp_text(moment: dt.datetime) -> str:
     """A time in UTC to the millisecond, or to the microsecond where it has some."""
     text = moment.astimezone(dt.UTC).replace(tzinfo=None)
     return text.isoformat(timespec="microseconds" if moment.microsecond % 1_000 else "milliseconds") + "Z"

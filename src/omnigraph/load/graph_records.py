@@ -155,9 +155,9 @@ class RecordSorter:
         self.waiting = 0
 
     def _batch(self, group: _Group) -> Batch:
-        places = SourcePositions(self._source, self._unit, array("q", group.numbers))
+        positions = SourcePositions(self._source, self._unit, array("q", group.numbers))
         ends: dict[str, Any] = {"src": group.src, "dst": group.dst} if isinstance(group.type, EdgeType) else {}
-        batch = batch_of_rows(group.type, group.rows, places, **ends, lenient=self._lenient)
+        batch = batch_of_rows(group.type, group.rows, positions, **ends, lenient=self._lenient)
         group.rows, group.numbers, group.src, group.dst = [], [], [], []
         return batch
 

@@ -132,9 +132,9 @@ def has_one_value_a_line(data: bytes) -> bool:
     return all(not line or line.isspace() or _whole(line) is not _PARTIAL for line in data.split(b"\n"))
 
 
-def bad_record(place: SourcePosition, bad: BadRecord) -> InvalidRecord:
+def bad_record(position: SourcePosition, bad: BadRecord) -> InvalidRecord:
     """The `InvalidRecord` for a bad record at a source position."""
-    return refuse(place, bad.rule, str(bad), type_name=bad.type_name, property_name=bad.property_name)
+    return refuse(position, bad.rule, str(bad), type_name=bad.type_name, property_name=bad.property_name)
 
 
 def _values(stream: Readable, source: str, first_line: int) -> Iterator[tuple[int, Iterable[object]]]:

@@ -39,7 +39,7 @@ class LegacyId:
     type_name: str
     old: str
     new: str
-    place: SourcePosition
+    position: SourcePosition
 
 
 class LegacyIds:
@@ -71,14 +71,14 @@ class LegacyIds:
         known = self._new.setdefault(kind, {}).setdefault(old, new)
         if known != new:
             message = f"the id {shown(old)} stands for two {kind}s, {shown(known)} and {shown(new)}"
-            raise refuse(spelling.place, "id_ambiguous", message, type_name=kind, property_name="id")
+            raise refuse(spelling.position, "id_ambiguous", message, type_name=kind, property_name="id")
         self.noted.append(spelling)
 
     def old_ids(self, node_type: str) -> Column:
         """The legacy ids of a node type."""
         return pa.array(list(self._new.get(node_type, {})), pa.string())
 
-    def renames_ends_of(self, kind: EdgeType) -> bool:
+    def renames_endpoints_of(self, kind: EdgeType) -> bool:
         """Whether endpoints of this edge type can refer to a legacy id."""
         return kind.source in self._new or kind.target in self._new
 
@@ -89,11 +89,11 @@ class LegacyIds:
         return replace(batch, src=self._now(kind.source, batch.src), dst=self._now(kind.target, batch.dst))
 
     def _note_row(self, batch: Batch, index: int, old: str, new: str) -> None:
-        kind, place = batch.type, batch.places[index]
+        kind, position = batch.type, batch.positions[index]
         if not spells_a_member(batch, index, old):
             message = f"the id {shown(old)} of this {kind.name} is no spelling of its key, which makes it {shown(new)}"
-            raise refuse(place, "id_mismatch", message, type_name=kind.name, property_name="id")
-        self.note(LegacyId(kind.name, old, new, place))
+            raise refuse(position, "id_mismatch", message, type_name=kind.name, property_name="id")
+        self.note(LegacyId(kind.name, old, new, position))
 
     def _now(self, node_type: str, ids: Column | None) -> Column | None:
         renamed = self._new.get(node_type)
@@ -103,10 +103,10 @@ class LegacyIds:
         return pc.coalesce(pa.array(list(renamed.values()), pa.string()).take(found), ids)
 
 
-def also_old(type_name: str, place: SourcePosition) -> InvalidRecord:
+def also_old(type_name: str, position: SourcePosition) -> InvalidRecord:
     """The error for a node whose id is the legacy id of another node: an edge could refer to either."""
     message = f"the id of this {type_name} is also an old spelling of another one's"
-    return refuse(place, "id_ambiguous", message, type_name=type_name, property_name="id")
+    return refuse(position, "id_ambiguous", message, type_name=type_name, property_name="id")
 
 
 def permissive_edge_ids(batch: Batch, world: World) -> Column:
@@ -135,11 +135,11 @@ class _Gathered:
         self.batches.append(batch)
         self.ids.append(ids)
 
-    def place(self, index: int) -> SourcePosition:
+    def position(self, index: int) -> SourcePosition:
         """The source position of a row by its index."""
         for batch in self.batches:
             if index < len(batch):
-                return batch.places[index]
+                return batch.positions[index]
             index -= len(batch)
         raise IndexError(index)
 
@@ -178,7 +178,7 @@ def _refuse_old_ids(gathered: Mapping[str, _Gathered], spellings: LegacyIds) -> 
             continue
         taken = pc.is_in(pa.chunked_array(each.ids, pa.string()), value_set=old)
         if pc.any(taken, min_count=0).as_py():
-            raise also_old(each.type.name, each.place(int(pc.index(taken, value=True).as_py())))
+            raise also_old(each.type.name, each.position(int(pc.index(taken, value=True).as_py())))
 
 
 def _table(gathered: _Gathered) -> pa.Table:
@@ -209,21 +209,22 @@ def _refuse_repeated_ids(gathered: _Gathered) -> None:
     seen: dict[str, int] = {}
     for index, row_id in enumerate(texts):
         if row_id in seen:
-            raise repeated_id(gathered.type, row_id, gathered.place(seen[row_id]), gathered.place(index))
+            raise repeated_id(gathered.type, row_id, gathered.position(seen[row_id]), gathered.position(index))
         seen[row_id] = index
 
 
 def repeated_id(
-    kind: GraphType, row_id: str, earlier: SourcePosition, place: SourcePosition
+    kind: GraphType, row_id: str, earlier: SourcePosition, position: SourcePosition
 ) -> UniqueViolation | InvalidRecord:
     """The error for an id that occurs twice in the input."""
     if not kind.rules.key:
         message = f"the id {shown(row_id)} of this {kind.name} stands twice, first in {earlier}"
-        return refuse(place, "duplicate_id", message, type_name=kind.name, property_name="id")
+        return refuse(position, "duplicate_id", message, type_name=kind.name, property_name="id")
     columns = kind.rules.key
     named = columns[0] if len(columns) == 1 else f"({', '.join(columns)})"
+    message = f"@unique violation on {kind.name}.{named}: the key {shown(row_id)} stands twice, first in {earlier}"
     return UniqueViolation(
-        f"{place}: @unique violation on {kind.name}.{named}: the key {shown(row_id)} stands twice, first in {earlier}",
+        f"{position}: {message}",
         type_name=kind.name,
         properties=columns,
         values=(row_id,),

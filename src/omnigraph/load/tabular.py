@@ -44,14 +44,14 @@ class _Reading:
     convert: Convert
 
     def batch(self, given: pa.RecordBatch, first_row: int) -> Batch:
-        places = SourcePositions(self.source, "row", range(first_row, first_row + given.num_rows))
-        columns = {name: self._property(given, name, places) for name in self.type.properties}
-        ids = self._column(given, "id", _OPTIONAL_ID, places)
+        positions = SourcePositions(self.source, "row", range(first_row, first_row + given.num_rows))
+        columns = {name: self._property(given, name, positions) for name in self.type.properties}
+        ids = self._column(given, "id", _OPTIONAL_ID, positions)
         if not isinstance(self.type, EdgeType):
-            return Batch(self.type, places, columns, ids)
-        src = self._endpoint(given, "from", self.type.source, places)
-        dst = self._endpoint(given, "to", self.type.target, places)
-        return Batch(self.type, places, columns, ids, src, dst)
+            return Batch(self.type, positions, columns, ids)
+        src = self._endpoint(given, "from", self.type.source, positions)
+        dst = self._endpoint(given, "to", self.type.target, positions)
+        return Batch(self.type, positions, columns, ids, src, dst)
 
     def check_columns(self, schema: pa.Schema) -> None:
         """Refuse unknown, duplicate and missing required columns."""
@@ -66,32 +66,32 @@ class _Reading:
                 property_name=bad.property_name,
             ) from None
 
-    def _property(self, given: pa.RecordBatch, name: str, places: SourcePositions) -> Column:
+    def _property(self, given: pa.RecordBatch, name: str, positions: SourcePositions) -> Column:
         each = self.type.properties[name]
         if name not in given.schema.names:
             return default_array(each, given.num_rows)
-        return self._column(given, name, each.type, places)
+        return self._column(given, name, each.type, positions)
 
-    def _column(self, given: pa.RecordBatch, name: str, declared: PropertyType, places: SourcePositions) -> Column:
+    def _column(self, given: pa.RecordBatch, name: str, declared: PropertyType, positions: SourcePositions) -> Column:
         if name not in given.schema.names:
             return pa.nulls(given.num_rows, pa.string())
-        return self._converted(name, declared, given.column(name), places)
+        return self._converted(name, declared, given.column(name), positions)
 
-    def _endpoint(self, given: pa.RecordBatch, end: str, node_type: str, places: SourcePositions) -> Column:
+    def _endpoint(self, given: pa.RecordBatch, end: str, node_type: str, positions: SourcePositions) -> Column:
         """The endpoint ids. Strings are ids; other types are converted from values of the node type's key column."""
         name = next(each for each in ENDS[end] if each in given.schema.names)
         column = given.column(name)
         node = self.catalog.nodes[node_type]
         if _is_text(column.type) or len(node.rules.key) != 1:
-            return self._converted(name, _ENDPOINT, column, places)
+            return self._converted(name, _ENDPOINT, column, positions)
         declared = node.properties[node.rules.key[0]].type
-        return key_texts(declared, self._converted(name, declared, column, places))
+        return key_texts(declared, self._converted(name, declared, column, positions))
 
-    def _converted(self, name: str, declared: PropertyType, column: Column, places: SourcePositions) -> Column:
+    def _converted(self, name: str, declared: PropertyType, column: Column, positions: SourcePositions) -> Column:
         try:
             return self.convert(declared, column)
         except BadCell as bad:
-            raise bad.at(places, self.type.name, name) from None
+            raise bad.at(positions, self.type.name, name) from None
 
 
 def read_arrow(
@@ -130,18 +130,18 @@ def read_rows(
 
 
 def _batch_of_objects(
-    batch: list[tuple[int, Mapping[str, Any]]], kind: GraphType, places: SourcePositions, *, lenient: bool
+    batch: list[tuple[int, Mapping[str, Any]]], kind: GraphType, positions: SourcePositions, *, lenient: bool
 ) -> Batch:
     known = {"id", *kind.properties, *_end_names(kind)}
     for index, (_, row) in enumerate(batch):
         if not lenient and not known.issuperset(row):
             bad = unknown_field(kind, [name for name in row if name not in known])
-            raise refuse(places[index], bad.rule, str(bad), type_name=kind.name, property_name=bad.property_name)
+            raise refuse(positions[index], bad.rule, str(bad), type_name=kind.name, property_name=bad.property_name)
     rows = [row for _, row in batch]
     if not isinstance(kind, EdgeType):
-        return batch_of_rows(kind, rows, places, lenient=lenient)
+        return batch_of_rows(kind, rows, positions, lenient=lenient)
     src, dst = ([_first(row, names) for row in rows] for names in ENDS.values())
-    return batch_of_rows(kind, rows, places, src=src, dst=dst, lenient=lenient)
+    return batch_of_rows(kind, rows, positions, src=src, dst=dst, lenient=lenient)
 
 
 def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> object:

@@ -20,7 +20,7 @@ from omnigraph.manifest.compaction import collect, compact
 from omnigraph.manifest.layout import physical_branch
 from omnigraph.storage.lance.paths import detached_version_file
 from omnigraph.storage.tables.compaction import stage_compaction
-from omnigraph.storage.tables.immediate import cleans_itself, preview, stage_disarm
+from omnigraph.storage.tables.immediate import cleans_itself, preview, stage_auto_cleanup_off
 from omnigraph.storage.tables.indexes import IndexSpec, has_vectors, stage_coverage, staged_upon
 from omnigraph.storage.tables.staging import are_ours
 from omnigraph.storage.tables.table import ROWS_PER_FILE
@@ -95,7 +95,7 @@ class _Prepared:
     def write(self) -> TableWrite | None:
         first = self.compaction or self.coverage
         if first is None:
-            return TableWrite(self.entry, stage_disarm) if self.armed else None
+            return TableWrite(self.entry, stage_auto_cleanup_off) if self.armed else None
         then = None if self.compaction is None else self._index
         return TableWrite(self.entry, lambda _: first, then)
 

@@ -50,11 +50,11 @@ def claim_branches(stores: Storage, purpose: str, world: World) -> Lease:
     seconds = lease_seconds(world)
     wait = patience(seconds) + CLAIM_WAIT_SECONDS
     lease = acquire(stores.objects, BRANCH_CLAIM, purpose=purpose, seconds=seconds, wait=wait, world=world)
-    if lease.claim.unfinished is None:
+    if lease.record.unfinished is None:
         return lease
     try:
         with guarded(lease.require):
-            drop_fork(stores, MANIFEST, lease.claim.unfinished)
+            drop_fork(stores, MANIFEST, lease.record.unfinished)
         lease.mark_unfinished(None)
     except BaseException:
         lease.abandon()

@@ -141,7 +141,7 @@ def make_branch(
                 now=lambda: _tables_of(stores, name),
                 take_back=lambda: _take_back(stores, name, claim),
             )
-            if claim.claim.unfinished is not None:
+            if claim.record.unfinished is not None:
                 # From here on the branch is visible; a process that takes the lease over before this point deletes the
                 # branch.
                 claim.mark_unfinished(None)
@@ -168,7 +168,7 @@ def remove_branch(stores: Storage, name: str, *, world: World, force: bool = Fal
         forks = [entry.path for entry in states[name].current(name) if entry.branch == name]
         _about_to_change(claim)
         settled(
-            claim.claim.purpose,
+            claim.record.purpose,
             lambda: delete_branch(main, name),
             lambda: name not in branch_references(_main(stores)),
         )
@@ -205,7 +205,7 @@ def _tables_of(stores: Storage, name: str) -> list[TableEntry]:
 def _take_back(stores: Storage, name: str, claim: Lease) -> None:
     """Delete a branch that was just created and not yet reported to the caller."""
     drop_fork(stores, MANIFEST, name)
-    if claim.claim.unfinished is not None:
+    if claim.record.unfinished is not None:
         with suppress(LeaseLost):
             claim.mark_unfinished(None)
 
@@ -261,7 +261,7 @@ def _made_from(stores: Storage, start: Table, name: str, claim: Lease) -> bool:
 def _create(stores: Storage, start: Table, name: str, claim: Lease) -> None:
     """Create the branch. Under the lease nobody else creates one: if it exists afterwards, this call created it."""
     settled(
-        claim.claim.purpose,
+        claim.record.purpose,
         lambda: create_branch(start, name),
         lambda: name in branch_references(_main(stores)),
     )

@@ -75,7 +75,7 @@ def initialize(stores: Storage, blueprint: NewGraph, world: World) -> None:
             _build(stores, blueprint, lease, world)
     except LeaseLost as error:
         raise InitializationClaimed(
-            stores.uri, attempt_id=lease.claim.owner.id, owner="another process by now"
+            stores.uri, attempt_id=lease.record.owner.id, owner="another process by now"
         ) from error
     except BaseException:
         _withdraw(stores, blueprint, lease)

@@ -19,7 +19,7 @@ from omnigraph.manifest.tags import Tag, check_tag_name, find_tag, remove_tag, t
 from omnigraph.manifest.upgrade import bring_up_to_date
 from omnigraph.manifest.version_refs import branch_references
 from omnigraph.storage.objects.store import open_control_store
-from omnigraph.storage.tables.compaction import DEFAULT_FOLD, CompactionPolicy
+from omnigraph.storage.tables.compaction import MINOR_COMPACTION, CompactionPolicy
 from omnigraph.storage.tables.table import TableStore
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def open_stores(location: Location, world: World) -> Storage:
 
 
 def create_manifest(
-    location: Location, blueprint: NewGraph, world: World, *, fold: CompactionPolicy | None = DEFAULT_FOLD
+    location: Location, blueprint: NewGraph, world: World, *, fold: CompactionPolicy | None = MINOR_COMPACTION
 ) -> GraphManifest:
     """Create a new graph and open it."""
     initialize(open_stores(location, world), blueprint, world)
@@ -55,7 +55,7 @@ class GraphManifest:
         world: World,
         read_only: bool = False,
         upkeep: ManifestPolicy = DEFAULT_UPKEEP,
-        fold: CompactionPolicy | None = DEFAULT_FOLD,
+        fold: CompactionPolicy | None = MINOR_COMPACTION,
     ) -> None:
         self._stores: Storage | None = open_stores(location, world)
         self.uri = self._stores.uri
@@ -245,7 +245,7 @@ class GraphManifest:
                 self.stores.tables.open(entry.pin)
             tag = Tag(name, commit_id, commit.branch, self.world.now_us(), actor, message)
             settled(
-                claim.claim.purpose,
+                claim.record.purpose,
                 lambda: write_tag(self.stores, tag),
                 lambda: find_tag(self.stores, name) == tag,
             )
@@ -268,7 +268,7 @@ class GraphManifest:
     def _delete_tag(self, name: str) -> None:
         with claim_branches(self.stores, f"deleting tag {name!r}", self.world) as claim:
             settled(
-                claim.claim.purpose,
+                claim.record.purpose,
                 lambda: remove_tag(self.stores, name),
                 lambda: find_tag(self.stores, name) is None,
             )

@@ -24,7 +24,7 @@ from omnigraph.errors import (
     StoreError,
 )
 from omnigraph.storage.lance.paths import branch_reference_file
-from omnigraph.storage.objects.lease import read_claim
+from omnigraph.storage.objects.lease import read_lease_record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,7 +112,7 @@ class Storage:
 
 def unfinished_branch(stores: Storage) -> str | None:
     """The name of a branch whose creation has not finished, if any: no reader may see it."""
-    found = read_claim(stores.objects, BRANCH_CLAIM)
+    found = read_lease_record(stores.objects, BRANCH_CLAIM)
     return None if found is None else found[0].unfinished
 
 

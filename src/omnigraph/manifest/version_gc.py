@@ -45,7 +45,7 @@ from omnigraph.storage.lance.paths import (
     version_read_by,
     versions_dir,
 )
-from omnigraph.storage.objects.lease import patience, read_claim
+from omnigraph.storage.objects.lease import patience, read_lease_record
 from omnigraph.storage.tables.table import Pin
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def collect_versions(
 
     The caller holds the branch manifest's lock. `NotFound` when another process collects concurrently.
     """
-    claim = read_claim(manifest.stores.objects, BRANCH_CLAIM)
+    claim = read_lease_record(manifest.stores.objects, BRANCH_CLAIM)
     if claim is not None and not _is_over(manifest, claim[0], listed, world):
         return 0
     referred = manifest.referred.read(manifest.stores.objects)

@@ -3,7 +3,7 @@
 On one machine they replace the packed shuffle of `transaction/constraints/exchange`. Hashes that were written together
 with their rows are not read, computed or sent through the JVM again.
 
-`HashColumns` names the columns of a row that a rule compares; `draw` computes their hashes.
+`HashColumns` names the columns of a row that a rule compares; `compute_hashes` computes their hashes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from omnigraph.catalog.catalog import Catalog
     from omnigraph.values.batches import Mode
 
-    Numbers = NDArray[np.uint64]
+    Hashes = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class HashColumns:
 IDS = HashColumns((ID,))
 
 
-def draws_of(catalog: Catalog, key: str, mode: Mode) -> tuple[HashColumns, ...]:
+def hash_columns_of(catalog: Catalog, key: str, mode: Mode) -> tuple[HashColumns, ...]:
     """The hashes that checks may need of the rows put into a table."""
     kind = type_of(catalog, key)
     found = [IDS, *(HashColumns(rule.columns, ID) for rule in unique_rules(catalog, key) if not rule.is_key)]
@@ -63,22 +63,22 @@ def draws_of(catalog: Catalog, key: str, mode: Mode) -> tuple[HashColumns, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def draw(rows: pa.Table, wanted: Sequence[HashColumns]) -> Iterator[tuple[HashColumns, Numbers]]:
+def compute_hashes(rows: pa.Table, wanted: Sequence[HashColumns]) -> Iterator[tuple[HashColumns, Hashes]]:
     """Compute the hashes of rows, in row order; with `beside`, as an array of pairs."""
     names = list(dict.fromkeys(name for each in wanted for name in each.names))
     plain = [comparable(rows.column(name)) for name in names]
-    numbers = dict(zip(names, hash_columns(plain), strict=True)) if names else {}
+    hashes = dict(zip(names, hash_columns(plain), strict=True)) if names else {}
     nulls = {name: is_there(each) for name, each in zip(names, plain, strict=True) if each.null_count}
     for each in wanted:
-        found = functools.reduce(joined, [numbers[name] for name in each.columns])
+        found = functools.reduce(joined, [hashes[name] for name in each.columns])
         if each.beside is not None:
-            found = np.column_stack([found, numbers[each.beside]])
+            found = np.column_stack([found, hashes[each.beside]])
         whole = [nulls[name] for name in each.columns if name in nulls]
         yield each, found[np.logical_and.reduce(whole)] if whole else found
 
 
 # How many hashes a task holds before it writes a run: 32 MB.
-_HELD = 4_000_000
+_MOST_BUFFERED = 4_000_000
 # Ranges of the 64-bit hashes, by their first byte.
 _RANGES = 256
 
@@ -90,31 +90,31 @@ class HashRun:
     `bounds` are 64-bit positions: where each range of first hashes begins, and where the last one ends.
     """
 
-    drawn: HashColumns
+    columns: HashColumns
     file: str
     count: int
     bounds: bytes = field(repr=False)
 
-    def numbers(self) -> Numbers:
+    def hashes(self) -> Hashes:
         """All hashes of the run."""
         return self._read(0, self.count)
 
-    def of_part(self, part: int, parts: int) -> Numbers:
+    def of_partition(self, partition: int, partitions: int) -> Hashes:
         """The hashes whose first falls into partition `part` of `parts` equal ranges; `parts` is a power of two."""
         bounds = np.frombuffer(self.bounds, np.int64)
-        first = part * _RANGES // parts
-        last = max(first + 1, (part + 1) * _RANGES // parts)
-        numbers = self._read(int(bounds[first]), int(bounds[last]))
-        if parts <= _RANGES:
-            return numbers
-        chosen: Numbers = numbers[_firsts(numbers) >> np.uint64(65 - parts.bit_length()) == part]
+        first = partition * _RANGES // partitions
+        last = max(first + 1, (partition + 1) * _RANGES // partitions)
+        hashes = self._read(int(bounds[first]), int(bounds[last]))
+        if partitions <= _RANGES:
+            return hashes
+        chosen: Hashes = hashes[_firsts(hashes) >> np.uint64(65 - partitions.bit_length()) == partition]
         return chosen
 
-    def _read(self, start: int, end: int) -> Numbers:
+    def _read(self, start: int, end: int) -> Hashes:
         """Read, not memory-mapped: every mapped page that was ever touched counts as memory of the process."""
-        width = 1 if self.drawn.beside is None else 2
-        numbers: Numbers = np.fromfile(self.file, np.uint64, (end - start) * width, offset=start * 8 * width)
-        return numbers if width == 1 else numbers.reshape(-1, 2)
+        width = 1 if self.columns.beside is None else 2
+        hashes: Hashes = np.fromfile(self.file, np.uint64, (end - start) * width, offset=start * 8 * width)
+        return hashes if width == 1 else hashes.reshape(-1, 2)
 
 
 class HashRunWriter:
@@ -122,39 +122,39 @@ class HashRunWriter:
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
-        self._buffered: dict[HashColumns, list[Numbers]] = {}
-        self._held = 0
+        self._buffered: dict[HashColumns, list[Hashes]] = {}
+        self._buffered_hashes = 0
 
-    def note(self, drawn: HashColumns, numbers: Numbers) -> Iterator[HashRun]:
+    def add(self, columns: HashColumns, hashes: Hashes) -> Iterator[HashRun]:
         """Add hashes; yield the runs that were written because the buffer was full."""
-        if len(numbers):
-            self._buffered.setdefault(drawn, []).append(numbers)
-            self._held += numbers.size
-        if self._held >= _HELD:
+        if len(hashes):
+            self._buffered.setdefault(columns, []).append(hashes)
+            self._buffered_hashes += hashes.size
+        if self._buffered_hashes >= _MOST_BUFFERED:
             yield from self.finish()
 
     def finish(self) -> Iterator[HashRun]:
         """Write what is still buffered."""
-        buffered, self._buffered, self._held = self._buffered, {}, 0
-        for drawn, fragments in buffered.items():
-            numbers = _ordered(np.concatenate(fragments))
-            handle, file = tempfile.mkstemp(dir=self._directory, suffix=".numbers")
+        buffered, self._buffered, self._buffered_hashes = self._buffered, {}, 0
+        for columns, chunks in buffered.items():
+            hashes = _ordered(np.concatenate(chunks))
+            handle, file = tempfile.mkstemp(dir=self._directory, suffix=".hashes")
             with os.fdopen(handle, "wb") as stream:
-                numbers.tofile(stream)
-            yield HashRun(drawn, file, len(numbers), _bounds(_firsts(numbers)))
+                hashes.tofile(stream)
+            yield HashRun(columns, file, len(hashes), _bounds(_firsts(hashes)))
 
 
-def _bounds(firsts: Numbers) -> bytes:
+def _bounds(firsts: Hashes) -> bytes:
     starts = np.searchsorted(firsts, np.arange(1, _RANGES, dtype=np.uint64) << np.uint64(56))
     return np.concatenate([[0], starts, [len(firsts)]]).astype(np.int64).tobytes()
 
 
-def _firsts(numbers: Numbers) -> Numbers:
-    return numbers if numbers.ndim == 1 else numbers[:, 0]
+def _firsts(hashes: Hashes) -> Hashes:
+    return hashes if hashes.ndim == 1 else hashes[:, 0]
 
 
-def _ordered(numbers: Numbers) -> Numbers:
-    if numbers.ndim > 1:
-        return numbers[np.argsort(numbers[:, 0])]
-    numbers.sort()
-    return numbers
+def _ordered(hashes: Hashes) -> Hashes:
+    if hashes.ndim > 1:
+        return hashes[np.argsort(hashes[:, 0])]
+    hashes.sort()
+    return hashes

@@ -143,14 +143,14 @@ def grouped_rows(runner: TaskRunner, items: Sequence[Item], rows: Callable[[Item
 class Sizes:
     """A task reads `split_bytes` of text, writes files of `rows_per_file`, and buffers `buffer_bytes` of one type.
 
-    A partition of the exchange has `numbers_per_part` hashes of 8 bytes, of which several copies are in memory. For a
-    load of at most `small_load` rows, every task and the driver hold all hashes, and the rows that they match.
+    A partition of the exchange has `hashes_per_partition` hashes of 8 bytes, of which several copies are in memory.
+    For a load of at most `small_load` rows, every task and the driver hold all hashes, and the rows that they match.
     """
 
     split_bytes: int = SPLIT_BYTES
     rows_per_file: int = ROWS_PER_FILE
     buffer_bytes: int = 64 << 20
-    numbers_per_part: int = 2_000_000
+    hashes_per_partition: int = 2_000_000
     small_load: int = 1_000_000
 
 
@@ -161,7 +161,7 @@ def sizes_of(runner: TaskRunner) -> Sizes:
         split_bytes=_setting(runner, "splitBytes", plain.split_bytes),
         rows_per_file=_setting(runner, "rowsPerFile", plain.rows_per_file),
         buffer_bytes=_setting(runner, "bufferBytes", plain.buffer_bytes),
-        numbers_per_part=_setting(runner, "numbersPerPart", plain.numbers_per_part),
+        hashes_per_partition=_setting(runner, "numbersPerPart", plain.hashes_per_partition),
         small_load=_setting(runner, "smallLoad", plain.small_load),
     )
 

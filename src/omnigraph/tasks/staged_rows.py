@@ -65,7 +65,7 @@ class StagedFragment:
 class StagedRows:
     """All rows that a load puts into one table. `path` and `branch` say where the files are.
 
-    `noted`: the hash runs computed when the rows were written; for other hashes the rows must be read.
+    `hash_runs`: the hash runs computed when the rows were written; for other hashes the rows must be read.
     """
 
     type: GraphType
@@ -73,10 +73,10 @@ class StagedRows:
     path: str
     branch: str | None
     fragments: tuple[StagedFragment, ...] = field(default=(), repr=False)
-    noted: Mapping[HashColumns, tuple[HashRun, ...]] = field(default_factory=dict, repr=False)
+    hash_runs: Mapping[HashColumns, tuple[HashRun, ...]] = field(default_factory=dict, repr=False)
 
     @property
-    def line(self) -> str:
+    def directory(self) -> str:
         """The path, below the location, of the table or table branch whose files these are."""
         return table_dir(self.path, self.branch)
 
@@ -120,7 +120,11 @@ def fragment_files(table: StagedRows) -> list[FragmentFile]:
     """The fragments of a table, for tasks to read."""
     return [
         FragmentFile(
-            number, file_uri(table.location, data_file(table.line, each.path)), table.options(), each.minted, each.rows
+            number,
+            file_uri(table.location, data_file(table.directory, each.path)),
+            table.options(),
+            each.minted,
+            each.rows,
         )
         for number, each in enumerate(table.fragments)
     ]
@@ -128,10 +132,10 @@ def fragment_files(table: StagedRows) -> list[FragmentFile]:
 
 def bring_files(table: Table, staged: StagedRows, world: World) -> None:
     """Copy the files to the table branch that they are staged on, if it was forked after they were written."""
-    line = table_dir(table.path, table.branch)
-    if line != staged.line:
+    directory = table_dir(table.path, table.branch)
+    if directory != staged.directory:
         files = [each.path for each in staged.fragments]
-        take_over(staged.location, files, source=staged.line, target=line, world=world)
+        take_over(staged.location, files, source=staged.directory, target=directory, world=world)
 
 
 def file_uri(location: Location, relative: str) -> str:

@@ -124,19 +124,19 @@ def _blobs(table: Table, name: str, batch: pa.RecordBatch) -> pa.Array[Any]:
     """Replace the descriptors that a scan returns: by the bytes of managed blobs, and the URIs of external ones."""
     descriptors: list[Any] = batch.column(name).to_pylist()
     addresses: list[int] = batch.column(ROW_ADDRESS).to_numpy().tolist()
-    kept = [at for at, each in zip(addresses, descriptors, strict=True) if _is_kept(each)]
-    found = blobs_at(table, name, kept)
+    managed = [at for at, each in zip(addresses, descriptors, strict=True) if _is_managed(each)]
+    contents = blobs_at(table, name, managed)
     values = [
-        None if _is_null(each) else {"data": found.get(at), "uri": each["blob_uri"] or None}
+        None if _is_null(each) else {"data": contents.get(at), "uri": each["blob_uri"] or None}
         for at, each in zip(addresses, descriptors, strict=True)
     ]
     return pa.array(values, BLOB)
 
 
-def _is_kept(descriptor: Any) -> bool:
+def _is_managed(descriptor: Any) -> bool:
     return not _is_null(descriptor) and not descriptor["blob_uri"]
 
 
 def _is_null(descriptor: Any) -> bool:
     """All zeros is how a null blob is stored where validity is not stored separately."""
-    return descriptor is None or not any(descriptor[part] for part in ("kind", "position", "size", "blob_uri"))
+    return descriptor is None or not any(descriptor[field] for field in ("kind", "position", "size", "blob_uri"))

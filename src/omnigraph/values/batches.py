@@ -32,7 +32,7 @@ class Batch:
     """Rows of one type. `ids` is null where the input gave none; `src` and `dst` are set for edges."""
 
     type: GraphType
-    places: SourcePositions
+    positions: SourcePositions
     columns: Mapping[str, Column]
     ids: Column
     src: Column | None = None
@@ -45,33 +45,33 @@ class Batch:
 def batch_of_rows(
     kind: GraphType,
     rows: Sequence[Mapping[str, object]],
-    places: SourcePositions,
+    positions: SourcePositions,
     *,
     src: Sequence[object] | None = None,
     dst: Sequence[object] | None = None,
     lenient: bool = False,
 ) -> Batch:
     """Make a batch from objects whose members are properties and maybe `id`. Raises at the first value that fails."""
-    columns = {name: _property(kind, name, rows, places, lenient=lenient) for name in kind.properties}
-    ids = _checked(kind, "id", _ID, [row.get("id") for row in rows], places, lenient=lenient)
+    columns = {name: _property(kind, name, rows, positions, lenient=lenient) for name in kind.properties}
+    ids = _checked(kind, "id", _ID, [row.get("id") for row in rows], positions, lenient=lenient)
     if src is None or dst is None:
-        return Batch(kind, places, columns, ids)
+        return Batch(kind, positions, columns, ids)
     required = PropertyType("String")
-    ends = [_checked(kind, name, required, values, places) for name, values in (("from", src), ("to", dst))]
-    return Batch(kind, places, columns, ids, *ends)
+    ends = [_checked(kind, name, required, values, positions) for name, values in (("from", src), ("to", dst))]
+    return Batch(kind, positions, columns, ids, *ends)
 
 
 def _property(
-    kind: GraphType, name: str, rows: Sequence[Mapping[str, object]], places: SourcePositions, *, lenient: bool
+    kind: GraphType, name: str, rows: Sequence[Mapping[str, object]], positions: SourcePositions, *, lenient: bool
 ) -> Column:
     each = kind.properties[name]
     if each.default is None:
-        return _checked(kind, name, each.type, [row.get(name) for row in rows], places, lenient=lenient)
+        return _checked(kind, name, each.type, [row.get(name) for row in rows], positions, lenient=lenient)
     values = [row.get(name, _MISSING) for row in rows]
     if all(value is _MISSING for value in values):
         return default_array(each, len(rows))
     given = [each.default if value is _MISSING else value for value in values]
-    return _checked(kind, name, each.type, given, places, lenient=lenient)
+    return _checked(kind, name, each.type, given, positions, lenient=lenient)
 
 
 def _checked(
@@ -79,11 +79,11 @@ def _checked(
     name: str,
     declared: PropertyType,
     values: Sequence[object],
-    places: SourcePositions,
+    positions: SourcePositions,
     *,
     lenient: bool = False,
 ) -> Column:
     try:
         return column_of(declared, values, lenient=lenient)
     except BadCell as bad:
-        raise bad.at(places, kind.name, name) from None
+        raise bad.at(positions, kind.name, name) from None

@@ -48,10 +48,10 @@ class BadCell(ValueError):
         self.rule = rule
         self.value = value
 
-    def at(self, places: SourcePositions, type_name: str, property_name: str) -> InvalidRecord | ValueViolation:
+    def at(self, positions: SourcePositions, type_name: str, property_name: str) -> InvalidRecord | ValueViolation:
         """The user-facing error, with the source position of the value."""
         return refuse_cell(
-            places[self.index],
+            positions[self.index],
             self.rule,
             str(self),
             type_name=type_name,
@@ -198,22 +198,22 @@ class SourcePositions:
 
 
 def refuse(
-    place: SourcePosition, rule: str, message: str, *, type_name: str | None = None, property_name: str | None = None
+    position: SourcePosition, rule: str, message: str, *, type_name: str | None = None, property_name: str | None = None
 ) -> InvalidRecord:
     """The error for the record at a source position."""
     return InvalidRecord(
-        f"{place}: {message}",
+        f"{position}: {message}",
         rule=rule,
-        source=place.source,
-        line=place.number if place.unit == "line" else None,
-        row=None if place.unit == "line" else place.number,
+        source=position.source,
+        line=position.number if position.unit == "line" else None,
+        row=None if position.unit == "line" else position.number,
         type_name=type_name,
         property_name=property_name,
     )
 
 
 def refuse_cell(
-    place: SourcePosition, rule: str, message: str, *, type_name: str, property_name: str, value: object = None
+    position: SourcePosition, rule: str, message: str, *, type_name: str, property_name: str, value: object = None
 ) -> InvalidRecord | ValueViolation:
     """The error for one value: it violates a rule of the schema (required, enum), or is not a value of the type."""
     texts = {
@@ -222,7 +222,12 @@ def refuse_cell(
     }
     if rule not in texts:
         text = f"{type_name}.{property_name}: {message}"
-        return refuse(place, rule, text, type_name=type_name, property_name=property_name)
+        return refuse(position, rule, text, type_name=type_name, property_name=property_name)
     return ValueViolation(
-        f"{place}: {texts[rule]}", rule=rule, type_name=type_name, property_name=property_name, row_id=None, value=value
+        f"{position}: {texts[rule]}",
+        rule=rule,
+        type_name=type_name,
+        property_name=property_name,
+        row_id=None,
+        value=value,
     )

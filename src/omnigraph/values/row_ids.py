@@ -48,8 +48,8 @@ def mint_ulids(count: int, world: World) -> pa.Array[Any]:
     randomness = world.random_bits(80 * count).to_bytes(10 * count, "big")
     moment = world.now_ms()
     texts = np.empty((count, _LENGTH // 2), dtype="<u2")
-    for place in range(_PAIRS_OF_MOMENT):
-        texts[:, place] = _PAIRS[moment >> 10 * (_PAIRS_OF_MOMENT - 1 - place) & 1023]
+    for position in range(_PAIRS_OF_MOMENT):
+        texts[:, position] = _PAIRS[moment >> 10 * (_PAIRS_OF_MOMENT - 1 - position) & 1023]
     _spell(np.frombuffer(randomness, dtype=np.uint8).reshape(count, 10), texts[:, _PAIRS_OF_MOMENT:])
     offsets = np.arange(count + 1, dtype=np.int32) * _LENGTH
     buffers = [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(texts.tobytes())]
@@ -101,7 +101,7 @@ def strict_ids(batch: Batch, world: World) -> Column:
         index = first_true(wrong)
         given, expected = (shown(each[index].as_py()) for each in (batch.ids, derived))
         message = f"the id {given} of this {batch.type.name} does not match its key, which makes it {expected}"
-        raise refuse(batch.places[index], "id_mismatch", message, type_name=batch.type.name, property_name="id")
+        raise refuse(batch.positions[index], "id_mismatch", message, type_name=batch.type.name, property_name="id")
     return derived
 
 

@@ -64,7 +64,7 @@ class Lines:
         return read_block(self.unit, self.catalog, io.BytesIO(b"\n".join(self.lines)), self.first)
 
     @property
-    def place(self) -> SourcePosition:
+    def position(self) -> SourcePosition:
         """The source position of the first row."""
         return SourcePosition(self.unit.input.name, "line", self.first)
 
@@ -99,7 +99,7 @@ class RowChunk:
         )
 
     @property
-    def place(self) -> SourcePosition:
+    def position(self) -> SourcePosition:
         """The source position of the first row."""
         return SourcePosition(self.source, "row", self.first)
 
@@ -128,11 +128,11 @@ class Records:
     def read(self) -> Iterator[Batch]:
         """Read the records as typed batches, numbered as in the whole input."""
         for batch in read_input(replace(self.unit.input, data=self.records), self.catalog, self.world):
-            numbers = [number + self.first - 1 for number in batch.places.numbers]
-            yield replace(batch, places=SourcePositions(batch.places.source, "record", numbers))
+            numbers = [number + self.first - 1 for number in batch.positions.numbers]
+            yield replace(batch, positions=SourcePositions(batch.positions.source, "record", numbers))
 
     @property
-    def place(self) -> SourcePosition:
+    def position(self) -> SourcePosition:
         """The source position of the first row."""
         return SourcePosition(self.unit.input.name, "record", self.first)
 
@@ -184,7 +184,7 @@ def _lines(unit: Unit, catalog: Catalog, data: bytes, first: int) -> Iterator[Li
         yield Lines(unit, catalog, lines[start : start + _LINES], first + start)
 
 
-def write_sifted(job: WriteJob, unit: int, chunks: Iterable[Chunk], limit: int) -> Iterator[pa.RecordBatch]:
+def write_valid_rows(job: WriteJob, unit: int, chunks: Iterable[Chunk], limit: int) -> Iterator[pa.RecordBatch]:
     """Write the good rows of a unit. Yields batches of schema `RESULT`; more than `limit` bad rows are an error."""
     sinks: dict[str, Sink] = {}
     rejects: list[Reject] = []
@@ -216,8 +216,8 @@ def sifted(catalog: Catalog, chunk: Chunk, rejects: list[Reject], world: World) 
             middle = len(chunk) // 2
             halves = (chunk.part(0, middle), chunk.part(middle, len(chunk)))
             return [each for half in halves for each in sifted(catalog, half, rejects, world)]
-        placed = renumbered(error, chunk.place.source, chunk.place.unit, chunk.place.number)
-        rejects.append(reject_of(placed, chunk.place, chunk.shown()))
+        placed = renumbered(error, chunk.position.source, chunk.position.unit, chunk.position.number)
+        rejects.append(reject_of(placed, chunk.position, chunk.shown()))
         return []
 
 

@@ -53,9 +53,9 @@ def candidate_locations(runner: TaskRunner, scan: TableScan, put: Hashes) -> Has
 
 def load_hashes(runner: TaskRunner, table: StagedRows, fragments: Sequence[FragmentFile]) -> Hashes:
     """The hashes of all given ids in these fragments, from the hash runs of the load if it wrote any."""
-    runs = table.noted.get(IDS)
+    runs = table.hash_runs.get(IDS)
     if runs is not None:
-        return _concatenated(each.numbers() for each in runs)
+        return _concatenated(each.hashes() for each in runs)
 
     def work(group: list[FragmentFile]) -> Iterator[pa.RecordBatch]:
         for each in group:

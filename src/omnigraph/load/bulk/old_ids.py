@@ -19,7 +19,7 @@ from omnigraph.catalog.rules import value_rules
 from omnigraph.errors import InvalidInput
 from omnigraph.kernels.arrays import ID
 from omnigraph.kernels.row_address import staged_order
-from omnigraph.load.bulk.rejects import FrameUnit, InputError, place_of
+from omnigraph.load.bulk.rejects import FrameUnit, InputError, source_position_of
 from omnigraph.load.bulk.write import READING, VALUES
 from omnigraph.load.rows import LegacyId, LegacyIds, also_old, whole_rows
 from omnigraph.storage.lance.data_files import write_rows
@@ -51,7 +51,7 @@ class LegacyIdUse:
     spelling: LegacyId
 
 
-def told_spellings(rows: Sequence[Mapping[str, Any]], units: Sequence[Unit | FrameUnit]) -> list[LegacyIdUse]:
+def recorded_legacy_ids(rows: Sequence[Mapping[str, Any]], units: Sequence[Unit | FrameUnit]) -> list[LegacyIdUse]:
     """The legacy ids that tasks recorded, in input order."""
     found = []
     for row in sorted((each for each in rows if each["kind"] == "spelling"), key=lambda each: each["unit"]):
@@ -64,7 +64,7 @@ def told_spellings(rows: Sequence[Mapping[str, Any]], units: Sequence[Unit | Fra
     return found
 
 
-def follow_spellings(reading: InputRead, written: Written, noted: Sequence[LegacyIdUse]) -> Written:
+def rewrite_legacy_endpoints(reading: InputRead, written: Written, noted: Sequence[LegacyIdUse]) -> Written:
     """Replace legacy endpoint ids in all edge tables. An ambiguous legacy id is an error."""
     first_bad = min((each.unit for each in written.told if each.rank == READING), default=None)
     spellings = LegacyIds()
@@ -101,8 +101,8 @@ def _refuse_old_ids(reading: InputRead, table: StagedRows, written: Written, spe
     told = reading.runner.map(fragment_files(table), work, _FOUND).collect()
     orders = [staged_order(each["fragment"], each["offset"]) for each in told.to_pylist()]
     if orders:
-        place = place_of(table, min(orders), written.units, reading.readable, reading.world)
-        raise also_old(table.type.name, place)
+        position = source_position_of(table, min(orders), written.units, reading.readable, reading.world)
+        raise also_old(table.type.name, position)
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,8 @@ class _Moved:
 
 def _moved(reading: InputRead, table: StagedRows, spellings: LegacyIds) -> _Moved | None:
     """The rewritten edge table with its first value violation; None if the table cannot refer to a legacy id."""
-    kind, uri, mode = table.type, table.location.child(table.line), reading.mode
-    if not isinstance(kind, EdgeType) or not spellings.renames_ends_of(kind) or not table.rows:
+    kind, uri, mode = table.type, table.location.child(table.directory), reading.mode
+    if not isinstance(kind, EdgeType) or not spellings.renames_endpoints_of(kind) or not table.rows:
         return None
     if table.has_blobs:
         raise InvalidInput(
@@ -140,7 +140,7 @@ def _moved(reading: InputRead, table: StagedRows, spellings: LegacyIds) -> _Move
             fragments[each["number"]] = replace(fragments[each["number"]], fragment=each["fragment"])
         if each["error"]:
             broken.append(pickle.loads(each["error"]))  # noqa: S301
-    return _Moved(replace(table, fragments=tuple(fragments), noted={}), next(iter(broken), None))
+    return _Moved(replace(table, fragments=tuple(fragments), hash_runs={}), next(iter(broken), None))
 
 
 def _followed(rows: pa.Table, kind: EdgeType, spellings: LegacyIds) -> pa.Table | None:

@@ -97,8 +97,8 @@ class BulkLoad:
                 raise violation.error
 
     def _refuse_duplicates(self, search: ViolationSearch, written: Written) -> None:
-        places = {key: number for number, key in enumerate(written.tables)}
-        for each in sorted(search.duplicates(), key=lambda each: (places[each.table_key], each.second)):
+        positions = {key: number for number, key in enumerate(written.tables)}
+        for each in sorted(search.duplicates(), key=lambda each: (positions[each.table_key], each.second)):
             table, rows = written.tables[each.table_key], (each.first, each.second)
             reading = self.reading
             raise repeated_error(table, each.row_id, rows, written.units, reading.readable, reading.world)

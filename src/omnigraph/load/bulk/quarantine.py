@@ -50,7 +50,7 @@ def without(runner: TaskRunner, table: StagedRows, orders: Collection[int], mode
         number, offset = staged_row(order)
         gone.setdefault(number, []).append(offset)
     files = [each for each in fragment_files(table) if each.number in gone]
-    uri, schema = table.location.child(table.line), rows_schema(table.type)
+    uri, schema = table.location.child(table.directory), rows_schema(table.type)
 
     def work(file: FragmentFile) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch([[file.number], [_rest(file, gone[file.number], uri, schema, mode)]], schema=_WRITTEN)
@@ -65,7 +65,7 @@ def without(runner: TaskRunner, table: StagedRows, orders: Collection[int], mode
             fragment=each["fragment"],
             dropped=tuple(sorted([*fragment.dropped, *(fragment.original(offset) for offset in offsets)])),
         )
-    return replace(table, fragments=tuple(each for each in fragments if each.rows), noted={})
+    return replace(table, fragments=tuple(each for each in fragments if each.rows), hash_runs={})
 
 
 def _rest(file: FragmentFile, gone: list[int], uri: str, schema: pa.Schema, mode: Mode) -> str:
@@ -181,7 +181,7 @@ class _SourcePositions:
             for chunk in chunks_of(unit, self.reading.readable, world):
                 for batch, _ in sifted(catalog, chunk, [], world):
                     if batch.type.table_key == table_key:
-                        numbers.extend(batch.places.numbers)
+                        numbers.extend(batch.positions.numbers)
         return self.read[at, table_key]
 
 

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from omnigraph.catalog.rules import type_of
-from omnigraph.load.bulk.bisect import chunks_of, table_chunks, write_sifted
-from omnigraph.load.bulk.old_ids import follow_spellings, told_spellings
-from omnigraph.load.bulk.rejects import FrameUnit, InputError, told_errors, told_rejects
+from omnigraph.load.bulk.bisect import chunks_of, table_chunks, write_valid_rows
+from omnigraph.load.bulk.old_ids import recorded_legacy_ids, rewrite_legacy_endpoints
+from omnigraph.load.bulk.rejects import FrameUnit, InputError, task_errors, task_rejects
 from omnigraph.load.bulk.units import Unit, plan_units, read_unit, store_settings
 from omnigraph.load.bulk.write import RESULT, FragmentTarget, WriteJob, partition_unit, write_batches
 from omnigraph.load.plan import FAIL, ErrorPolicy, vectors_may_be_missing
 from omnigraph.load.tabular import read_arrow
 from omnigraph.storage.lance.paths import table_dir
-from omnigraph.tasks.hash_runs import draws_of
+from omnigraph.tasks.hash_runs import hash_columns_of
 from omnigraph.tasks.runner import grouped, sizes_of
 from omnigraph.tasks.staged_rows import StagedFragment, StagedRows
 from omnigraph.tasks.table_scan import TableScan
@@ -91,8 +91,8 @@ class InputRead:
     ) -> Written:
         """Build the staged tables, errors and rejects from the results of tasks."""
         tables = self._tables(results, snapshot, location)
-        written = Written(tables, units, told_errors(results, units), told_rejects(results, units))
-        return written if self.strict else follow_spellings(self, written, told_spellings(results, units))
+        written = Written(tables, units, task_errors(results, units), task_rejects(results, units))
+        return written if self.strict else rewrite_legacy_endpoints(self, written, recorded_legacy_ids(results, units))
 
     def _files(self, job: WriteJob, inputs: Sequence[Input]) -> tuple[list[Unit], Results]:
         catalog, limit = self.readable, self.policy.limit
@@ -101,7 +101,7 @@ class InputRead:
         def work(group: list[tuple[int, Unit]]) -> Iterator[pa.RecordBatch]:
             for number, unit in group:
                 if limit:
-                    yield from write_sifted(job, number, chunks_of(unit, catalog, job.world()), limit)
+                    yield from write_valid_rows(job, number, chunks_of(unit, catalog, job.world()), limit)
                 else:
                     yield from write_batches(job, number, read_unit(unit, catalog, job.world()))
 
@@ -133,8 +133,10 @@ class InputRead:
         for key in dict.fromkeys(keys):
             entry, kind = snapshot[key], type_of(self.catalog, key)
             mine = [each for each in ordered if each["table"] == key]
-            noted = {} if self.directory is None else _noted(draws_of(self.catalog, key, self.mode), mine)
-            tables[key] = StagedRows(kind, location, entry.path, entry.branch, _fragments(mine), noted)
+            hash_runs = (
+                {} if self.directory is None else _hash_runs(hash_columns_of(self.catalog, key, self.mode), mine)
+            )
+            tables[key] = StagedRows(kind, location, entry.path, entry.branch, _fragments(mine), hash_runs)
         return tables
 
 
@@ -147,7 +149,7 @@ def write_frame(
         return write_batches(job, partition_unit(), [])
     reader = pa.RecordBatchReader.from_batches(first.schema, _chained(first, batches))
     if limit:
-        return write_sifted(job, partition_unit(), table_chunks(kind, catalog, name, reader, cast_column), limit)
+        return write_valid_rows(job, partition_unit(), table_chunks(kind, catalog, name, reader, cast_column), limit)
     return write_batches(job, partition_unit(), read_arrow(reader, kind, catalog, source=name))
 
 
@@ -218,6 +220,6 @@ def _fragments(results: Results) -> tuple[StagedFragment, ...]:
     return tuple(fragments)
 
 
-def _noted(draws: Sequence[HashColumns], results: Results) -> dict[HashColumns, tuple[HashRun, ...]]:
-    found: list[HashRun] = [pickle.loads(each["body"]) for each in results if each["kind"] == "noted"]  # noqa: S301
-    return {drawn: tuple(each for each in found if each.drawn == drawn) for drawn in draws}
+def _hash_runs(wanted: Sequence[HashColumns], results: Results) -> dict[HashColumns, tuple[HashRun, ...]]:
+    found: list[HashRun] = [pickle.loads(each["body"]) for each in results if each["kind"] == "hash_run"]  # noqa: S301
+    return {columns: tuple(each for each in found if each.columns == columns) for columns in wanted}

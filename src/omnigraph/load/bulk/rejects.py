@@ -69,13 +69,13 @@ class Reject:
     message: str
 
 
-def reject_of(error: OmniGraphError, place: SourcePosition, value: str) -> Reject:
+def reject_of(error: OmniGraphError, position: SourcePosition, value: str) -> Reject:
     """The reject for a row that raised an error."""
     known = error if isinstance(error, InvalidRecord | ConstraintViolation) else None
     return Reject(
-        place.source,
-        place.unit,
-        place.number,
+        position.source,
+        position.unit,
+        position.number,
         known.type_name if known else None,
         known.property_name if known else None,
         error.rule if isinstance(error, InvalidRecord | ValueViolation) else error.code,
@@ -133,7 +133,7 @@ class InputError:
     error: OmniGraphError
 
 
-def told_errors(rows: Sequence[Mapping[str, Any]], units: Sequence[Unit | FrameUnit]) -> list[InputError]:
+def task_errors(rows: Sequence[Mapping[str, Any]], units: Sequence[Unit | FrameUnit]) -> list[InputError]:
     """The errors in the results of tasks, in the order in which they are reported."""
     found = [
         InputError(row["unit"], row["rows"], row["table"], _placed(pickle.loads(row["body"]), units[row["unit"]]))  # noqa: S301
@@ -143,7 +143,7 @@ def told_errors(rows: Sequence[Mapping[str, Any]], units: Sequence[Unit | FrameU
     return sorted(found, key=lambda each: (each.rank, each.table_key, each.unit))
 
 
-def told_rejects(rows: Sequence[Mapping[str, Any]], units: Sequence[Unit | FrameUnit]) -> list[tuple[int, Reject]]:
+def task_rejects(rows: Sequence[Mapping[str, Any]], units: Sequence[Unit | FrameUnit]) -> list[tuple[int, Reject]]:
     """The rejects in the results of tasks, each with its unit."""
     found = [(row["unit"], Reject(**json.loads(row["body"]))) for row in rows if row["kind"] == "reject"]
     return [(unit, _moved(reject, units[unit])) for unit, reject in found]
@@ -177,11 +177,11 @@ def repeated_error(
     world: World,
 ) -> OmniGraphError:
     """The error for an id that occurs twice. Only this path reads units again, to find the source positions."""
-    first, second = (place_of(table, order, units, catalog, world) for order in rows)
+    first, second = (source_position_of(table, order, units, catalog, world) for order in rows)
     return repeated_id(table.type, row_id, first, second)
 
 
-def place_of(
+def source_position_of(
     table: StagedRows, order: int, units: Sequence[Unit | FrameUnit], catalog: Catalog, world: World
 ) -> SourcePosition:
     """The source position of a row of a staged table, provided that no row was set aside."""
@@ -191,15 +191,15 @@ def place_of(
     unit = units[fragment.unit]
     if isinstance(unit, FrameUnit):
         return SourcePosition(unit.name, "row", unit.first_row + index)
-    return nth_place(read_unit(unit, catalog, world), table.type.table_key, index)
+    return nth_position(read_unit(unit, catalog, world), table.type.table_key, index)
 
 
-def nth_place(batches: Iterable[Batch], table_key: str, index: int) -> SourcePosition:
+def nth_position(batches: Iterable[Batch], table_key: str, index: int) -> SourcePosition:
     """The source position of the index-th row of a table."""
     for batch in batches:
         if batch.type.table_key == table_key:
             if index < len(batch):
-                return batch.places[index]
+                return batch.positions[index]
             index -= len(batch)
     raise InvalidInput("the input changed while it was being loaded; load it again.")
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from omnigraph.transaction.constraints.exchange.exchange import PartitionHashes
     from omnigraph.transaction.read_view import ReadView
 
-    Numbers = NDArray[np.uint64]
+    Hashes = NDArray[np.uint64]
     from omnigraph.world import World
 
 
@@ -96,7 +96,7 @@ def stage_merge(table: Table, runner: TaskRunner, replacements: Replacements, wo
         rewrite.take_written(fragment.metadata())
     removed = sum(len(offsets) // _OFFSET_BYTES for offsets in replacements.removed.values())
     left = [fragment_from_json(each["fragment"]) for each in shrunk if each["fragment"]]
-    rewrite.take_removed(removed, left, [each["number"] for each in shrunk if not each["fragment"]])
+    rewrite.take_deletions(removed, left, [each["number"] for each in shrunk if not each["fragment"]])
     return rewrite.stage()
 
 
@@ -150,7 +150,7 @@ def _matched(runner: TaskRunner, sources: list[FragmentFile | TableScan], parts:
     return runner.exchange(sent, parts, join, PACKET)
 
 
-def _ids_of(source: FragmentFile | TableScan) -> Iterator[tuple[int, Numbers]]:
+def _ids_of(source: FragmentFile | TableScan) -> Iterator[tuple[int, Hashes]]:
     """Both hashes of each id, with the row's order in the load, or with row id and row address of a committed row."""
     if isinstance(source, FragmentFile):
         start = np.uint64(staged_order(source.number, 0))
@@ -169,7 +169,7 @@ def _packets_of(found: PartitionHashes, groups: int) -> Iterator[pa.RecordBatch]
         yield pa.record_batch([[part], [owner], [role], [width], [rows.tobytes()]], schema=PACKET)
 
 
-def _owned(found: PartitionHashes) -> Iterator[tuple[int, int, Numbers]]:
+def _owned(found: PartitionHashes) -> Iterator[tuple[int, int, Hashes]]:
     """Matched rows by fragment: offsets and row ids for staged fragments, replaced offsets for committed ones.
 
     Ids are unique on both sides, so equal hashes form exactly one pair.
@@ -187,7 +187,7 @@ def _owned(found: PartitionHashes) -> Iterator[tuple[int, int, Numbers]]:
     yield from _by_owner(_COMMITTED, fragment_of(theirs[:, 3]), offset_of(theirs[:, 3])[:, None])
 
 
-def _by_owner(role: int, owners: Numbers, rows: Numbers) -> Iterator[tuple[int, int, Numbers]]:
+def _by_owner(role: int, owners: Hashes, rows: Hashes) -> Iterator[tuple[int, int, Hashes]]:
     order = np.argsort(owners, kind="stable")
     owners, rows = owners[order], rows[order]
     for number in np.unique(owners):
@@ -210,9 +210,9 @@ class _Rewrite:
         """The rewrite of a staged table's fragments."""
         fragments = {number: each.fragment for number, each in enumerate(table.fragments)}
         blobs = table.type.name if table.has_blobs else None
-        return cls(table.location, table.line, rows_schema(table.type), fragments, blobs)
+        return cls(table.location, table.directory, rows_schema(table.type), fragments, blobs)
 
-    def result(self, role: int, number: int, rows: Numbers, file: FragmentFile | None) -> pa.RecordBatch:
+    def result(self, role: int, number: int, rows: Hashes, file: FragmentFile | None) -> pa.RecordBatch:
         """The result for one fragment: replaced offsets of a committed one, or the staged one with its row ids."""
         if role == _COMMITTED:
             offsets = rows.reshape(-1).astype(np.uint32)
@@ -224,14 +224,14 @@ class _Rewrite:
         return pa.record_batch([[role], [number], [json.dumps(body).encode()]], schema=_RESULT)
 
 
-def _require_sorted(file: FragmentFile, rows: Numbers, type_name: str | None) -> None:
+def _require_sorted(file: FragmentFile, rows: Hashes, type_name: str | None) -> None:
     """Require that a file with blobs has only replacing rows; otherwise a concurrent commit changed the table."""
     if type_name is not None and len(rows) != file.rows:
         raise CommitRejected(f"{type_name} was changed while the load was reading, and has blobs: load again.")
 
 
 def _with_replacing_rows_first(
-    file: FragmentFile, fragment: str, rows: Numbers, uri: str, schema: pa.Schema
+    file: FragmentFile, fragment: str, rows: Hashes, uri: str, schema: pa.Schema
 ) -> dict[str, object]:
     """The staged fragment with the row ids of the rows that it replaces, rewritten if those are not its first rows."""
     rows = rows[np.argsort(rows[:, 0])]
@@ -249,7 +249,7 @@ def _with_replacing_rows_first(
     return _body(with_row_ids(written[0], row_ids), row_ids)
 
 
-def _body(fragment: FragmentMetadata, row_ids: Numbers) -> dict[str, object]:
+def _body(fragment: FragmentMetadata, row_ids: Hashes) -> dict[str, object]:
     """A staged fragment with the number of rows that it replaces, and their lowest and highest row id."""
     low, high = int(row_ids.min()), int(row_ids.max())
     return {"fragment": json.dumps(fragment.to_json()), "replaced": len(row_ids), "low": low, "high": high}

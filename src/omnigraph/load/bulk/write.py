@@ -23,7 +23,7 @@ from omnigraph.kernels.equality import row_numbers
 from omnigraph.load.operation import rows_with_vectors
 from omnigraph.load.rows import LegacyIds, permissive_edge_ids, whole_rows
 from omnigraph.storage.lance.data_files import write_rows
-from omnigraph.tasks.hash_runs import IDS, HashRunWriter, draw, draws_of
+from omnigraph.tasks.hash_runs import IDS, HashRunWriter, compute_hashes, hash_columns_of
 from omnigraph.tasks.runner import BYTES, INT, LONG, TEXT, task_number
 from omnigraph.transaction.constraints.evaluate import value_violations
 from omnigraph.values.row_ids import strict_ids
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     Column = pa.Array[Any]
 
-Kind = Literal["fragment", "noted", "error", "reject", "spelling", "read"]
+Kind = Literal["fragment", "hash_run", "error", "reject", "spelling", "read"]
 RESULT = pa.schema([("unit", INT), ("kind", TEXT), ("table", TEXT), ("rows", LONG), ("body", BYTES)])
 # The rank of an error determines which one is reported, as in the embedded loader: reading first, then the ids of
 # edges, then failed embeddings, then rules on values.
@@ -145,7 +145,7 @@ def _permissive_ids(batch: Batch, world: World, spellings: LegacyIds) -> Column:
 
 
 def _legacy_ids(spellings: LegacyIds) -> bytes:
-    found = [(each.type_name, each.old, each.new, *vars(each.place).values()) for each in spellings.noted]
+    found = [(each.type_name, each.old, each.new, *vars(each.position).values()) for each in spellings.noted]
     return json.dumps(found).encode()
 
 
@@ -167,7 +167,7 @@ class Sink:
     def __init__(self, job: WriteJob, unit: int, key: str) -> None:
         self._target = job.targets[key]
         self._hash_runs = None if job.directory is None else HashRunWriter(job.directory)
-        self._draws = draws_of(job.catalog, key, job.mode)
+        self._hash_columns = hash_columns_of(job.catalog, key, job.mode)
         self._unit = unit
         self._key = key
         self._buffer = RowBuffer(job.sizes.rows_per_file, job.sizes.buffer_bytes)
@@ -195,13 +195,13 @@ class Sink:
 
     def _write_hashes(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
         """Write hashes of the rows. Minted ids are unique and need no comparison, so they are left out."""
-        wanted = [each for each in self._draws if not (self._minted and each == IDS)]
+        wanted = [each for each in self._hash_columns if not (self._minted and each == IDS)]
         if self._hash_runs is not None:
-            for drawn, numbers in draw(rows, wanted):
-                yield from map(self._report, self._hash_runs.note(drawn, numbers))
+            for columns, hashes in compute_hashes(rows, wanted):
+                yield from map(self._report, self._hash_runs.add(columns, hashes))
 
     def _report(self, run: HashRun) -> pa.RecordBatch:
-        return result(self._unit, "noted", self._key, run.count, pickle.dumps(run))
+        return result(self._unit, "hash_run", self._key, run.count, pickle.dumps(run))
 
     def _write(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
         yield from self._write_hashes(rows)

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.kernels.arrays import distinct, is_ascending, one_array
-from omnigraph.kernels.equality import id_places
+from omnigraph.kernels.equality import id_positions
 from omnigraph.kernels.row_address import ROW_NUMBER
 from omnigraph.storage.filters.arrow_eval import columns_of, truth
 from omnigraph.storage.filters.model import And, Compare, OneOf, one_of
-from omnigraph.storage.tables.version_diff import row_moves, same_column
+from omnigraph.storage.tables.version_diff import row_remap, same_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -178,7 +178,7 @@ class TableRows:
         return self.cache.get("moves", key, lambda: (self._moves_from(earlier.table),), _size_of_moves)[0]
 
     def _moves_from(self, earlier: Table) -> RowRemap | None:
-        moves = row_moves(self.store, earlier, self.table)
+        moves = row_remap(self.store, earlier, self.table)
         return moves if moves is not None and moves.later_rows == self.size else None
 
     def column_of(self, earlier: State, name: str) -> Column | None:
@@ -245,10 +245,10 @@ class TableRows:
     def rows_of_ids(self, ids: pa.Array[Any]) -> Numbers:
         """The row number of each id, -1 where there is none."""
         if self.reads_whole(["id"], len(ids)):
-            return id_places(ids, self.column("id")).astype(np.int64)
+            return id_positions(ids, self.column("id")).astype(np.int64)
         found = self.search_store(["id"], one_of("id", pc.unique(ids).to_pylist()))
         numbers = found[ROW_NUMBER].to_numpy().astype(np.int64)
-        places = id_places(ids, one_array(found.column("id"))).astype(np.int64)
+        places = id_positions(ids, one_array(found.column("id"))).astype(np.int64)
         return np.where(places < 0, -1, numbers[places]) if len(numbers) else places
 
     def guess(self, where: Filter) -> int:
@@ -284,4 +284,4 @@ def _bytes(column: Column) -> int:
 
 
 def _size_of_moves(moves: tuple[RowRemap | None]) -> int:
-    return 64 + (0 if moves[0] is None else 128 * len(moves[0].stretches))
+    return 64 + (0 if moves[0] is None else 128 * len(moves[0].runs))

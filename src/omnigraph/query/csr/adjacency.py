@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from omnigraph.kernels.equality import id_places
-from omnigraph.storage.tables.version_diff import GONE, NEW
+from omnigraph.kernels.equality import id_positions
+from omnigraph.storage.tables.version_diff import DELETED, NEW
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -190,7 +190,7 @@ _MANY_SPANS = 2_000
 
 @dataclass(frozen=True)
 class Renumbering:
-    """The new row number of each node, or `GONE`, and whether the node was moved by an update."""
+    """The new row number of each node, or `DELETED`, and whether the node was moved by an update."""
 
     numbers: NDArray[np.int32]
     is_moved: NDArray[np.bool_]
@@ -200,7 +200,7 @@ class Renumbering:
     @property
     def is_in_shreds(self) -> bool:
         """Whether there are too many spans to copy one by one."""
-        return len(self.moves.stretches) + int(self.is_moved.sum()) > _MANY_SPANS
+        return len(self.moves.runs) + int(self.is_moved.sum()) > _MANY_SPANS
 
     @cached_property
     def spans(self) -> list[tuple[int, int]]:
@@ -208,7 +208,7 @@ class Renumbering:
         old = {int(self.numbers[each]): int(each) for each in np.flatnonzero(self.is_moved)}
         found: list[tuple[int, int]] = []
         at = 0
-        for each in self.moves.stretches:
+        for each in self.moves.runs:
             if each.start == NEW:
                 found += [(old[row], old[row] + 1) for row in range(at, at + each.rows) if row in old]
             else:
@@ -219,12 +219,12 @@ class Renumbering:
 
 def renumbering(rows: TableRows, earlier: State, moves: RowRemap) -> Renumbering | None:
     """Map the row numbers of another version to this one; None when the ids of that version are no longer cached."""
-    numbers = moves.later_numbers()
-    is_moved = numbers == GONE
+    numbers = moves.later_row_numbers()
+    is_moved = numbers == DELETED
     if is_moved.any():
         # An updated node is a new row with the same id.
         ids = rows.column_of(earlier, "id")
         if ids is None:
             return None
-        numbers[is_moved] = id_places(ids.take(np.flatnonzero(is_moved)), rows.column("id"))
+        numbers[is_moved] = id_positions(ids.take(np.flatnonzero(is_moved)), rows.column("id"))
     return Renumbering(numbers.astype(np.int32), is_moved, moves, rows.size)

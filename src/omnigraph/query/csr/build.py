@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.kernels.equality import id_places
+from omnigraph.kernels.equality import id_positions
 from omnigraph.query.csr.adjacency import Adjacency
 
 if TYPE_CHECKING:
@@ -97,9 +97,9 @@ def whole_ends(src: NDArray[np.int32], dst: NDArray[np.int32], source_size: int,
 def looked_up(*asked: tuple[pa.ChunkedArray[Any], pa.Array[Any]]) -> list[NDArray[np.int32]]:
     """The row numbers of ids in a node table, for both ends in parallel."""
     if len(asked[0][0]) < _WORTH_A_THREAD:
-        return [id_places(*each) for each in asked]
+        return [id_positions(*each) for each in asked]
     with ThreadPoolExecutor(len(asked)) as pool:
-        return list(pool.map(lambda each: id_places(*each), asked))
+        return list(pool.map(lambda each: id_positions(*each), asked))
 
 
 def _grouped(

@@ -149,8 +149,8 @@ class EdgeTables:
         new = self.edges.table.read(["src", "dst"], fragments=moves[0].fragments)
         src, dst = looked_up((new.column("src"), source_ids), (new.column("dst"), target_ids))
         return whole_ends(
-            moves[0].carry_numbers(sources, src),
-            moves[0].carry_numbers(targets, dst),
+            moves[0].carry_array(sources, src),
+            moves[0].carry_array(targets, dst),
             self.sources.size,
             self.targets.size,
         )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from omnigraph.kernels.arrays import python_values
-from omnigraph.kernels.report import moment_text, plain
+from omnigraph.kernels.report import plain, timestamp_text
 from omnigraph.world import EPOCH
 
 if TYPE_CHECKING:
@@ -70,4 +70,4 @@ def _moment(milliseconds: int) -> dt.datetime:
 
 
 def _moment_text(milliseconds: int) -> str:
-    return moment_text(_moment(milliseconds))
+    return timestamp_text(_moment(milliseconds))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import Contention, ObjectChanged, ObjectExists, ObjectNotFound
-from omnigraph.storage.objects.lease import Lease, LeaseRecord, Owner, is_over, read_claim
+from omnigraph.storage.objects.lease import Lease, LeaseRecord, Owner, is_over, read_lease_record
 from omnigraph.storage.objects.store_clock import read_store_clock
 
 if TYPE_CHECKING:
@@ -34,29 +34,29 @@ class Applicant:
 
     def try_acquire(self) -> Lease | LeaseRecord:
         """Take the lease if it is free or expired; otherwise return the record of its owner."""
-        claim = LeaseRecord(Owner.of(self.world), 0, self.purpose, seconds=self.seconds).renewed(self.world)
+        record = LeaseRecord(Owner.of(self.world), 0, self.purpose, seconds=self.seconds).renewed(self.world)
         begun = self.world.monotonic()
         try:
-            tag = self.objects.create(self.path, claim.encode())
+            tag = self.objects.create(self.path, record.encode())
         except ObjectExists:
-            return self._try_to_take_over(claim)
-        return Lease(self.objects, self.path, claim, tag, begun=begun, world=self.world)
+            return self._try_to_take_over(record)
+        return Lease(self.objects, self.path, record, tag, begun=begun, world=self.world)
 
-    def _try_to_take_over(self, claim: LeaseRecord) -> Lease | LeaseRecord:
-        found = read_claim(self.objects, self.path)
+    def _try_to_take_over(self, record: LeaseRecord) -> Lease | LeaseRecord:
+        found = read_lease_record(self.objects, self.path)
         if found is None:
             return LeaseRecord(Owner("released", "", ""), 0, "released a moment ago")
         held, tag = found
         if not self._is_over(held, tag):
             return held
         # What the dead owner left unfinished stays recorded without a gap, in case this process dies as well.
-        claim = replace(claim, unfinished=held.unfinished)
+        record = replace(record, unfinished=held.unfinished)
         begun = self.world.monotonic()
         try:
-            tag = self.objects.replace(self.path, claim.encode(), tag)
+            tag = self.objects.replace(self.path, record.encode(), tag)
         except (ObjectChanged, ObjectNotFound):
             return held
-        return Lease(self.objects, self.path, claim, tag, held, begun=begun, world=self.world)
+        return Lease(self.objects, self.path, record, tag, held, begun=begun, world=self.world)
 
     def _is_over(self, held: LeaseRecord, tag: ObjectVersion) -> bool:
         if held.is_free(self.world):

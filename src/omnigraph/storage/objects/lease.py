@@ -150,7 +150,7 @@ class LeaseRecord:
             return cls(Owner("unreadable", "", ""), 0, "unreadable")
 
 
-def read_claim(objects: ObjectStore, path: str) -> tuple[LeaseRecord, ObjectVersion] | None:
+def read_lease_record(objects: ObjectStore, path: str) -> tuple[LeaseRecord, ObjectVersion] | None:
     """The lease record at a path and its object version, if any."""
     try:
         data, tag = objects.read_versioned(path)
@@ -160,16 +160,16 @@ def read_claim(objects: ObjectStore, path: str) -> tuple[LeaseRecord, ObjectVers
 
 
 def is_over(
-    objects: ObjectStore, path: str, claim: LeaseRecord, tag: ObjectVersion, *, clock: StoreClock, world: World
+    objects: ObjectStore, path: str, record: LeaseRecord, tag: ObjectVersion, *, clock: StoreClock, world: World
 ) -> bool:
     """Whether another process may take the lease over: it is free, or was not renewed for longer than allowed."""
-    if claim.is_free(world):
+    if record.is_free(world):
         return True
     try:
         found = objects.info(path)
     except ObjectNotFound:
         return False
-    return found.e_tag == tag.e_tag and clock.age(found) > patience(claim.seconds)
+    return found.e_tag == tag.e_tag and clock.age(found) > patience(record.seconds)
 
 
 class Lease:
@@ -183,7 +183,7 @@ class Lease:
         self,
         objects: ObjectStore,
         path: str,
-        claim: LeaseRecord,
+        record: LeaseRecord,
         tag: ObjectVersion,
         inherited: LeaseRecord | None = None,
         *,
@@ -194,19 +194,19 @@ class Lease:
         self._world = world
         self._path = path
         self._tag = tag
-        self._tenure = Tenure(claim.seconds, begun, world)
+        self._tenure = Tenure(record.seconds, begun, world)
         self._lock = threading.RLock()
         self._is_lost = False
         self._is_given_up = False
         self._guard: AbstractContextManager[None] | None = None
         # The record of an earlier owner that died: its half-made work may still be there.
         self.inherited = inherited
-        self.claim = claim
+        self.record = record
 
     def is_mine(self) -> bool:
         """Whether nobody has taken the lease over, according to the store."""
-        found = read_claim(self._objects, self._path)
-        return found is not None and found[0].owner == self.claim.owner
+        found = read_lease_record(self._objects, self._path)
+        return found is not None and found[0].owner == self.record.owner
 
     @property
     def seconds(self) -> float:
@@ -233,40 +233,40 @@ class Lease:
     def renew(self) -> None:
         """Hold the lease for another term from now on; `LeaseLost` when another process has it."""
         with self._lock:
-            self._replace(self.claim.renewed(self._world))
+            self._replace(self.record.renewed(self._world))
 
     def mark_unfinished(self, what: str | None) -> None:
         """Record durably what is half-made from now on; None when nothing is."""
         with self._lock:
-            self._replace(replace(self.claim.renewed(self._world), unfinished=what))
+            self._replace(replace(self.record.renewed(self._world), unfinished=what))
 
-    def _replace(self, claim: LeaseRecord) -> None:
+    def _replace(self, record: LeaseRecord) -> None:
         if self._is_given_up:
             raise self._lost()
         begun = self._world.monotonic()
         try:
             with unguarded():
-                self._tag = self._objects.replace(self._path, claim.encode(), self._tag)
+                self._tag = self._objects.replace(self._path, record.encode(), self._tag)
         except StoreUnavailable as error:
-            self._tag = self._read_back(claim, error)
+            self._tag = self._read_back(record, error)
         except (ObjectChanged, ObjectNotFound) as error:
             raise self._lost() from error
         self._tenure.begins(begun)
-        self.claim = claim
+        self.record = record
 
-    def _read_back(self, claim: LeaseRecord, error: StoreUnavailable) -> ObjectVersion:
+    def _read_back(self, record: LeaseRecord, error: StoreUnavailable) -> ObjectVersion:
         """Settle a lost acknowledgement: the version of the object if it has this record by now."""
-        found = read_claim(self._objects, self._path)
-        if found is None or found[0].owner != claim.owner:
+        found = read_lease_record(self._objects, self._path)
+        if found is None or found[0].owner != record.owner:
             raise self._lost() from error
-        if found[0] != claim:
+        if found[0] != record:
             raise error
         return found[1]
 
     def _lost(self) -> LeaseLost:
         self._is_lost = True
         return LeaseLost(
-            f"{self.claim.purpose}: this process was silent for so long that another has taken its place. Nothing "
+            f"{self.record.purpose}: this process was silent for so long that another has taken its place. Nothing "
             "more was changed; try again."
         )
 
@@ -282,7 +282,7 @@ class Lease:
                 with unguarded():
                     self._objects.delete(self._path)
             except StoreError as error:
-                log.warning("%s is done; its claim %s runs out by itself: %s", self.claim.purpose, self._path, error)
+                log.warning("%s is done; its claim %s runs out by itself: %s", self.record.purpose, self._path, error)
 
     def abandon(self) -> None:
         """Let anybody take the lease over at once, with what is unfinished; for work that failed half-way.
@@ -291,10 +291,10 @@ class Lease:
         """
         with self._lock:
             self._is_given_up = True
-            self.claim = replace(self.claim, expires_at=0)
+            self.record = replace(self.record, expires_at=0)
             try:
                 with unguarded():
-                    self._tag = self._objects.replace(self._path, self.claim.encode(), self._tag)
+                    self._tag = self._objects.replace(self._path, self.record.encode(), self._tag)
             except StoreError:
                 # Another process has it, or the store that failed the work refuses this too; the lease then expires by
                 # itself.
@@ -310,7 +310,7 @@ class Lease:
         assert self._guard is not None
         self._guard.__exit__(None, None, None)
         HEARTBEAT.end(self)
-        if kind is None or self.claim.unfinished is None:
+        if kind is None or self.record.unfinished is None:
             self.release()
         else:
             self.abandon()

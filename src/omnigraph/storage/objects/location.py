@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from omnigraph.errors import InvalidUri
-from omnigraph.storage.objects.settings import shown_uri, storage_settings
+from omnigraph.storage.objects.settings import display_uri, storage_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,13 +71,13 @@ def parse_location(
         return _local(text, _path_of_file_url(text), world)
     if scheme in {"http", "https"}:
         raise InvalidUri(
-            shown_uri(text),
+            display_uri(text),
             "this is the address of a server. Connect to it with the client, or give the directory or the bucket "
             "(s3://bucket/prefix) that the graph is stored in. For an S3 endpoint set AWS_ENDPOINT_URL_S3.",
         )
     if scheme not in OBJECT_STORES:
         known = ", ".join(f"{each}://" for each in OBJECT_STORES)
-        raise InvalidUri(shown_uri(text), f"use a path, file:// or one of {known}")
+        raise InvalidUri(display_uri(text), f"use a path, file:// or one of {known}")
     return _in_bucket(text, scheme, world, storage_options or {})
 
 
@@ -103,9 +103,9 @@ def _at_home(path: str, world: World) -> str:
 def _path_of_file_url(url: str) -> str:
     parts = urlsplit(url)
     if parts.netloc not in {"", "localhost"}:
-        raise InvalidUri(shown_uri(url), "a file:// URL names a path on this machine: write file:///path/to/graph")
+        raise InvalidUri(display_uri(url), "a file:// URL names a path on this machine: write file:///path/to/graph")
     if parts.query or parts.fragment:
-        raise InvalidUri(shown_uri(url), "write ? as %3F and # as %23 in a file:// URL, or give the path itself")
+        raise InvalidUri(display_uri(url), "write ? as %3F and # as %23 in a file:// URL, or give the path itself")
     return unquote(parts.path)
 
 
@@ -130,26 +130,26 @@ def _in_bucket(uri: str, scheme: str, world: World, given: Mapping[str, str]) ->
 def _check_bucket(uri: str, bucket: str) -> None:
     if "@" in bucket or ":" in bucket:
         raise InvalidUri(
-            shown_uri(uri),
+            display_uri(uri),
             "credentials and ports do not belong in the URI; docs/object-stores.md lists the settings",
         )
     if not bucket:
-        raise InvalidUri(shown_uri(uri), "the name of the bucket is missing: scheme://bucket/prefix")
+        raise InvalidUri(display_uri(uri), "the name of the bucket is missing: scheme://bucket/prefix")
 
 
 def _check_root(uri: str, root: str) -> None:
     if not root:
         return
     if any(part in {"", ".", ".."} for part in root.split("/")):
-        raise InvalidUri(shown_uri(uri), "the prefix has an empty part or a dot part")
+        raise InvalidUri(display_uri(uri), "the prefix has an empty part or a dot part")
     if any(ord(character) < 32 or character in _AMBIGUOUS for character in root):
-        raise InvalidUri(shown_uri(uri), "the prefix contains one of % # ? \\ or a control character; choose another")
+        raise InvalidUri(display_uri(uri), "the prefix contains one of % # ? \\ or a control character; choose another")
 
 
 def _check_query(uri: str, scheme: str, query: str) -> None:
     if scheme != "s3+ddb":
         if query:
-            raise InvalidUri(shown_uri(uri), "a query is meaningful only for s3+ddb://")
+            raise InvalidUri(display_uri(uri), "a query is meaningful only for s3+ddb://")
         return
     if list(parse_qs(query)) != ["ddbTableName"]:
-        raise InvalidUri(shown_uri(uri), "name the DynamoDB table: s3+ddb://bucket/prefix?ddbTableName=table")
+        raise InvalidUri(display_uri(uri), "name the DynamoDB table: s3+ddb://bucket/prefix?ddbTableName=table")

@@ -37,7 +37,7 @@ from omnigraph.errors import (
     StoreUnsafe,
 )
 from omnigraph.storage.objects.model import ObjectInfo, ObjectVersion
-from omnigraph.storage.objects.settings import secret_values, shown_uri
+from omnigraph.storage.objects.settings import display_uri, secret_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -73,7 +73,7 @@ def open_remote_objects(location: Location, world: World) -> RemoteObjects:
     try:
         store = _client(location, options)
     except (BaseError, ValueError) as error:
-        raise InvalidUri(shown_uri(location.uri), _reason(str(error), secrets)) from None
+        raise InvalidUri(display_uri(location.uri), _reason(str(error), secrets)) from None
     bulk = partial(_client, location, options, bulk=True)
     return RemoteObjects(store, bulk, f"{location.scheme}://{location.object_uri_path('')}", secrets, world)
 

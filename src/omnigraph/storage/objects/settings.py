@@ -101,7 +101,7 @@ def secret_values(options: Mapping[str, str] | None) -> tuple[str, ...]:
     return tuple(sorted((value for value in found if value), key=len, reverse=True))
 
 
-def shown_uri(uri: str) -> str:
+def display_uri(uri: str) -> str:
     """The URI as it may appear in a message: without user, password and query, which can contain credentials."""
     scheme, separator, rest = uri.partition("://")
     host, slash, path = rest.partition("/")
@@ -149,10 +149,10 @@ def _canonical(given: Mapping[str, str]) -> dict[str, str]:
 def _check_endpoint(uri: str, options: Mapping[str, str]) -> None:
     endpoint = urlsplit(options.get("aws_endpoint", "https://"))
     if endpoint.scheme not in {"http", "https"}:
-        raise InvalidUri(shown_uri(uri), "the S3 endpoint (AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL) is not a URL")
+        raise InvalidUri(display_uri(uri), "the S3 endpoint (AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL) is not a URL")
     if endpoint.scheme == "http" and options.get("allow_http") != "true":
         raise InvalidUri(
-            shown_uri(uri),
+            display_uri(uri),
             f"the S3 endpoint {endpoint.hostname} is plain http. Set AWS_ALLOW_HTTP=true to send data and signatures "
             "unencrypted, or use https.",
         )

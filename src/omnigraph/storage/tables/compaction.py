@@ -1,8 +1,8 @@
 """Staged compaction: the same rows, row ids and row versions in fewer fragments.
 
-Each commit adds a fragment, and every lookup of a row visits every fragment. `stage_fold` joins the newest small
-fragments while a table is written to, so that a history of small writes does not make the next one more expensive;
-`stage_compaction` is the thorough form, for `optimize`.
+Each commit adds a fragment, and every lookup of a row visits every fragment. `stage_minor_compaction` joins the newest
+small fragments while a table is written to, so that a history of small writes does not make the next one more
+expensive; `stage_compaction` is the thorough form, for `optimize`.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class CompactionPolicy:
     bytes: int = 32 * 1024 * 1024
 
 
-DEFAULT_FOLD = CompactionPolicy()
+MINOR_COMPACTION = CompactionPolicy()
 
 
-def stage_fold(table: Table, policy: CompactionPolicy) -> Staged | None:
+def stage_minor_compaction(table: Table, policy: CompactionPolicy) -> Staged | None:
     """Join the small fragments at the end of the table if there are enough of them; None if there are not.
 
     Fragments that an index covers are left alone: joining them would remove them from its coverage.

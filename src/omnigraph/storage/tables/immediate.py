@@ -2,9 +2,9 @@
 
 Everything else is staged (`storage/tables/staging.py`) and committed by the commit protocol.
 
-`cleans_itself` and `stage_disarm` concern a setting that earlier releases gave to tables: with it, Lance deletes old
-versions after some of the commits, whoever makes them, and knows nothing of the graph's branches, tags and retained
-commits. Only `cleanup` may collect versions, so the setting is removed.
+`cleans_itself` and `stage_auto_cleanup_off` concern a setting that earlier releases gave to tables: with it, Lance
+deletes old versions after some of the commits, whoever makes them, and knows nothing of the graph's branches, tags and
+retained commits. Only `cleanup` may collect versions, so the setting is removed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def cleans_itself(table: Table) -> bool:
     return bool(_settings(table))
 
 
-def stage_disarm(table: Table) -> Staged:
+def stage_auto_cleanup_off(table: Table) -> Staged:
     """Stage the removal of the auto-cleanup setting. The commit that removes it collects nothing any more."""
     update = LanceOperation.UpdateMap(dict.fromkeys(_settings(table)))
     return Staged(table, "configure", Transaction(table.version, LanceOperation.UpdateConfig(config_updates=update)))

@@ -17,7 +17,7 @@ from omnigraph.errors import CommitOutcomeUnknown, CommitRejected, NotFound, Obj
 from omnigraph.failpoints import reach
 from omnigraph.storage.lance.data_files import FILE_FORMAT
 from omnigraph.storage.lance.errors import Trouble, classify, lance_errors, translate
-from omnigraph.storage.tables.immediate import cleans_itself, stage_disarm
+from omnigraph.storage.tables.immediate import cleans_itself, stage_auto_cleanup_off
 from omnigraph.storage.tables.staging import OPERATION_PROPERTY, find_transaction
 from omnigraph.storage.tables.table import ROWS_PER_FILE, Table
 
@@ -151,7 +151,7 @@ def _caught_up(tables: TableStore, table: Table, staged: StagedNewTable, operati
     """
     while table.version < staged.version - 1:
         empty = Transaction(table.version, LanceOperation.Overwrite(staged.schema, []))
-        first = stage_disarm(table).transaction if cleans_itself(table) else empty
+        first = stage_auto_cleanup_off(table).transaction if cleans_itself(table) else empty
         first.transaction_properties = {OPERATION_PROPERTY: operation_id}
         table = _commit(tables, table, staged.path, first)
     return table

@@ -21,7 +21,7 @@ from lance.fragment import write_fragments
 from omnigraph.errors import ObjectChanged, ObjectExists, StoreError, StorePermissionDenied, StoreUnsafe
 from omnigraph.storage.lance.errors import lance_errors
 from omnigraph.storage.lance.paths import DATA
-from omnigraph.storage.objects.settings import shown_uri
+from omnigraph.storage.objects.settings import display_uri
 from omnigraph.storage.objects.store import ObjectStore, open_control_store
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def probe_store(location: Location, world: World) -> ProbeReport:
         _clear_quietly(stores[0], missing)
         raise
     checks.append(_judge("a delete is seen", lambda each: _clear(each[0], missing), stores))
-    return ProbeReport(shown_uri(location.uri), tuple(checks))
+    return ProbeReport(display_uri(location.uri), tuple(checks))
 
 
 def require_safe(report: ProbeReport) -> None:
@@ -166,7 +166,7 @@ def _write_then_list(stores: Sequence[ObjectStore]) -> str:
 def _table_in_place(stores: Sequence[ObjectStore]) -> str:
     """Lance interprets the settings in its own way: its files must appear beside the control objects."""
     location = stores[0].location
-    with lance_errors(f"writing a trial table below {shown_uri(location.uri)}"):
+    with lance_errors(f"writing a trial table below {display_uri(location.uri)}"):
         rows = pa.table({"id": ["trial"]})
         write_fragments(rows, location.child("table"), mode="create", storage_options=location.storage_options)
     if not stores[0].exists(f"table/{DATA}"):

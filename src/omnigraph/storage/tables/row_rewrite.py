@@ -27,7 +27,7 @@ from omnigraph.kernels.hashing import are_among
 from omnigraph.kernels.row_address import ROW_ADDRESS, ROW_ID, by_fragment
 from omnigraph.storage.filters.model import one_of, render
 from omnigraph.storage.lance.errors import lance_errors
-from omnigraph.storage.tables.staging import Change, refuse_removed_ids, refuse_repeated_ids, stage_operation
+from omnigraph.storage.tables.staging import Change, refuse_deleted_ids, refuse_repeated_ids, stage_operation
 from omnigraph.storage.tables.table import ROWS_PER_FILE
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def with_row_ids(fragment: FragmentMetadata, row_ids: Numbers | pa.Array[Any]) -
 def without_rows(tables: TableStore, table: Table, addresses: Numbers) -> tuple[list[FragmentMetadata], list[int]]:
     """Delete the rows at these addresses: the fragments that keep rows, and the ids of those with none left."""
     touched = by_fragment(addresses)
-    left = tables.removals.add(table, [(table.fragment(number), offsets) for number, offsets in touched])
+    left = tables.deletion_vectors.add(table, [(table.fragment(number), offsets) for number, offsets in touched])
     emptied = [number for (number, _), fragment in zip(touched, left, strict=True) if fragment is None]
     return [each for each in left if each is not None], emptied
 
@@ -211,9 +211,9 @@ class RowRewrite:
 
     def remove(self, addresses: Numbers) -> None:
         """Delete the rows at these addresses: those that are replaced, and those that are only deleted."""
-        self.take_removed(len(addresses), *without_rows(self._tables, self.table, addresses))
+        self.take_deletions(len(addresses), *without_rows(self._tables, self.table, addresses))
 
-    def take_removed(self, rows: int, shrunk: Sequence[FragmentMetadata], emptied: Sequence[int]) -> None:
+    def take_deletions(self, rows: int, shrunk: Sequence[FragmentMetadata], emptied: Sequence[int]) -> None:
         """Take fragments of which a task has deleted this many rows, and the ids of those that became empty."""
         self._removed += rows
         self._shrunk += shrunk
@@ -263,7 +263,7 @@ def stage_rewrite(
     wanted = _NO_IDS if puts is None else one_array(puts.column(ID))
     if puts is not None:
         refuse_repeated_ids(table, puts)
-        refuse_removed_ids(table, puts, deletes)
+        refuse_deleted_ids(table, puts, deletes)
     touched = pa.concat_arrays([wanted, pa.array(deletes, pa.string())])
     there = _locate(table, touched) if locations is None else locations.of(touched)
     at = pc.index_in(wanted, value_set=there.ids)

@@ -275,7 +275,7 @@ def refuse_repeated_ids(table: Table, rows: pa.Table) -> None:
         raise InvalidInput(f"rows for {table.path} repeat the id {repeated[0]!r}")
 
 
-def refuse_removed_ids(table: Table, rows: pa.Table, removed: Sequence[str]) -> None:
+def refuse_deleted_ids(table: Table, rows: pa.Table, removed: Sequence[str]) -> None:
     """Raise when an id is both written and deleted."""
     if not removed:
         return

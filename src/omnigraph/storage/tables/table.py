@@ -218,7 +218,7 @@ class TableStore:
         return open_control_store(self.location, self.world)
 
     @cached_property
-    def removals(self) -> DeletionVectors:
+    def deletion_vectors(self) -> DeletionVectors:
         """The deletion vectors of the tables."""
         return DeletionVectors(self.objects, self.world)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.tables.table import Table, TableStore
 
     Addresses = NDArray[np.uint64]
-    Numbers = NDArray[np.int64]
+    RowNumbers = NDArray[np.int64]
 
 _NOWHERE = np.zeros(0, dtype=np.uint64)
 
@@ -44,32 +44,32 @@ class VersionOnly:
     addresses: Addresses
 
 
-def differing_parts(tables: TableStore, old: Table, new: Table) -> tuple[VersionOnly, VersionOnly]:
+def version_differences(tables: TableStore, old: Table, new: Table) -> tuple[VersionOnly, VersionOnly]:
     """What only the old version has, and what only the new one has. The last result for a handle is cached."""
-    known = _last.get(new)
-    if known is None or known[0] is not old:
-        known = _last[new] = old, _differing(tables, old, new)
-    return known[1]
+    cached = _last.get(new)
+    if cached is None or cached[0] is not old:
+        cached = _last[new] = old, _differing(tables, old, new)
+    return cached[1]
 
 
 # The caller that asks how much differs reads it next, and one version is compared with several others.
 _last: WeakKeyDictionary[Table, tuple[Table, tuple[VersionOnly, VersionOnly]]] = WeakKeyDictionary()
-_known: WeakKeyDictionary[Table, dict[int, FragmentInfo]] = WeakKeyDictionary()
+_described_by_table: WeakKeyDictionary[Table, dict[int, FragmentInfo]] = WeakKeyDictionary()
 
 
 def _differing(tables: TableStore, old: Table, new: Table) -> tuple[VersionOnly, VersionOnly]:
     before, after = described_fragments(old), described_fragments(new)
     shared = {each for each in before if each in after and before[each].files == after[each].files}
-    unlike = [each for each in sorted(shared) if before[each].removals != after[each].removals]
-    then, now = _removed(tables, old, before, unlike), _removed(tables, new, after, unlike)
-    gone, come = np.setdiff1d(now, then, assume_unique=True), np.setdiff1d(then, now, assume_unique=True)
-    return _part(before, shared, gone), _part(after, shared, come)
+    unlike = [each for each in sorted(shared) if before[each].deletion_vector != after[each].deletion_vector]
+    then, now = _deleted(tables, old, before, unlike), _deleted(tables, new, after, unlike)
+    only_old, only_new = np.setdiff1d(now, then, assume_unique=True), np.setdiff1d(then, now, assume_unique=True)
+    return _version_only(before, shared, only_old), _version_only(after, shared, only_new)
 
 
-def _removed(tables: TableStore, table: Table, fragments: dict[int, FragmentInfo], numbers: list[int]) -> Addresses:
-    """The addresses of the deleted rows of some fragments."""
-    lists = tables.removals.of([(table, fragments[each].metadata) for each in numbers])
-    found = [addresses(number, each) for number, each in zip(numbers, lists, strict=True)]
+def _deleted(tables: TableStore, table: Table, fragments: dict[int, FragmentInfo], ids: list[int]) -> Addresses:
+    """The addresses of the deleted rows of some fragments, by fragment id."""
+    lists = tables.deletion_vectors.of([(table, fragments[each].metadata) for each in ids])
+    found = [addresses(fragment_id, each) for fragment_id, each in zip(ids, lists, strict=True)]
     return np.concatenate([_NOWHERE, *found])
 
 
@@ -81,14 +81,16 @@ class FragmentInfo:
     rows: int
     metadata: FragmentMetadata
     files: tuple[tuple[str, tuple[int, ...]], ...]
-    removals: tuple[int, int] | None
+    deletion_vector: tuple[int, int] | None
 
 
 def described_fragments(table: Table) -> dict[int, FragmentInfo]:
     """The fragments of a version by fragment id, in scan order."""
-    found = _known.get(table)
+    found = _described_by_table.get(table)
     if found is None:
-        found = _known[table] = {each.fragment_id: _described(each) for each in table.handle.get_fragments()}
+        found = _described_by_table[table] = {
+            each.fragment_id: _described(each) for each in table.handle.get_fragments()
+        }
     return found
 
 
@@ -97,19 +99,19 @@ def _described(fragment: LanceFragment) -> FragmentInfo:
     # The public `path` creates a class at each access.
     files = tuple((each._path, tuple(each.fields)) for each in metadata.files)
     file = metadata.deletion_file
-    removals = None if file is None else (int(file.read_version), int(file.id))
-    return FragmentInfo(fragment.fragment_id, int(metadata.num_rows), metadata, files, removals)
+    deletion_vector = None if file is None else (int(file.read_version), int(file.id))
+    return FragmentInfo(fragment.fragment_id, int(metadata.num_rows), metadata, files, deletion_vector)
 
 
-def _part(fragments: dict[int, FragmentInfo], shared: set[int], addresses: Addresses) -> VersionOnly:
+def _version_only(fragments: dict[int, FragmentInfo], shared: set[int], addresses: Addresses) -> VersionOnly:
     alone = [each for each in fragments if each not in shared]
     return VersionOnly(tuple(alone), sum(fragments[each].rows for each in alone), addresses)
 
 
 NEW = -1
-GONE = -1
+DELETED = -1
 # Beyond these limits, reading the later version as a whole takes no longer.
-MOST_STRETCHES = 2_000
+MOST_RUNS = 2_000
 MOST_NEW = 0.5
 
 
@@ -125,122 +127,122 @@ class RowRun:
 class RowRemap:
     """The later version as a sequence of row runs. `fragments` are those with its new rows, in order."""
 
-    stretches: tuple[RowRun, ...]
+    runs: tuple[RowRun, ...]
     fragments: tuple[int, ...]
     earlier_rows: int
 
     @property
     def later_rows(self) -> int:
         """The number of rows of the later version."""
-        return sum(each.rows for each in self.stretches)
+        return sum(each.rows for each in self.runs)
 
     @property
     def only_adds(self) -> bool:
         """Whether every row of the earlier version kept its row number."""
-        kept = (RowRun(0, self.earlier_rows),) if self.earlier_rows else ()
-        rest = self.stretches[len(kept) :]
-        return self.stretches[: len(kept)] == kept and all(each.start == NEW for each in rest)
+        unchanged = (RowRun(0, self.earlier_rows),) if self.earlier_rows else ()
+        rest = self.runs[len(unchanged) :]
+        return self.runs[: len(unchanged)] == unchanged and all(each.start == NEW for each in rest)
 
     @property
     def is_same(self) -> bool:
         """Whether both versions have the same rows under the same row numbers."""
         return self.only_adds and self.later_rows == self.earlier_rows
 
-    def carry(self, known: pa.Array[Any], new: pa.Array[Any]) -> pa.Array[Any]:
+    def carry(self, earlier: pa.Array[Any], new: pa.Array[Any]) -> pa.Array[Any]:
         """Build a column of the later version from that of the earlier one and the values of the new rows."""
         if self.is_same:
-            return known
-        parts = [(new if each.start == NEW else known).slice(at, each.rows) for each, at in self._places()]
-        return pa.concat_arrays(parts) if parts else known.slice(0, 0)
+            return earlier
+        slices = [(new if each.start == NEW else earlier).slice(at, each.rows) for each, at in self._positions()]
+        return pa.concat_arrays(slices) if slices else earlier.slice(0, 0)
 
-    def carry_numbers(self, known: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
+    def carry_array(self, earlier: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
         """The same for a NumPy array."""
-        parts = [(new if each.start == NEW else known)[at : at + each.rows] for each, at in self._places()]
-        return np.concatenate(parts) if parts else known[:0]
+        slices = [(new if each.start == NEW else earlier)[at : at + each.rows] for each, at in self._positions()]
+        return np.concatenate(slices) if slices else earlier[:0]
 
-    def later_numbers(self) -> Numbers:
+    def later_row_numbers(self) -> RowNumbers:
         """For each row of the earlier version its row number in the later one, or `GONE`."""
-        found = np.full(self.earlier_rows, GONE, np.int64)
+        found = np.full(self.earlier_rows, DELETED, np.int64)
         at = 0
-        for each in self.stretches:
+        for each in self.runs:
             if each.start != NEW:
                 found[each.start : each.start + each.rows] = np.arange(at, at + each.rows)
             at += each.rows
         return found
 
-    def _places(self) -> Iterator[tuple[RowRun, int]]:
+    def _positions(self) -> Iterator[tuple[RowRun, int]]:
         """Each run, and its first position in the array that it is taken from."""
         new = 0
-        for each in self.stretches:
+        for each in self.runs:
             yield each, new if each.start == NEW else each.start
             new += each.rows if each.start == NEW else 0
 
 
-def row_moves(tables: TableStore, earlier: Table, later: Table) -> RowRemap | None:
+def row_remap(tables: TableStore, earlier: Table, later: Table) -> RowRemap | None:
     """The remap from the earlier version to the later; None if deleted rows reappeared or too little is shared."""
     try:
-        found = _joined(_stretches(tables, earlier, later))
+        found = _joined(_runs(tables, earlier, later))
     except NotFound:
         # The deletion vectors of the earlier version may have been deleted with it by a cleanup.
         return None
-    if found is None or len(found) > MOST_STRETCHES:
+    if found is None or len(found) > MOST_RUNS:
         return None
     if sum(each.rows for each in found if each.start == NEW) > MOST_NEW * sum(each.rows for each in found):
         return None
     before, after = described_fragments(earlier), described_fragments(later)
-    fragments = tuple(number for number, fragment in after.items() if not _is_shared(before.get(number), fragment))
+    fragments = tuple(each for each, fragment in after.items() if not _is_shared(before.get(each), fragment))
     return RowRemap(tuple(found), fragments, sum(each.rows for each in before.values()))
 
 
 def same_column(earlier: Table, later: Table, name: str) -> bool:
     """Whether a name stands for the same column in both versions: names can be reused, field ids are not."""
-    number = _field(later, name)
-    return number is not None and number == _field(earlier, name)
+    field_id = _field_id(later, name)
+    return field_id is not None and field_id == _field_id(earlier, name)
 
 
-def _field(table: Table, name: str) -> int | None:
+def _field_id(table: Table, name: str) -> int | None:
     field = table.handle.lance_schema.field(name)
     return None if field is None else int(field.id())
 
 
-def _stretches(tables: TableStore, earlier: Table, later: Table) -> Iterator[RowRun | None]:
+def _runs(tables: TableStore, earlier: Table, later: Table) -> Iterator[RowRun | None]:
     """The runs of the later version, by fragment; None where rows reappear that the earlier one had deleted."""
     before = described_fragments(earlier)
     starts = dict(zip(before, np.cumsum([0, *(each.rows for each in before.values())]).tolist(), strict=False))
-    for number, fragment in described_fragments(later).items():
-        known = before.get(number)
-        if known is None or not _is_shared(known, fragment):
+    for fragment_id, fragment in described_fragments(later).items():
+        old = before.get(fragment_id)
+        if old is None or not _is_shared(old, fragment):
             yield RowRun(NEW, fragment.rows)
-        elif known.removals == fragment.removals:
-            yield RowRun(starts[number], fragment.rows)
+        elif old.deletion_vector == fragment.deletion_vector:
+            yield RowRun(starts[fragment_id], fragment.rows)
         else:
-            then, now = tables.removals.of([(earlier, known.metadata), (later, fragment.metadata)])
-            yield from _between(starts[number], known.rows, then.astype(np.int64), now.astype(np.int64))
+            then, now = tables.deletion_vectors.of([(earlier, old.metadata), (later, fragment.metadata)])
+            yield from _between(starts[fragment_id], old.rows, then.astype(np.int64), now.astype(np.int64))
 
 
-def _is_shared(known: FragmentInfo | None, fragment: FragmentInfo) -> bool:
-    return known is not None and known.files == fragment.files
+def _is_shared(old: FragmentInfo | None, fragment: FragmentInfo) -> bool:
+    return old is not None and old.files == fragment.files
 
 
-def _between(start: int, rows: int, then: Numbers, now: Numbers) -> Iterator[RowRun | None]:
+def _between(start: int, rows: int, then: RowNumbers, now: RowNumbers) -> Iterator[RowRun | None]:
     """The runs that are left of a fragment whose deletion vector has grown."""
     if len(np.setdiff1d(then, now, assume_unique=True)):
         yield None
         return
-    lost = np.setdiff1d(now, then, assume_unique=True)
+    deleted = np.setdiff1d(now, then, assume_unique=True)
     # As positions among the rows that were alive in the earlier version.
-    lost -= np.searchsorted(then, lost)
+    deleted -= np.searchsorted(then, deleted)
     begin = 0
-    for each in [*lost.tolist(), rows]:
+    for each in [*deleted.tolist(), rows]:
         if each > begin:
             yield RowRun(start + begin, each - begin)
         begin = each + 1
 
 
-def _joined(stretches: Iterable[RowRun | None]) -> list[RowRun] | None:
+def _joined(runs: Iterable[RowRun | None]) -> list[RowRun] | None:
     """Merge runs that continue where the one before ended."""
     found: list[RowRun] = []
-    for each in stretches:
+    for each in runs:
         if each is None:
             return None
         last = found[-1] if found else None

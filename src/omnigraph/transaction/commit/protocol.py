@@ -35,7 +35,7 @@ from omnigraph.errors import (
 )
 from omnigraph.failpoints import reach
 from omnigraph.manifest.publisher import AnyHead, PublishRequest
-from omnigraph.storage.tables.immediate import cleans_itself, stage_disarm
+from omnigraph.storage.tables.immediate import cleans_itself, stage_auto_cleanup_off
 from omnigraph.transaction.commit.table_commits import TableCommits
 from omnigraph.transaction.intents.queue_rules import hold_locks
 from omnigraph.transaction.read_view import ReadView
@@ -214,7 +214,7 @@ def _disarmed(effects: TableCommits) -> Operation:
     operation, keys = effects.operation, effects.armed()
 
     def prepare(view: ReadView) -> WriteSet | None:
-        writes = [TableWrite(view.entry(key), stage_disarm) for key in keys if cleans_itself(view.table(key))]
+        writes = [TableWrite(view.entry(key), stage_auto_cleanup_off) for key in keys if cleans_itself(view.table(key))]
         return WriteSet(writes) if writes else None
 
     disarm = Operation(

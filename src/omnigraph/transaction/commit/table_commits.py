@@ -22,8 +22,8 @@ from omnigraph.manifest.layout import physical_branch, table_path
 from omnigraph.manifest.publisher import NewVersion, PublishRequest
 from omnigraph.manifest.reclaimed import require_kept
 from omnigraph.manifest.schema_files import stage_files
-from omnigraph.storage.tables.compaction import stage_fold
-from omnigraph.storage.tables.immediate import cleans_itself, stage_disarm
+from omnigraph.storage.tables.compaction import stage_minor_compaction
+from omnigraph.storage.tables.immediate import cleans_itself, stage_auto_cleanup_off
 from omnigraph.storage.tables.new_tables import commit_new_table, stage_new_table
 from omnigraph.storage.tables.staging import Committed, are_ours, commit_staged, how_made
 from omnigraph.transaction.commit.forked_tables import ForkedTables
@@ -143,7 +143,7 @@ class TableCommits:
 
     def armed(self) -> list[str]:
         """The tables on which Lance would delete old versions at this commit, even if it is the first on a fork."""
-        written = [each.entry for each in self._writes if each.stage is not stage_disarm]
+        written = [each.entry for each in self._writes if each.stage is not stage_auto_cleanup_off]
         open_table = self.manifest.stores.tables.open
         return [each.table_key for each in written if cleans_itself(open_table(each.pin))]
 
@@ -308,7 +308,7 @@ class TableCommits:
         if write.then is not None:
             return write.then(table)
         fold = self.manifest.fold
-        return None if fold is None or self.operation.kind not in _FOLDING else stage_fold(table, fold)
+        return None if fold is None or self.operation.kind not in _FOLDING else stage_minor_compaction(table, fold)
 
     def _adopt(self, adoption: Adoption) -> None:
         """Check that the newest version is still the one to adopt. Nothing is written to the table."""

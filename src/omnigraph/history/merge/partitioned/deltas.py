@@ -19,7 +19,7 @@ from omnigraph.catalog.arrow import put_schema
 from omnigraph.history.delta import MOVED_ROWS, TableDelta, descends, net, with_blobs
 from omnigraph.history.merge.partitioned.hash_partitions import HashPartitions, batch_rows
 from omnigraph.kernels.row_address import ROW_ADDRESS, ROW_ID, UPDATED_AT, fragments_of
-from omnigraph.storage.tables.version_diff import differing_parts
+from omnigraph.storage.tables.version_diff import version_differences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -77,7 +77,7 @@ def differing_reads(
     old = tables.open(base.pin)
     if base.path != side.path:
         return _all(old), _all(new)
-    gone, come = differing_parts(tables, old, new)
+    gone, come = version_differences(tables, old, new)
     if min(gone.rows, come.rows) > MOVED_ROWS and descends(tables, side, base):
         left, came = _changed_row_ids(old, new, gone, come, folder)
         return [*_by_row_id(gone, left), *_at(gone)], [*_by_row_id(come, came), *_at(come)]

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from omnigraph.kernels.arrays import ID, one_array
 from omnigraph.kernels.hashing import hash_column, prefixes
-from omnigraph.storage.tables.version_diff import differing_parts
+from omnigraph.storage.tables.version_diff import version_differences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -62,7 +62,7 @@ def _of_pair(tables: TableStore, base: TableEntry | None, side: TableEntry) -> i
     old = tables.open(base.pin)
     if base.path != side.path:
         return base.row_count * row_bytes(old) + side.row_count * row_bytes(new)
-    gone, come = differing_parts(tables, old, new)
+    gone, come = version_differences(tables, old, new)
     if _rows(gone) + _rows(come) <= _FEW_ROWS:
         return _rows(gone) * _declared(old) + _rows(come) * _declared(new)
     return _rows(gone) * row_bytes(old) + _rows(come) * row_bytes(new)

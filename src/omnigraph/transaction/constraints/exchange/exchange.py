@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from omnigraph.kernels.arrays import rebatch
 from omnigraph.kernels.hashing import PrefixFilter
-from omnigraph.tasks.hash_runs import HashRunWriter, draw
+from omnigraph.tasks.hash_runs import HashRunWriter, compute_hashes
 from omnigraph.tasks.runner import BYTES, FEW_ROWS, INT, PARTITION, grouped_rows, sizes_of
 from omnigraph.tasks.staged_rows import FragmentFile
 from omnigraph.transaction.constraints.exchange.plan import COMMITTED
@@ -52,7 +52,7 @@ PACKET = pa.schema([(PARTITION, INT), ("space", INT), ("role", INT), ("width", I
 def partitions_for(hashes: int, runner: TaskRunner) -> int:
     """The number of partitions that keeps memory bounded and all cores busy: a power of two."""
     least = min(runner.cores, 1 + hashes // FEW_ROWS)
-    wanted = max(least, -(-hashes // sizes_of(runner).numbers_per_part))
+    wanted = max(least, -(-hashes // sizes_of(runner).hashes_per_partition))
     return min(MOST_PARTITIONS, 1 << (wanted - 1).bit_length())
 
 
@@ -106,7 +106,7 @@ def read_partition(runs: Iterable[tuple[HashOutput, HashRun]], partition: int, p
     """The hashes of one partition from the runs, by space and role; single ones are sorted."""
     found: dict[tuple[int, int], list[Hashes]] = {}
     for output, run in runs:
-        hashes = run.of_part(partition, partitions)
+        hashes = run.of_partition(partition, partitions)
         if len(hashes):
             found.setdefault((output.space, output.role), []).append(hashes)
     return {key: _concatenated(arrays) for key, arrays in found.items()}
@@ -141,7 +141,7 @@ def hashes_of(source: HashSource) -> Iterator[tuple[HashOutput, Hashes]]:
     """Compute the hashes of a source, for each of its outputs."""
     wanted = list(dict.fromkeys(each.hashed for each in source.outputs))
     for rows in rebatch(read_source(source, source.columns), rows=ROWS_AT_ONCE):
-        hashes = dict(draw(rows, wanted))
+        hashes = dict(compute_hashes(rows, wanted))
         yield from ((each, hashes[each.hashed]) for each in source.outputs)
 
 
@@ -195,13 +195,13 @@ def _write_runs(
     for output, hashes in hashes_of(source):
         matchable = filters.get(output.space)
         left = hashes if matchable is None else hashes[matchable.accepts(_firsts(hashes))]
-        yield from ((output, run) for run in writers[output].note(output.hashed, left))
+        yield from ((output, run) for run in writers[output].add(output.hashed, left))
     for output, writer in writers.items():
         yield from ((output, run) for run in writer.finish())
 
 
 def _first_hashes_of(runs: Sequence[HashRun]) -> Hashes:
-    return np.concatenate([_firsts(each.numbers()) for each in runs])
+    return np.concatenate([_firsts(each.hashes()) for each in runs])
 
 
 def _firsts(hashes: Hashes) -> Hashes:

@@ -222,12 +222,12 @@ class _CheckPlanner:
             for fragment in fragment_files(self._staged[key]):
                 wanted = tuple(each for each in outputs if not (each.given_only and fragment.minted))
                 if wanted:
-                    yield HashSource(key, fragment, wanted, frozenset(self._staged[key].noted))
+                    yield HashSource(key, fragment, wanted, frozenset(self._staged[key].hash_runs))
 
     def _runs(self) -> Iterator[tuple[HashOutput, HashRun]]:
         for key, outputs in sorted(self._of_put.items()):
             for output in outputs:
-                yield from ((output, run) for run in self._staged[key].noted.get(output.hashed, ()))
+                yield from ((output, run) for run in self._staged[key].hash_runs.get(output.hashed, ()))
 
     def _committed_sources(self) -> Iterator[HashSource]:
         for key, outputs in sorted(self._of_committed.items()):
