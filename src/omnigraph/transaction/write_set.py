@@ -1,4 +1,4 @@
-"""An operation, and its write set: tables that it changes, adds and drops, and its change to the schema.
+"""An operation, its write set (tables that it changes, adds and drops, its change to the schema) and its read set.
 
 `TableChanges` is the net change to one table before anything is staged: whole rows to put, ids to delete.
 """
@@ -9,14 +9,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.kernels.report import Report
-from omnigraph.manifest.layout import MAIN
+from omnigraph.manifest.layout import MAIN, physical_branch
 from omnigraph.manifest.publisher import ANY_HEAD, AnyHead
+from omnigraph.storage.tables.staging import how_made
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     import pyarrow as pa
 
+    from omnigraph.manifest.branch_manifest import BranchManifest
     from omnigraph.manifest.rows import GraphCommit
     from omnigraph.manifest.snapshot import Snapshot, TableEntry
     from omnigraph.storage.tables.row_rewrite import RowLocations
@@ -124,6 +126,58 @@ class WriteSet:
     schema: SchemaWrite | None = None
     adopted: Sequence[Adoption] = ()
     pointers: Sequence[FastForward] = ()
+
+
+# Lance operations that leave the rows of a table as they are.
+_SAME_ROWS = frozenset({"Rewrite", "CreateIndex", "ReserveFragments"})
+_MAX_VERSIONS_EXAMINED = 8
+
+
+@dataclass(frozen=True)
+class ReadSet:
+    """The versions of the tables that an operation was computed from, by table key, and the branch they were read from.
+
+    They must still be current when the operation is published.
+    """
+
+    branch_manifest: BranchManifest
+    versions: Mapping[str, int]
+
+    def outdated(self, now: BranchManifest) -> list[str]:
+        """The tables that have another version now; all of them if the branch was recreated."""
+        if now is not self.branch_manifest:
+            return sorted(self.versions)
+        return sorted(key for key, version in self.versions.items() if now.current_version(key) != version)
+
+    def overtaken(self, now: BranchManifest, since: int, until: int) -> bool:
+        """Whether the rows of a table were changed by a commit of this interval, which starts with the operation.
+
+        The read view may be older than the operation, because it comes from cache: earlier commits do no harm. Clocks
+        of several machines need not agree: a commit dated in the future does not count as overtaking, and preparing the
+        operation again is correct in any case.
+        """
+        newest = (now.table_history(key)[:1] for key in self.outdated(now))
+        recent = any(since <= commit.created_us <= until for history in newest for commit, _ in history)
+        return recent and not self.only_compacted(now)
+
+    def only_compacted(self, now: BranchManifest) -> bool:
+        """Whether the outdated tables have exactly the same rows: compacted, indexed, or restored by a recovery."""
+        if now is not self.branch_manifest:
+            return False
+        snapshot = now.snapshot()
+        return all(key in snapshot.tables and self._has_same_rows(snapshot[key]) for key in self.outdated(now))
+
+    def _has_same_rows(self, now: TableEntry) -> bool:
+        before = self.versions[now.table_key]
+        physical = physical_branch(self.branch_manifest.branch)
+        if now.branch != physical or now.version - before > _MAX_VERSIONS_EXAMINED:
+            return False
+        table = self.branch_manifest.stores.tables.open(now.pin)
+        same = True
+        for version in range(before + 1, now.version + 1):
+            made = how_made(table, version)
+            same = made.restored == before or (same and made.operation in _SAME_ROWS)
+        return same
 
 
 class AnySchema:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from omnigraph.errors import CommitRejected
 from omnigraph.failpoints import reach
 from omnigraph.manifest.branch_lease import fork_table
 from omnigraph.transaction.intents.sidecar import AddedTable
@@ -15,8 +16,11 @@ from omnigraph.transaction.intents.sidecar import AddedTable
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from omnigraph.manifest.branch_manifest import BranchManifest
     from omnigraph.manifest.layout import Storage
+    from omnigraph.manifest.snapshot import TableEntry
     from omnigraph.storage.tables.staging import Committed, Staged
+    from omnigraph.storage.tables.table import Table
     from omnigraph.transaction.intents.queue import QueueEntry
     from omnigraph.transaction.write_set import ForkedTable
 
@@ -36,12 +40,10 @@ class ForkedTables:
 
     def stage(self, table: ForkedTable) -> Staged:
         """Fork the table and stage its content. The sidecar must be on the store."""
-        assert self.branch is not None, "main has no line of a table beside its main line"
-        parent = self.stores.tables.open(table.parent.pin)
-        fork = fork_table(self.stores, table.parent.path, self.branch, parent=parent)
-        reach("commit.forked")
-        self._staged[table.table_key] = table.stage(fork)
-        return self._staged[table.table_key]
+        assert self.branch is not None, "tables are forked for branches other than main alone"
+        staged = fork_and_stage(self.stores, self.branch, table.parent, table.stage)
+        self._staged[table.table_key] = staged
+        return staged
 
     def land(
         self, ticket: QueueEntry, land: Callable[[Staged], Committed], note: Callable[[], None]
@@ -70,3 +72,19 @@ class ForkedTables:
 
 def _rows_after(before: int, staged: Staged) -> int:
     return staged.inserted if staged.change == "overwrite" else before + staged.inserted - staged.deleted
+
+
+def fork_and_stage(stores: Storage, branch: str, parent: TableEntry, stage: Callable[[Table], Staged]) -> Staged:
+    """Fork a table at a version for a branch, and stage a change to the fork."""
+    fork = fork_table(stores, parent.path, branch, parent=stores.tables.open(parent.pin))
+    reach("commit.forked")
+    return stage(fork)
+
+
+def require_no_earlier_fork(branch_manifest: BranchManifest, table_key: str) -> None:
+    """Refuse to fork a table of a type that was dropped and came back: its earlier fork has that name already."""
+    if branch_manifest.has_forked(table_key):
+        raise CommitRejected(
+            f"branch {branch_manifest.branch!r} has had rows of its own of {table_key} before that type was dropped "
+            f"and came back: it can be read there, not written. Make a new branch of it, and write to that."
+        )

@@ -176,7 +176,10 @@ def _settled(effects: TableCommits) -> Receipt | PrepareAgain | None:
         log.warning("%s", error)
     except ExpectedVersionMismatch:
         # A recovery fenced a table after this operation read it and before its publish, or another program changed it.
-        if not effects.operation.repeatable and not _only_tidied(effects):
+        operation = effects.operation
+        if not operation.repeatable and not effects.read_set.only_compacted(
+            effects.manifest.fresh_branch(operation.branch)
+        ):
             raise
     except OperationTakenOver as lost:
         log.warning("%s", lost)
@@ -184,11 +187,6 @@ def _settled(effects: TableCommits) -> Receipt | PrepareAgain | None:
         if found is not None:
             return Receipt(*found)
     return PrepareAgain(effects.operation)
-
-
-def _only_tidied(effects: TableCommits) -> bool:
-    branch_manifest = effects.manifest.fresh_branch(effects.operation.branch)
-    return effects.only_tidied(branch_manifest, effects.moved(branch_manifest))
 
 
 def _attempt(effects: TableCommits) -> Receipt | PrepareAgain | None:
@@ -238,9 +236,9 @@ def _take_turn(effects: TableCommits, ticket: QueueEntry) -> Receipt | PrepareAg
         return done
     _check_head(branch_manifest, operation)
     _check_schema(branch_manifest, operation)
-    moved = effects.moved(branch_manifest)
-    if moved:
-        again = _prepare_again(effects, branch_manifest, moved, ticket)
+    outdated = effects.read_set.outdated(branch_manifest)
+    if outdated:
+        again = _prepare_again(effects, branch_manifest, outdated, ticket)
         if not isinstance(again, TableCommits):
             return again
         effects = again
@@ -268,13 +266,13 @@ def _publish(effects: TableCommits, ticket: QueueEntry) -> Receipt:
 
 
 def _prepare_again(
-    effects: TableCommits, branch_manifest: BranchManifest, moved: list[str], ticket: QueueEntry
+    effects: TableCommits, branch_manifest: BranchManifest, outdated: list[str], ticket: QueueEntry
 ) -> TableCommits | PrepareAgain | None:
     """Prepare the operation again from the current snapshot; None when that leaves nothing to change."""
     operation = effects.operation
-    overtaken = not operation.repeatable and effects.overtaken(branch_manifest, moved)
-    if overtaken and not effects.only_tidied(branch_manifest, moved):
-        raise ReadSetChanged(operation.branch, moved)
+    read_set, now = effects.read_set, effects.manifest.world.now_us()
+    if not operation.repeatable and read_set.overtaken(branch_manifest, effects.begun_at, now):
+        raise ReadSetChanged(operation.branch, outdated)
     view = ReadView(branch_manifest.snapshot(), effects.manifest.stores.tables)
     write_set = operation.prepare(view)
     if write_set is None:

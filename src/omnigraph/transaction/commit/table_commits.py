@@ -17,7 +17,6 @@ from omnigraph.errors import (
     TableAhead,
 )
 from omnigraph.failpoints import reach
-from omnigraph.manifest.branch_lease import fork_table
 from omnigraph.manifest.layout import physical_branch, table_path
 from omnigraph.manifest.publisher import NewVersion, PublishRequest
 from omnigraph.manifest.reclaimed import require_kept
@@ -25,17 +24,25 @@ from omnigraph.manifest.schema_files import stage_files
 from omnigraph.storage.tables.compaction import stage_minor_compaction
 from omnigraph.storage.tables.immediate import cleans_itself, stage_auto_cleanup_off
 from omnigraph.storage.tables.new_tables import commit_new_table, stage_new_table
-from omnigraph.storage.tables.staging import Committed, are_ours, commit_staged, how_made
-from omnigraph.transaction.commit.forked_tables import ForkedTables
+from omnigraph.storage.tables.staging import Committed, are_ours, commit_staged
+from omnigraph.transaction.commit.forked_tables import ForkedTables, fork_and_stage, require_no_earlier_fork
 from omnigraph.transaction.intents.queue_rules import new_ticket_id
-from omnigraph.transaction.intents.sidecar import AddedTable, FastForwardedTable, PlannedCommit, Sidecar, TablePin
-from omnigraph.transaction.recovery.recover import commit_id_of, pointed_versions
-from omnigraph.transaction.recovery.schema_files import change_of, new_tables
+from omnigraph.transaction.intents.sidecar import (
+    AddedTable,
+    FastForwardedTable,
+    PlannedCommit,
+    Sidecar,
+    TablePin,
+    added_versions,
+    derived_commit_id,
+    fast_forwarded_versions,
+    schema_change,
+)
+from omnigraph.transaction.write_set import ReadSet
 
 if TYPE_CHECKING:
     from omnigraph.manifest.branch_manifest import BranchManifest
     from omnigraph.manifest.graph_manifest import GraphManifest
-    from omnigraph.manifest.snapshot import TableEntry
     from omnigraph.storage.tables.new_tables import StagedNewTable
     from omnigraph.storage.tables.staging import Staged
     from omnigraph.storage.tables.table import Table
@@ -49,9 +56,6 @@ log = logging.getLogger(__name__)
 
 # Writers whose many small changes would leave many small fragments: their tables are compacted as they are committed.
 _FOLDING = frozenset({"Mutation", "Load", "BranchMerge"})
-# Lance operations that leave the rows of a table as they are.
-TIDYING = frozenset({"Rewrite", "CreateIndex", "ReserveFragments"})
-_MOST_LOOKED_AT = 8
 
 
 class TableCommits:
@@ -74,11 +78,11 @@ class TableCommits:
         self._writes = sorted(write_set.writes, key=lambda each: each.entry.table_key)
         self._branch_manifest = branch_manifest
         self._branch = physical_branch(operation.branch)
-        # Versions of the tables that the operation was computed from; they must still be current when it is published.
         entries = [each.entry for each in self._writes]
         entries += [each.entry for each in write_set.adopted]
         entries += [each.entry for each in write_set.pointers if each.entry is not None]
-        self._based_on = {**view.reads, **{each.table_key: each.version for each in entries}}
+        versions = {**view.reads, **{each.table_key: each.version for each in entries}}
+        self.read_set = ReadSet(branch_manifest, versions)
         self._staged: dict[str, Staged] = {}
         self._new: list[tuple[str, StagedNewTable]] = []
         forked = sorted(write_set.forked, key=lambda each: each.table_key)
@@ -94,47 +98,12 @@ class TableCommits:
 
     def lines(self) -> list[Line]:
         """The tables that it changes or was computed from, each with its branch."""
-        return [(table_key, self._branch) for table_key in self._based_on]
+        return [(table_key, self._branch) for table_key in self.read_set.versions]
 
     def only_read(self) -> tuple[str, ...]:
         """The tables that it was computed from and does not change."""
         moved = {each.table_key for each in self.pins()} | {each.table_key for each in self.pointed()}
-        return tuple(sorted(self._based_on.keys() - moved))
-
-    def moved(self, branch_manifest: BranchManifest) -> list[str]:
-        """The tables it was computed from that have another version now; all of them if the branch was recreated."""
-        if branch_manifest is not self._branch_manifest:
-            return sorted(self._based_on)
-        return sorted(key for key, version in self._based_on.items() if branch_manifest.current_version(key) != version)
-
-    def overtaken(self, branch_manifest: BranchManifest, moved: list[str]) -> bool:
-        """Whether a commit that began after this operation has changed one of these tables; earlier commits do no harm.
-
-        The read view may be older than the operation, because it comes from cache. Clocks of several machines need not
-        agree: a commit dated in the future does not count as overtaking, and preparing the operation again is correct
-        in any case.
-        """
-        now = self.manifest.world.now_us()
-        movers = (branch_manifest.table_history(key)[:1] for key in moved)
-        return any(self.begun_at <= commit.created_us <= now for found in movers for commit, _ in found)
-
-    def only_tidied(self, branch_manifest: BranchManifest, moved: list[str]) -> bool:
-        """Whether the changed tables have exactly the same rows: compacted, indexed, or restored by a recovery."""
-        if branch_manifest is not self._branch_manifest:
-            return False
-        snapshot = branch_manifest.snapshot()
-        return all(key in snapshot.tables and self._is_tidied(snapshot[key]) for key in moved)
-
-    def _is_tidied(self, now: TableEntry) -> bool:
-        before = self._based_on[now.table_key]
-        if now.branch != self._branch or now.version - before > _MOST_LOOKED_AT:
-            return False
-        table = self.manifest.stores.tables.open(now.pin)
-        same = True
-        for each in range(before + 1, now.version + 1):
-            made = how_made(table, each)
-            same = made.restored == before or (same and made.operation in TIDYING)
-        return same
+        return tuple(sorted(self.read_set.versions.keys() - moved))
 
     def fits(self, ticket: QueueEntry) -> bool:
         """Whether a queue entry covers every table that this operation changes or was computed from."""
@@ -149,11 +118,10 @@ class TableCommits:
 
     def stage_ahead(self) -> None:
         """Stage what can be staged before the sidecar is written: all but tables yet to be forked for this branch."""
+        tables = self.manifest.stores.tables
         for write in self._writes:
             if write.entry.branch == self._branch:
-                table = self.manifest.stores.tables.open(write.entry.pin)
-                self._staged[write.entry.table_key] = write.stage(table)
-        tables = self.manifest.stores.tables
+                self._staged[write.entry.table_key] = write.stage(tables.open(write.entry.pin))
         for new in sorted(self._write_set.added, key=lambda each: each.table_key):
             rows = new.rows() if new.rows is not None else None
             staged = stage_new_table(tables, table_path(new.table_key), new.schema, rows, dead=new.dead)
@@ -251,17 +219,17 @@ class TableCommits:
             versions=[
                 *(self._new_version(each) for each in self._writes),
                 *self._adopted,
-                *new_tables(sidecar),
-                *pointed_versions(sidecar),
+                *added_versions(sidecar),
+                *fast_forwarded_versions(sidecar),
             ],
             drops=[each.table_key for each in sidecar.dropped],
-            expected_versions=self._based_on,
+            expected_versions=self.read_set.versions,
             expected_head=self.operation.expected_head,
             actor=self.operation.actor,
             merged_parent=self.operation.merged_parent,
             idempotency_key=self.operation.idempotency_key,
-            schema=change_of(sidecar),
-            excluded_by=(commit_id_of(sidecar, "back"),),
+            schema=schema_change(sidecar),
+            excluded_by=(derived_commit_id(sidecar, "back"),),
         )
 
     def _land(self, staged: Staged, ticket: QueueEntry) -> Committed:
@@ -336,21 +304,10 @@ class TableCommits:
     def _fork_and_stage(self, write: TableWrite, ticket: QueueEntry) -> None:
         """Fork a table at the branch's first write to it, and stage the write. The sidecar is on the store by now."""
         assert self._branch is not None
-        self._require_no_earlier_fork(write.entry.table_key)
-        stores = self.manifest.stores
-        parent = stores.tables.open(write.entry.pin)
-        fork = fork_table(stores, write.entry.path, self._branch, parent=parent)
-        reach("commit.forked")
-        self._staged[write.entry.table_key] = write.stage(fork)
+        require_no_earlier_fork(self._branch_manifest, write.entry.table_key)
+        staged = fork_and_stage(self.manifest.stores, self._branch, write.entry, write.stage)
+        self._staged[write.entry.table_key] = staged
         ticket.update(tables=self.pins())
-
-    def _require_no_earlier_fork(self, table_key: str) -> None:
-        """Refuse to fork a table of a type that was dropped and came back: its earlier fork has that name already."""
-        if self._branch_manifest.has_forked(table_key):
-            raise CommitRejected(
-                f"branch {self.operation.branch!r} has had rows of its own of {table_key} before that type was dropped "
-                f"and came back: it can be read there, not written. Make a new branch of it, and write to that."
-            )
 
     def _pin(self, write: TableWrite) -> TablePin:
         staged = self._staged.get(write.entry.table_key)

@@ -9,11 +9,16 @@ same tables.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import NAMESPACE_OID, uuid5
 
 from omnigraph.errors import OperationTakenOver
+from omnigraph.manifest.layout import table_path
+from omnigraph.manifest.publisher import NewVersion
+from omnigraph.manifest.rows import SchemaChange
 from omnigraph.storage.objects.lease import DEFAULT_SECONDS, Owner, lease_seconds
+from omnigraph.world import encode_ulid
 
 if TYPE_CHECKING:
     from omnigraph.world import World
@@ -200,3 +205,31 @@ class Sidecar:
         seconds = lease_seconds(world)
         expires_at = world.now_us() + int(seconds * 1_000_000)
         return replace(self, owner=owner, expires_at=expires_at, lease_seconds=seconds, renewals=self.renewals + 1)
+
+
+def derived_commit_id(sidecar: Sidecar, what: str) -> str:
+    """A commit id derived from the operation's id: whoever repeats this step of the operation finds its commit."""
+    digest = sha256(f"{what} {sidecar.operation_id}".encode()).digest()
+    return encode_ulid(sidecar.started_at // 1_000, int.from_bytes(digest[:10]))
+
+
+def added_versions(sidecar: Sidecar) -> list[NewVersion]:
+    """The tables that the operation adds to the graph, as they are published."""
+    return [
+        NewVersion(each.table_key, each.version, each.row_count, each.table_branch, each.table_path)
+        for each in sidecar.added
+    ]
+
+
+def fast_forwarded_versions(sidecar: Sidecar) -> list[NewVersion]:
+    """The tables that the operation fast-forwards, as they are published."""
+    return [
+        NewVersion(each.table_key, each.version, each.row_count, each.table_branch, table_path(each.table_key))
+        for each in sidecar.pointed
+    ]
+
+
+def schema_change(sidecar: Sidecar) -> SchemaChange | None:
+    """The schema change that the operation's commit records."""
+    planned = sidecar.schema
+    return None if planned is None else SchemaChange(planned.before, planned.after)

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from hashlib import sha256
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 from uuid import NAMESPACE_OID, uuid5
 
 from omnigraph.errors import BranchNotFound, CommitConflict, NotFound, ObjectChanged, RecoveryRequired
@@ -25,16 +24,15 @@ from omnigraph.manifest.layout import MAIN, table_path
 from omnigraph.manifest.publisher import NewVersion, PublishRequest
 from omnigraph.storage.tables.staging import are_ours, commit_staged, find_transaction, how_made, stage_restore
 from omnigraph.storage.tables.table import Pin
+from omnigraph.transaction.intents.sidecar import (
+    added_versions,
+    derived_commit_id,
+    fast_forwarded_versions,
+    schema_change,
+)
 from omnigraph.transaction.recovery.audit import TableOutcome, record, recovery_of
 from omnigraph.transaction.recovery.classify import Decision, Observation, TableFinding, classify, decide
-from omnigraph.transaction.recovery.schema_files import (
-    change_of,
-    finish_schema,
-    new_tables,
-    schema_is_ready,
-    undo_schema,
-)
-from omnigraph.world import encode_ulid
+from omnigraph.transaction.recovery.schema_files import finish_schema, schema_is_ready, undo_schema
 
 if TYPE_CHECKING:
     from omnigraph.manifest.branch_manifest import BranchManifest
@@ -70,7 +68,7 @@ def _recover(manifest: GraphManifest, ticket: QueueEntry) -> Decision:
     seen = [_observe(manifest, sidecar, branch_manifest, pin) for pin in sidecar.tables]
     findings = [classify(sidecar, each) for each in seen]
     published = branch_manifest.commit(_forward_id(sidecar)) is not None
-    undone = branch_manifest.commit(commit_id_of(sidecar, "back")) is not None
+    undone = branch_manifest.commit(derived_commit_id(sidecar, "back")) is not None
     ready = schema_is_ready(manifest, sidecar)
     decision = decide(sidecar, findings, seen, published=published, undone=undone, schema_ready=ready)
     match decision:
@@ -89,22 +87,8 @@ def _recover(manifest: GraphManifest, ticket: QueueEntry) -> Decision:
     return decision
 
 
-def commit_id_of(sidecar: Sidecar, what: Literal["forward", "back", "orphan"]) -> str:
-    """The id of the commit that a recovery makes for an operation; the same at every attempt."""
-    digest = sha256(f"{what} {sidecar.operation_id}".encode()).digest()
-    return encode_ulid(sidecar.started_at // 1_000, int.from_bytes(digest[:10]))
-
-
-def pointed_versions(sidecar: Sidecar) -> list[NewVersion]:
-    """The tables that the operation fast-forwards, as they are published."""
-    return [
-        NewVersion(each.table_key, each.version, each.row_count, each.table_branch, table_path(each.table_key))
-        for each in sidecar.pointed
-    ]
-
-
 def _forward_id(sidecar: Sidecar) -> str:
-    return sidecar.commit.commit_id if sidecar.commit else commit_id_of(sidecar, "forward")
+    return sidecar.commit.commit_id if sidecar.commit else derived_commit_id(sidecar, "forward")
 
 
 def _branch_manifest_of(manifest: GraphManifest, sidecar: Sidecar) -> BranchManifest | None:
@@ -157,8 +141,8 @@ def _forward(manifest: GraphManifest, branch: str, sidecar: Sidecar, seen: list[
         created_at=planned.created_at if planned else manifest.world.now_us(),
         versions=[
             *(_version_at(manifest, each.pin, each.head) for each in seen),
-            *new_tables(sidecar),
-            *pointed_versions(sidecar),
+            *added_versions(sidecar),
+            *fast_forwarded_versions(sidecar),
         ],
         drops=[each.table_key for each in sidecar.dropped],
         expected_versions={
@@ -168,8 +152,8 @@ def _forward(manifest: GraphManifest, branch: str, sidecar: Sidecar, seen: list[
         actor=sidecar.actor if planned else ACTOR,
         merged_parent=planned.merged_parent if planned else sidecar.merge_source_commit_id,
         idempotency_key=planned.idempotency_key if planned else None,
-        schema=change_of(sidecar),
-        excluded_by=(commit_id_of(sidecar, "back"),),
+        schema=schema_change(sidecar),
+        excluded_by=(derived_commit_id(sidecar, "back"),),
     )
     published = manifest.publish(request, branch=branch)
     outcomes = [TableOutcome(each.pin.table_key, each.pin.expected_version, each.head) for each in seen]
@@ -198,7 +182,7 @@ def _back(
     if versions or fenced:
         reach("recovery.before_publish")
         request = PublishRequest(
-            commit_id=commit_id_of(sidecar, "back"),
+            commit_id=derived_commit_id(sidecar, "back"),
             created_at=manifest.world.now_us(),
             versions=versions,
             expected_versions={each.table_key: _published(seen, each.table_key) for each in versions},
@@ -206,7 +190,7 @@ def _back(
             excluded_by=(_forward_id(sidecar),),
         )
         manifest.publish(request, branch=branch_manifest.branch)
-    commit_id = _known_or_head(branch_manifest, commit_id_of(sidecar, "back"))
+    commit_id = _known_or_head(branch_manifest, derived_commit_id(sidecar, "back"))
     _audit(manifest, sidecar, "RolledBack", commit_id, _undone(sidecar, seen))
 
 
@@ -290,7 +274,7 @@ def _after(seen: Observation) -> int:
 def _discard_orphan(manifest: GraphManifest, ticket: QueueEntry) -> None:
     """Discard an operation whose branch was deleted, with all that it could have changed; record that on main."""
     sidecar = ticket.sidecar
-    request = PublishRequest(commit_id_of(sidecar, "orphan"), manifest.world.now_us(), actor=ACTOR)
+    request = PublishRequest(derived_commit_id(sidecar, "orphan"), manifest.world.now_us(), actor=ACTOR)
     published = manifest.publish(request)
     _audit(manifest, sidecar, "OrphanedBranchDiscarded", published.commit.id, [])
     ticket.delete()

@@ -9,7 +9,6 @@ ones before they publish. The columns of the tables show which of the two schema
 
 from __future__ import annotations
 
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from omnigraph.catalog.arrow import put_schema, table_arrow_schemas
@@ -18,13 +17,12 @@ from omnigraph.failpoints import reach
 from omnigraph.language.schema.compile import compile_accepted
 from omnigraph.language.stored.files import check_schema_files, schema_files
 from omnigraph.manifest.layout import MAIN, SCHEMA_FILES, SCHEMA_IR, SCHEMA_SOURCE, SCHEMA_STATE, table_path
-from omnigraph.manifest.publisher import NewVersion, PublishRequest
-from omnigraph.manifest.rows import SchemaChange
+from omnigraph.manifest.publisher import PublishRequest
 from omnigraph.manifest.schema_files import STAGING, discard_staged, kept_text, live_files, promote, staged_files
 from omnigraph.storage.tables.immediate import collect_old_versions
 from omnigraph.storage.tables.staging import commit_staged, find_transaction, stage_overwrite
 from omnigraph.transaction.intents.queue import list_sidecars
-from omnigraph.world import encode_ulid
+from omnigraph.transaction.intents.sidecar import added_versions, derived_commit_id, schema_change
 
 if TYPE_CHECKING:
     from omnigraph.manifest.graph_manifest import GraphManifest
@@ -32,20 +30,6 @@ if TYPE_CHECKING:
     from omnigraph.transaction.intents.sidecar import AddedTable, PlannedSchema, Sidecar
 
     Shape = dict[str, frozenset[str]]
-
-
-def change_of(sidecar: Sidecar) -> SchemaChange | None:
-    """The schema change that the operation's commit records."""
-    planned = sidecar.schema
-    return None if planned is None else SchemaChange(planned.before, planned.after)
-
-
-def new_tables(sidecar: Sidecar) -> list[NewVersion]:
-    """The tables that the operation adds to the graph, as they are published."""
-    return [
-        NewVersion(each.table_key, each.version, each.row_count, each.table_branch, each.table_path)
-        for each in sidecar.added
-    ]
 
 
 def schema_is_ready(manifest: GraphManifest, sidecar: Sidecar) -> bool:
@@ -119,13 +103,12 @@ def _follow(manifest: GraphManifest, sidecar: Sidecar, planned: PlannedSchema, b
     if branch_manifest.schema not in (None, planned.before):
         return
     assert sidecar.commit is not None
-    digest = sha256(f"follow {branch} {sidecar.operation_id}".encode()).digest()
     request = PublishRequest(
-        commit_id=encode_ulid(sidecar.started_at // 1_000, int.from_bytes(digest[:10])),
+        commit_id=derived_commit_id(sidecar, f"follow {branch}"),
         created_at=sidecar.commit.created_at,
-        versions=new_tables(sidecar),
+        versions=added_versions(sidecar),
         actor=sidecar.actor,
-        schema=change_of(sidecar),
+        schema=schema_change(sidecar),
     )
     manifest.publish(request, branch=branch)
 
