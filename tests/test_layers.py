@@ -44,7 +44,7 @@ MAY_USE_THE_REAL_WORLD = (
 MAY_LOOK_INSIDE = {
     "graph/open.py": {"graph._manifest", "graph._schemas", "graph._embeddings"},  # the parts of a graph, in its package
     "language/core/parse_tables.py": {"loaded._load"},  # lark
-    "query/csr/adjacency.py": {"whole._places"},
+    "query/csr/adjacency.py": {"whole._lower_bounds"},
     "storage/objects/settings.py": {"parts._replace"},  # a named tuple's way to replace a field
     "storage/tables/version_diff.py": {"each._path"},  # Lance
 }

@@ -10,7 +10,7 @@ import pytest
 
 from omnigraph.cache import ReadCache, cache_of
 from omnigraph.kernels.equality import id_positions
-from omnigraph.query.csr.build import Ends, in_order
+from omnigraph.query.csr.build import EdgeEndpoints, in_order
 from read.conftest import SOCIAL, edge, person
 from read.graphs import make_graph
 
@@ -76,7 +76,7 @@ def test_codes_that_do_not_fit_beside_their_edges_come_in_the_same_order() -> No
 def test_neighbours_are_those_of_the_edges(direction: str, distinct: bool) -> None:
     random = np.random.default_rng(9)
     sources, targets = random.integers(0, 7, 60).astype(np.int32), random.integers(0, 7, 60).astype(np.int32)
-    made = Ends(sources, targets, None, 7, 7).adjacency(direction, distinct=distinct)
+    made = EdgeEndpoints(sources, targets, None, 7, 7).adjacency(direction, distinct=distinct)
     pairs: list[tuple[int, int, int]] = []
     for number, (source, target) in enumerate(zip(sources.tolist(), targets.tolist(), strict=True)):
         if direction in ("out", "both"):
@@ -87,10 +87,10 @@ def test_neighbours_are_those_of_the_edges(direction: str, distinct: bool) -> No
         near = made.of(np.array([row]))
         mine = sorted((end, number) for start, end, number in pairs if start == row)
         if distinct:
-            assert near.ends.tolist() == sorted({end for end, _ in mine})
+            assert near.targets.tolist() == sorted({end for end, _ in mine})
         else:
             assert near.edges is not None
-            assert list(zip(near.ends.tolist(), near.edges.tolist(), strict=True)) == mine
+            assert list(zip(near.targets.tolist(), near.edges.tolist(), strict=True)) == mine
 
 
 def test_degrees_come_from_adjacency_of_the_other_direction(tmp_path: Path) -> None:

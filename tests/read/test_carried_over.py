@@ -11,7 +11,7 @@ import pytest
 import omnigraph as og
 from omnigraph.cache import ReadCache
 from omnigraph.query.columns.table_columns import TableRows
-from omnigraph.query.csr.build import Ends
+from omnigraph.query.csr.build import EdgeEndpoints
 from omnigraph.query.csr.edge_adjacency import EdgeTables
 from omnigraph.storage.tables.version_diff import NEW, RowRemap, RowRun
 from read.conftest import SOCIAL, edge, person
@@ -79,11 +79,11 @@ class Reader:
         for name in ("Knows", "LivesIn"):
             carried, built = (self.edges(snapshot, name, each) for each in (None, anew))
             for part in ("sources", "targets", "edges"):
-                assert _same(getattr(carried.ends(), part), getattr(built.ends(), part)), (name, part)
+                assert _same(getattr(carried.endpoints(), part), getattr(built.endpoints(), part)), (name, part)
             for direction in ("out", "in", "both") if name == "Knows" else ("out", "in"):
                 for distinct in (True, False):
                     one, other = (each.adjacency(direction, distinct=distinct) for each in (carried, built))
-                    for part in ("offsets", "ends", "edges"):
+                    for part in ("offsets", "targets", "edges"):
                         assert _same(getattr(one, part), getattr(other, part)), (name, direction, distinct, part)
 
 
@@ -172,7 +172,7 @@ def _after_many_changes(graph: og.Graph, seed: int, steps: int) -> None:
         states.append(graph.snapshot(branch=branch))
         # Older states, too, from what is known of later ones.
         reader.check(chance.choice([states[-1], states[-1], chance.choice(states)]))
-    assert reader.kept.builds["moves"] > steps
+    assert reader.kept.builds["row_remap"] > steps
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -222,7 +222,7 @@ def _moves(graph: og.Graph, key: str, change: str) -> RowRemap | None:
     reader = Reader(graph)
     before = reader.rows(graph.snapshot(), key).state
     graph.mutate(f"query q() {{ {change} }}")
-    return reader.rows(graph.snapshot(), key).moves_from(before)
+    return reader.rows(graph.snapshot(), key).remap_from(before)
 
 
 def test_an_insert_adds_rows(graph: og.Graph) -> None:
@@ -251,14 +251,14 @@ def test_a_table_that_was_written_anew_is_read_anew(graph: og.Graph) -> None:
     reader = Reader(graph)
     before = reader.rows(graph.snapshot(), "node:City").state
     graph.load([{"type": "City", "data": {"name": f"c{each}"}} for each in range(CITIES)], mode="overwrite")
-    assert reader.rows(graph.snapshot(), "node:City").moves_from(before) is None
+    assert reader.rows(graph.snapshot(), "node:City").remap_from(before) is None
 
 
 def test_rows_that_had_been_removed_are_read(graph: og.Graph) -> None:
     reader, old = Reader(graph), graph.snapshot()
     graph.mutate('query q() { delete Person where name = "p3" }')
     new = graph.snapshot()
-    assert reader.rows(old, "node:Person").moves_from(reader.rows(new, "node:Person").state) is None
+    assert reader.rows(old, "node:Person").remap_from(reader.rows(new, "node:Person").state) is None
     reader.check(new)
     reader.check(old)
 
@@ -269,7 +269,7 @@ def test_of_two_states_that_lost_different_rows_neither_is_made_from_the_other(g
     for branch, name in (("main", "p3"), ("side", "p5")):
         graph.mutate("query q($n: String) { delete Person where name = $n }", {"n": name}, branch=branch)
     main, side = graph.snapshot(), graph.snapshot(branch="side")
-    assert reader.rows(main, "node:Person").moves_from(reader.rows(side, "node:Person").state) is None
+    assert reader.rows(main, "node:Person").remap_from(reader.rows(side, "node:Person").state) is None
     for each in (main, side, main):
         reader.check(each)
 
@@ -314,9 +314,9 @@ def test_nodes_that_were_changed_keep_their_neighbours_without_sorting_all(
         graph.mutate(f'query q() {{ update Person set {{ age: 99 }} where name = "{name}" {insert} }}')
         wanted = reader.edges(graph.snapshot(), "Knows", ReadCache()).adjacency(direction, distinct=distinct)
         with monkeypatch.context() as patch:
-            patch.delattr(Ends, "adjacency")
+            patch.delattr(EdgeEndpoints, "adjacency")
             found = reader.edges(graph.snapshot(), "Knows").adjacency(direction, distinct=distinct)
-        for part in ("offsets", "ends", "edges"):
+        for part in ("offsets", "targets", "edges"):
             assert _same(getattr(found, part), getattr(wanted, part)), part
 
 

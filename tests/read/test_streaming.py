@@ -134,7 +134,7 @@ def test_a_large_table_is_read_in_batches_and_never_held(large: Graph) -> None:
         "twice": 2 * key,
         "t": {"id": str(key), "key": key, "label": f"thing {key}", "size": key},
     }
-    assert not prepared.plan().scope.read.table("node:Thing").has_at_hand(["label"])
+    assert not prepared.plan().scope.read.table("node:Thing").has_cached(["label"])
 
 
 def test_deleted_rows_of_a_large_table_do_not_shift_what_is_read(large: Graph) -> None:

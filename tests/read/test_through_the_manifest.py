@@ -88,7 +88,7 @@ def test_a_new_branch_is_read_from_what_main_has_in_memory(graph: GraphManifest)
     built = dict(cache_of(graph.stores.tables).builds)
     graph.create_branch("review")
     assert ask(graph, graph.snapshot("review")) == [("Alice", "Bob")]
-    assert cache_of(graph.stores.tables).builds["ends"] == built["ends"]
+    assert cache_of(graph.stores.tables).builds["endpoints"] == built["endpoints"]
     write(graph, "review", Knows=[{"id": "k3", **edge("Diana", "Alice")}])
     assert ask(graph, graph.snapshot("review")) == [("Alice", "Bob"), ("Diana", "Alice")]
     assert ask(graph, graph.snapshot()) == [("Alice", "Bob")]

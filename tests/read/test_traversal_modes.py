@@ -95,9 +95,9 @@ def test_adjacency_is_built_once_and_only_for_the_edges_of_the_query(social: Gra
     builds = cache_of(social.store).builds
     for _ in range(2):
         social.query("match { $a knows $b } return { count($a) as n }", traversal="csr")
-    assert builds["ends"] == 1
+    assert builds["endpoints"] == 1
     social.query("match { $a <knows> $b $b worksAt $c } return { count($a) as n }", traversal="csr")
-    assert builds["ends"] == 2
+    assert builds["endpoints"] == 2
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.tables.version_diff import RowRemap
 
     Column = pa.Array[Any]
-    Numbers = NDArray[np.int64]
+    Int64Array = NDArray[np.int64]
     Mask = NDArray[np.bool_]
 
 # Up to this size, reading a whole column costs no more than looking for rows in it.
@@ -47,17 +47,17 @@ _SPARSE = 16
 class Window:
     """Some rows of a table, by ascending row number, and their values."""
 
-    numbers: Numbers
+    row_numbers: Int64Array
     columns: dict[str, Column]
 
-    def values(self, names: Sequence[str], rows: Numbers) -> dict[str, Column] | None:
+    def values(self, names: Sequence[str], rows: Int64Array) -> dict[str, Column] | None:
         """The columns at some rows; None when the window lacks a column or a row."""
-        if not set(names) <= self.columns.keys() or not len(self.numbers):
+        if not set(names) <= self.columns.keys() or not len(self.row_numbers):
             return None
-        places = np.minimum(np.searchsorted(self.numbers, rows), len(self.numbers) - 1)
-        if not bool((self.numbers[places] == rows).all()):
+        positions = np.minimum(np.searchsorted(self.row_numbers, rows), len(self.row_numbers) - 1)
+        if not bool((self.row_numbers[positions] == rows).all()):
             return None
-        return {name: _take(self.columns[name], places, len(self.numbers)) for name in names}
+        return {name: _take(self.columns[name], positions, len(self.row_numbers)) for name in names}
 
 
 class State(NamedTuple):
@@ -98,11 +98,11 @@ class TableRows:
 
     # -- values --------------------------------------------------------------------------------------------------------
 
-    def has_at_hand(self, names: Iterable[str]) -> bool:
+    def has_cached(self, names: Iterable[str]) -> bool:
         """Whether these columns are in memory."""
-        return all(self._at_hand(name) is not None for name in names)
+        return all(self._cached(name) is not None for name in names)
 
-    def _at_hand(self, name: str) -> Column | None:
+    def _cached(self, name: str) -> Column | None:
         if name not in self._held:
             found = cast("Column | None", self.cache.find(("column", (self.identity, name))))
             if found is None:
@@ -124,7 +124,7 @@ class TableRows:
         self._load(names)
         return {name: self._held[name] for name in names}
 
-    def values(self, names: Sequence[str], rows: Numbers) -> dict[str, Column]:
+    def values(self, names: Sequence[str], rows: Int64Array) -> dict[str, Column]:
         """The columns at some rows; a negative row number gives null."""
         if not names:
             return {}
@@ -132,24 +132,24 @@ class TableRows:
             return seen
         if self.reads_whole(names, len(rows)):
             return {name: _take(column, rows, self.size) for name, column in self.columns(names).items()}
-        known = rows >= 0
-        wanted, places = distinct(rows[known]) if known.any() else (rows[:0], rows[:0])
+        valid = rows >= 0
+        wanted, inverse = distinct(rows[valid]) if valid.any() else (rows[:0], rows[:0])
         found = self._take_rows(names, wanted)
         indices = np.full(len(rows), -1, dtype=np.int64)
-        indices[known] = places
+        indices[valid] = inverse
         return {name: _take(found[name], indices, len(wanted)) for name in names}
 
     def reads_whole(self, names: Sequence[str], rows: int) -> bool:
         """Whether reading whole columns is better than taking this many rows."""
         if self.prefers != "auto":
             return self.prefers == "csr"
-        if self.has_at_hand(names) or self.size <= SMALL_TABLE or rows * _SPARSE >= self.size:
+        if self.has_cached(names) or self.size <= SMALL_TABLE or rows * _SPARSE >= self.size:
             return True
         key, whole = ("columns", self.identity, tuple(names)), self.size * _BYTES_PER_VALUE * len(names)
         return self.cache.is_worth_keeping(key, rows=self.size, size=whole)
 
     def _load(self, names: Iterable[str]) -> None:
-        missing = [name for name in dict.fromkeys(names) if self._at_hand(name) is None]
+        missing = [name for name in dict.fromkeys(names) if self._cached(name) is None]
         if not missing:
             return
         found = self._carried(missing)
@@ -172,14 +172,14 @@ class TableRows:
         """The version of this table, with its handle."""
         return State(self.identity, self.table)
 
-    def moves_from(self, earlier: State) -> RowRemap | None:
+    def remap_from(self, earlier: State) -> RowRemap | None:
         """The row remap from another version to this one, cached; None when too much differs to carry anything over."""
         key = earlier.identity, self.identity
-        return self.cache.get("moves", key, lambda: (self._moves_from(earlier.table),), _size_of_moves)[0]
+        return self.cache.get("row_remap", key, lambda: (self._remap_from(earlier.table),), _remap_nbytes)[0]
 
-    def _moves_from(self, earlier: Table) -> RowRemap | None:
-        moves = row_remap(self.store, earlier, self.table)
-        return moves if moves is not None and moves.later_rows == self.size else None
+    def _remap_from(self, earlier: Table) -> RowRemap | None:
+        remap = row_remap(self.store, earlier, self.table)
+        return remap if remap is not None and remap.later_rows == self.size else None
 
     def column_of(self, earlier: State, name: str) -> Column | None:
         """The column in another version, if it is cached and has the same field id: a name can be given again."""
@@ -191,27 +191,27 @@ class TableRows:
         by_state: dict[State, dict[str, Column]] = {}
         for name in names:
             earlier = cast("State | None", self.cache.latest(("column", self.entry.path, name)))
-            if earlier is not None and (known := self.column_of(earlier, name)) is not None:
-                by_state.setdefault(earlier, {})[name] = known
+            if earlier is not None and (cached := self.column_of(earlier, name)) is not None:
+                by_state.setdefault(earlier, {})[name] = cached
         found = {}
-        for earlier, known_columns in by_state.items():
-            moves = self.moves_from(earlier)
-            if moves is not None:
-                new = self._read([*known_columns], moves.fragments)
-                found.update({name: moves.carry(known, new[name]) for name, known in known_columns.items()})
+        for earlier, cached_columns in by_state.items():
+            remap = self.remap_from(earlier)
+            if remap is not None:
+                new = self._read([*cached_columns], remap.fragments)
+                found.update({name: remap.carry(cached, new[name]) for name, cached in cached_columns.items()})
         return found
 
-    def _take_rows(self, names: Sequence[str], rows: Numbers) -> dict[str, Column]:
+    def _take_rows(self, names: Sequence[str], rows: Int64Array) -> dict[str, Column]:
         taken = self.table.take(rows.tolist(), names)
         return {name: one_array(taken.column(name)) for name in names}
 
     # -- rows ----------------------------------------------------------------------------------------------------------
 
-    def all_rows(self) -> Numbers:
+    def all_rows(self) -> Int64Array:
         """Every row number."""
         return np.arange(self.size, dtype=np.int64)
 
-    def matching(self, where: Filter) -> Numbers:
+    def matching(self, where: Filter) -> Int64Array:
         """The row numbers that a filter selects, ascending: from columns in memory, or by a scan with indexes."""
         names = sorted(columns_of(where))
         if self.reads_whole(names, self.guess(where)):
@@ -220,36 +220,36 @@ class TableRows:
         self.note(f"{self.name}: filtered in the table")
         return self.search_store([], where)[ROW_NUMBER].to_numpy().astype(np.int64)
 
-    def truth(self, where: Filter, rows: Numbers | None) -> Mask:
+    def truth(self, where: Filter, rows: Int64Array | None) -> Mask:
         """Where the filter is true, in the whole table or at some rows; null counts as false."""
         names = sorted(columns_of(where))
         values = self.columns(names) if rows is None else self.values(names, rows)
-        kept: Any = truth(where, pa.table(values) if names else _no_columns(self.size if rows is None else len(rows)))
-        mask: Mask = kept.fill_null(False).to_numpy(zero_copy_only=False)
+        truths: Any = truth(where, pa.table(values) if names else _no_columns(self.size if rows is None else len(rows)))
+        mask: Mask = truths.fill_null(False).to_numpy(zero_copy_only=False)
         return mask
 
     def search_store(self, names: Sequence[str], where: Filter | None, **search: object) -> pa.Table:
         """Scan the table itself; returns columns and row numbers. `search` may hold a text query or a vector query."""
         return self.table.search([*names, ROW_NUMBER], where, **search)
 
-    def windows(self, names: Sequence[str], where: Filter | None, rows: int) -> Iterator[Numbers]:
+    def windows(self, names: Sequence[str], where: Filter | None, rows: int) -> Iterator[Int64Array]:
         """The row numbers that a filter selects, a window at a time. `values` reads the window while it is current."""
         try:
             for batch in self.table.scan([*names, ROW_NUMBER], where, batch_size=rows):
-                numbers = batch.column(ROW_NUMBER).to_numpy().astype(np.int64)
-                self._window[:] = [Window(numbers, {name: batch.column(name) for name in names})]
-                yield numbers
+                row_numbers = batch.column(ROW_NUMBER).to_numpy().astype(np.int64)
+                self._window[:] = [Window(row_numbers, {name: batch.column(name) for name in names})]
+                yield row_numbers
         finally:
             self._window.clear()
 
-    def rows_of_ids(self, ids: pa.Array[Any]) -> Numbers:
+    def rows_of_ids(self, ids: pa.Array[Any]) -> Int64Array:
         """The row number of each id, -1 where there is none."""
         if self.reads_whole(["id"], len(ids)):
             return id_positions(ids, self.column("id")).astype(np.int64)
         found = self.search_store(["id"], one_of("id", pc.unique(ids).to_pylist()))
-        numbers = found[ROW_NUMBER].to_numpy().astype(np.int64)
-        places = id_positions(ids, one_array(found.column("id"))).astype(np.int64)
-        return np.where(places < 0, -1, numbers[places]) if len(numbers) else places
+        row_numbers = found[ROW_NUMBER].to_numpy().astype(np.int64)
+        positions = id_positions(ids, one_array(found.column("id"))).astype(np.int64)
+        return np.where(positions < 0, -1, row_numbers[positions]) if len(row_numbers) else positions
 
     def guess(self, where: Filter) -> int:
         """A guess of how many rows a filter selects, for choosing an access path; equality is taken to be selective."""
@@ -268,7 +268,7 @@ def _is_selective(where: Filter) -> bool:
             return False
 
 
-def _take(column: Column, rows: Numbers, size: int) -> Column:
+def _take(column: Column, rows: Int64Array, size: int) -> Column:
     if len(rows) == size and size and rows[0] == 0 and rows[-1] == size - 1 and is_ascending(rows):
         return column
     indices: Any = pa.array(rows, mask=rows < 0) if len(rows) and rows.min() < 0 else pa.array(rows)
@@ -283,5 +283,5 @@ def _bytes(column: Column) -> int:
     return int(column.nbytes)
 
 
-def _size_of_moves(moves: tuple[RowRemap | None]) -> int:
-    return 64 + (0 if moves[0] is None else 128 * len(moves[0].runs))
+def _remap_nbytes(remap: tuple[RowRemap | None]) -> int:
+    return 64 + (0 if remap[0] is None else 128 * len(remap[0].runs))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from omnigraph.query.columns.table_columns import Numbers, TableRows
+    from omnigraph.query.columns.table_columns import Int64Array, TableRows
     from omnigraph.storage.tables.table import Table
 
 Mode = Literal["indexed", "csr"]
@@ -61,7 +61,7 @@ class TraversalEstimate:
 
 
 def choose_mode(
-    walk: TraversalEstimate,
+    estimate: TraversalEstimate,
     options: TraversalOptions,
     *,
     is_built: bool,
@@ -76,12 +76,17 @@ def choose_mode(
     """
     if options.traversal != "auto":
         return options.traversal
-    if is_built or walk.edges <= _SMALL or walk.frontier > options.indexed_frontier or walk.hops > options.indexed_hops:
+    if (
+        is_built
+        or estimate.edges <= _SMALL
+        or estimate.frontier > options.indexed_frontier
+        or estimate.hops > options.indexed_hops
+    ):
         return "csr"
-    built = (_CARRY_COST if can_carry() else _BUILD_COST) * walk.edges
-    if walk.hops * walk.frontier * (walk.edges / max(walk.nodes, 1)) >= built:
+    built = (_CARRY_COST if can_carry() else _BUILD_COST) * estimate.edges
+    if estimate.hops * estimate.frontier * (estimate.edges / max(estimate.nodes, 1)) >= built:
         return "csr"
-    if not is_covered() and walk.hops * walk.edges >= built:
+    if not is_covered() and estimate.hops * estimate.edges >= built:
         return "csr"
     return "csr" if is_popular() else "indexed"
 
@@ -104,62 +109,74 @@ class Lookups:
 
     edges: TableRows
     starts: TableRows
-    ends: TableRows
+    targets: TableRows
     direction: str
     distinct: bool
     # Ids of nodes that were found on the way: the next hop starts from them.
     _ids: dict[int, str] = field(default_factory=dict)
 
-    def of(self, rows: Numbers) -> Neighbourhood:
+    def of(self, rows: Int64Array) -> Neighbourhood:
         """The neighbours of some rows; a negative row has none."""
-        asked, places = np.unique(rows, return_inverse=True)
-        asked_ids = self._ids_of(asked)
-        found = [self._found(asked, asked_ids, near, far) for near, far in _COLUMNS[self.direction]]
-        owners, ends, edges = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        owners, ends, edges = self._ordered(owners, ends, edges)
-        counts = np.bincount(owners, minlength=len(asked)).astype(np.int64)
-        whole = Neighbourhood(counts, ends, None if self.distinct else edges)
-        return whole if len(asked) == len(rows) and (asked == rows).all() else _again(whole, places)
+        distinct_rows, inverse = np.unique(rows, return_inverse=True)
+        node_ids = self._ids_of(distinct_rows)
+        found = [self._looked_up(distinct_rows, node_ids, near, far) for near, far in _COLUMNS[self.direction]]
+        owners, targets, edges = (np.concatenate(columns) for columns in zip(*found, strict=True))
+        owners, targets, edges = self._ordered(owners, targets, edges)
+        counts = np.bincount(owners, minlength=len(distinct_rows)).astype(np.int64)
+        distinct_neighbours = Neighbourhood(counts, targets, None if self.distinct else edges)
+        return (
+            distinct_neighbours
+            if len(distinct_rows) == len(rows) and (distinct_rows == rows).all()
+            else _repeated(distinct_neighbours, inverse)
+        )
 
-    def _found(self, asked: Numbers, asked_ids: list[str | None], near: str, far: str) -> tuple[Numbers, ...]:
-        ids = [each for each in asked_ids if each is not None]
+    def _looked_up(
+        self, distinct_rows: Int64Array, node_ids: list[str | None], near: str, far: str
+    ) -> tuple[Int64Array, ...]:
+        ids = [each for each in node_ids if each is not None]
         if not ids:
             return (np.zeros(0, np.int64),) * 3
         rows = self.edges.search_store(["src", "dst"], one_of(near, ids))
-        numbers = {each: place for place, each in enumerate(asked_ids) if each is not None}
+        positions = {each: position for position, each in enumerate(node_ids) if each is not None}
         near_ids: list[Any] = rows.column(near).to_pylist()
-        owners = np.array([numbers[each] for each in near_ids], np.int64)
+        owners = np.array([positions[each] for each in near_ids], np.int64)
         far_ids = one_array(rows.column(far))
-        ends = self.ends.rows_of_ids(far_ids)
-        if self.starts.entry.table_key == self.ends.entry.table_key:
-            self._remember(ends, far_ids)
+        targets = self.targets.rows_of_ids(far_ids)
+        if self.starts.entry.table_key == self.targets.entry.table_key:
+            self._cache_ids(targets, far_ids)
         edges = rows.column(ROW_NUMBER).to_numpy().astype(np.int64)
         # In both directions a loop is found twice; it is one edge, so the second time is dropped.
-        kept = (ends >= 0) & ((near == "src") | (self.direction != "both") | (ends != asked[owners]))
-        return owners[kept], ends[kept], edges[kept]
+        mask = (targets >= 0) & ((near == "src") | (self.direction != "both") | (targets != distinct_rows[owners]))
+        return owners[mask], targets[mask], edges[mask]
 
-    def _ordered(self, owners: Numbers, ends: Numbers, edges: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-        order = np.lexsort((edges, ends, owners))
-        owners, ends, edges = owners[order], ends[order], edges[order]
+    def _ordered(
+        self, owners: Int64Array, targets: Int64Array, edges: Int64Array
+    ) -> tuple[Int64Array, Int64Array, Int64Array]:
+        order = np.lexsort((edges, targets, owners))
+        owners, targets, edges = owners[order], targets[order], edges[order]
         if not self.distinct or not len(owners):
-            return owners, ends, edges
-        first = np.concatenate([[True], (owners[1:] != owners[:-1]) | (ends[1:] != ends[:-1])])
-        return owners[first], ends[first], edges[first]
+            return owners, targets, edges
+        first = np.concatenate([[True], (owners[1:] != owners[:-1]) | (targets[1:] != targets[:-1])])
+        return owners[first], targets[first], edges[first]
 
-    def _ids_of(self, rows: Numbers) -> list[str | None]:
+    def _ids_of(self, rows: Int64Array) -> list[str | None]:
         unknown = np.array([row for row in rows.tolist() if row >= 0 and row not in self._ids], np.int64)
         if len(unknown):
-            self._remember(unknown, self.starts.values(["id"], unknown)["id"])
+            self._cache_ids(unknown, self.starts.values(["id"], unknown)["id"])
         return [self._ids.get(row) for row in rows.tolist()]
 
-    def _remember(self, rows: Numbers, ids: pa.Array[Any]) -> None:
+    def _cache_ids(self, rows: Int64Array, ids: pa.Array[Any]) -> None:
         texts: list[Any] = ids.to_pylist()
         self._ids.update(zip(rows.tolist(), texts, strict=True))
 
 
-def _again(whole: Neighbourhood, places: Numbers) -> Neighbourhood:
+def _repeated(distinct_neighbours: Neighbourhood, inverse: Int64Array) -> Neighbourhood:
     """Expand the answers for distinct rows to the rows as requested, in their order and with repeats."""
-    starts = np.cumsum(whole.counts) - whole.counts
-    counts = whole.counts[places]
-    chosen = ragged(starts[places], counts)
-    return Neighbourhood(counts, whole.ends[chosen], None if whole.edges is None else whole.edges[chosen])
+    starts = np.cumsum(distinct_neighbours.counts) - distinct_neighbours.counts
+    counts = distinct_neighbours.counts[inverse]
+    chosen = ragged(starts[inverse], counts)
+    return Neighbourhood(
+        counts,
+        distinct_neighbours.targets[chosen],
+        None if distinct_neighbours.edges is None else distinct_neighbours.edges[chosen],
+    )

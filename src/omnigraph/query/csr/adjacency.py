@@ -1,6 +1,6 @@
 """CSR adjacency in memory: for each row of a node table the rows that it is connected with, as two flat arrays.
 
-`ends[offsets[n]:offsets[n + 1]]` are the neighbours of row n, ascending. Distinct adjacency has each neighbour once;
+`targets[offsets[n]:offsets[n + 1]]` are the neighbours of row n, ascending. Distinct adjacency has each neighbour once;
 otherwise there is one entry for each edge, and `edges` holds its row in the edge table.
 
 `Renumbering` maps the row numbers of nodes in one version of a table to those in another, so that cached adjacency can
@@ -21,7 +21,7 @@ from omnigraph.storage.tables.version_diff import DELETED, NEW
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from omnigraph.query.columns.table_columns import Numbers, State, TableRows
+    from omnigraph.query.columns.table_columns import Int64Array, State, TableRows
     from omnigraph.storage.tables.version_diff import RowRemap
 
 # When more than one neighbour of so many would have to be sorted again, rebuilding is as fast.
@@ -32,12 +32,12 @@ _SHUFFLED = 4
 class Neighbourhood:
     """The neighbours of several rows, concatenated: `counts[i]` of them belong to the i-th requested row."""
 
-    counts: Numbers
-    ends: Numbers
-    edges: Numbers | None = None
+    counts: Int64Array
+    targets: Int64Array
+    edges: Int64Array | None = None
 
     @property
-    def owners(self) -> Numbers:
+    def owners(self) -> Int64Array:
         """For each neighbour, the index of the requested row that it belongs to."""
         return np.repeat(np.arange(len(self.counts), dtype=np.int64), self.counts)
 
@@ -46,8 +46,8 @@ class Neighbourhood:
 class Adjacency:
     """All neighbours of all rows, as compressed sparse rows."""
 
-    offsets: Numbers
-    ends: NDArray[Any]
+    offsets: Int64Array
+    targets: NDArray[Any]
     edges: NDArray[Any] | None = None
 
     @property
@@ -58,10 +58,10 @@ class Adjacency:
     @property
     def nbytes(self) -> int:
         """The memory that it holds, including the cached degrees."""
-        return int(self.offsets.nbytes * 2 + self.ends.nbytes + (0 if self.edges is None else self.edges.nbytes))
+        return int(self.offsets.nbytes * 2 + self.targets.nbytes + (0 if self.edges is None else self.edges.nbytes))
 
     @cached_property
-    def degrees(self) -> Numbers:
+    def degrees(self) -> Int64Array:
         """The number of neighbours of each row."""
         return np.diff(self.offsets)
 
@@ -70,117 +70,119 @@ class Adjacency:
         """The largest degree."""
         return int(self.degrees.max(initial=0))
 
-    def of(self, rows: Numbers) -> Neighbourhood:
+    def of(self, rows: Int64Array) -> Neighbourhood:
         """The neighbours of some rows; a negative row has none."""
-        known = rows >= 0
-        if not known.all():
+        valid = rows >= 0
+        if not valid.all():
             counts = np.zeros(len(rows), np.int64)
-            counts[known] = self.degrees[rows[known]]
-            inner = self.of(rows[known])
-            return Neighbourhood(counts, inner.ends, inner.edges)
+            counts[valid] = self.degrees[rows[valid]]
+            inner = self.of(rows[valid])
+            return Neighbourhood(counts, inner.targets, inner.edges)
         counts = self.degrees[rows]
-        places = ragged(self.offsets[rows], counts)
-        edges = None if self.edges is None else self.edges[places].astype(np.int64)
-        return Neighbourhood(counts, self.ends[places].astype(np.int64), edges)
+        positions = ragged(self.offsets[rows], counts)
+        edges = None if self.edges is None else self.edges[positions].astype(np.int64)
+        return Neighbourhood(counts, self.targets[positions].astype(np.int64), edges)
 
-    def sums(self, weights: Numbers) -> Numbers:
+    def sums(self, weights: Int64Array) -> Int64Array:
         """For each row the sum of its neighbours' weights."""
         largest = int(weights.max(initial=0))
         # Narrow integers need less memory bandwidth.
         narrow = weights.astype(np.uint8) if largest < 256 else weights
-        running = np.zeros(len(self.ends) + 1, np.int32 if largest * len(self.ends) < 2**31 else np.int64)
-        np.cumsum(narrow[self.ends], dtype=running.dtype, out=running[1:])
+        running = np.zeros(len(self.targets) + 1, np.int32 if largest * len(self.targets) < 2**31 else np.int64)
+        np.cumsum(narrow[self.targets], dtype=running.dtype, out=running[1:])
         bounds: NDArray[Any] = running[self.offsets]
-        total: Numbers = (bounds[1:] - bounds[:-1]).astype(np.int64)
+        total: Int64Array = (bounds[1:] - bounds[:-1]).astype(np.int64)
         return total
 
-    def connects(self, starts: Numbers, ends: Numbers) -> NDArray[np.bool_]:
-        """For each pair of a start and an end, whether the end is a neighbour of the start."""
+    def connects(self, starts: Int64Array, targets: Int64Array) -> NDArray[np.bool_]:
+        """For each pair of a start and a target, whether the target is a neighbour of the start."""
         found = np.zeros(len(starts), np.bool_)
-        valid = (starts >= 0) & (ends >= 0)
-        wanted, high = ends[valid], self.offsets[starts[valid] + 1]
-        low = self._places(starts[valid], wanted)
+        valid = (starts >= 0) & (targets >= 0)
+        wanted, high = targets[valid], self.offsets[starts[valid] + 1]
+        low = self._lower_bounds(starts[valid], wanted)
         hit: NDArray[np.bool_] = low < high
-        hit[hit] = self.ends[low[hit]] == wanted[hit]
+        hit[hit] = self.targets[low[hit]] == wanted[hit]
         found[valid] = hit
         return found
 
-    def _places(self, starts: Numbers, wanted: Numbers) -> Numbers:
+    def _lower_bounds(self, starts: Int64Array, wanted: Int64Array) -> Int64Array:
         """Binary search: the position of the first neighbour of each start that is not below the wanted one."""
         low, top = self.offsets[starts].copy(), self.offsets[starts + 1].copy()
         while (open_ := low < top).any():
             middle = (low + top) // 2
             below = np.zeros(len(low), np.bool_)
-            below[open_] = self.ends[middle[open_]] < wanted[open_]
+            below[open_] = self.targets[middle[open_]] < wanted[open_]
             low = np.where(open_ & below, middle + 1, low)
             top = np.where(open_ & ~below, middle, top)
         return low
 
-    def renumbered(self, starts: Renumbering, ends: Renumbering) -> Adjacency | None:
+    def renumbered(self, starts: Renumbering, targets: Renumbering) -> Adjacency | None:
         """The same adjacency under the row numbers of another version; None when rebuilding takes no longer.
 
         Runs of rows that keep their relative order are copied as a whole. Only the neighbours of a row that has a
         moved neighbour are sorted again.
         """
-        there = starts.numbers >= 0
-        if starts.is_in_shreds or self.degrees[~there].any():
+        there = starts.row_numbers >= 0
+        if starts.is_fragmented or self.degrees[~there].any():
             return None
         degrees = np.zeros(starts.size, np.int64)
-        degrees[starts.numbers[there]] = self.degrees[there]
+        degrees[starts.row_numbers[there]] = self.degrees[there]
         offsets = np.concatenate([[0], np.cumsum(degrees)])
         spans = [slice(int(self.offsets[first]), int(self.offsets[last])) for first, last in starts.spans]
-        copied = np.concatenate([self.ends[:0], *(self.ends[each] for each in spans)])
-        touched = np.unique(np.searchsorted(offsets, np.flatnonzero(ends.is_moved[copied]), side="right") - 1)
-        places = ragged(offsets[touched], degrees[touched])
-        renamed = ends.numbers[copied]
-        if len(places) * _SHUFFLED > len(copied) or renamed.min(initial=0) < 0:
+        copied = np.concatenate([self.targets[:0], *(self.targets[each] for each in spans)])
+        changed = np.unique(np.searchsorted(offsets, np.flatnonzero(targets.is_moved[copied]), side="right") - 1)
+        positions = ragged(offsets[changed], degrees[changed])
+        renamed = targets.row_numbers[copied]
+        if len(positions) * _SHUFFLED > len(copied) or renamed.min(initial=0) < 0:
             return None
         edges = None
         if self.edges is not None:
             edges = np.concatenate([self.edges[:0], *(self.edges[each] for each in spans)])
-        owners = np.repeat(touched, degrees[touched])
-        order = np.lexsort((renamed[places], owners) if edges is None else (edges[places], renamed[places], owners))
-        renamed[places] = renamed[places][order]
+        owners = np.repeat(changed, degrees[changed])
+        order = np.lexsort(
+            (renamed[positions], owners) if edges is None else (edges[positions], renamed[positions], owners)
+        )
+        renamed[positions] = renamed[positions][order]
         if edges is not None:
-            edges[places] = edges[places][order]
+            edges[positions] = edges[positions][order]
         return Adjacency(offsets, renamed, edges)
 
-    def with_more(self, starts: NDArray[Any], ends: NDArray[Any], edges: Numbers | None, size: int) -> Adjacency:
+    def with_more(self, starts: NDArray[Any], targets: NDArray[Any], edges: Int64Array | None, size: int) -> Adjacency:
         """Add a few entries, of edges whose rows come after all existing ones, and grow to `size` rows."""
         grown = np.concatenate([self.offsets, np.full(size - self.size, self.offsets[-1], np.int64)])
-        whole = Adjacency(grown, self.ends, self.edges)
+        whole = Adjacency(grown, self.targets, self.edges)
         if edges is None:
-            starts, ends = _different(starts, ends)
-            new = ~whole.connects(starts, ends)
-            starts, ends = starts[new], ends[new]
+            starts, targets = _different(starts, targets)
+            new = ~whole.connects(starts, targets)
+            starts, targets = starts[new], targets[new]
         else:
-            order = np.lexsort((edges, ends, starts))
-            starts, ends, edges = starts[order], ends[order], edges[order]
+            order = np.lexsort((edges, targets, starts))
+            starts, targets, edges = starts[order], targets[order], edges[order]
         if not len(starts):
             return whole
-        # Insert after equal ends: the existing edges have lower row numbers.
-        places = whole._places(starts, ends + 1)
+        # Insert after equal targets: the existing edges have lower row numbers.
+        positions = whole._lower_bounds(starts, targets + 1)
         added = np.concatenate([[0], np.cumsum(np.bincount(starts, minlength=size))])
         return Adjacency(
             grown + added,
-            np.insert(self.ends, places, ends),
-            None if self.edges is None or edges is None else np.insert(self.edges, places, edges),
+            np.insert(self.targets, positions, targets),
+            None if self.edges is None or edges is None else np.insert(self.edges, positions, edges),
         )
 
 
-def ragged(starts: Numbers, counts: Numbers) -> Numbers:
+def ragged(starts: Int64Array, counts: Int64Array) -> Int64Array:
     """`starts[0], starts[0] + 1, …` for the first count, then the same for the second, and so on."""
     total = int(counts.sum())
     if not total:
         return np.zeros(0, np.int64)
     before = np.cumsum(counts) - counts
-    places: Numbers = np.arange(total, dtype=np.int64) + np.repeat(starts - before, counts)
-    return places
+    positions: Int64Array = np.arange(total, dtype=np.int64) + np.repeat(starts - before, counts)
+    return positions
 
 
-def _different(starts: NDArray[Any], ends: NDArray[Any]) -> tuple[Numbers, Numbers]:
+def _different(starts: NDArray[Any], targets: NDArray[Any]) -> tuple[Int64Array, Int64Array]:
     """The distinct pairs, sorted."""
-    once = np.unique(np.stack([starts, ends]).astype(np.int64), axis=1)
+    once = np.unique(np.stack([starts, targets]).astype(np.int64), axis=1)
     return once[0], once[1]
 
 
@@ -192,23 +194,23 @@ _MANY_SPANS = 2_000
 class Renumbering:
     """The new row number of each node, or `DELETED`, and whether the node was moved by an update."""
 
-    numbers: NDArray[np.int32]
+    row_numbers: NDArray[np.int32]
     is_moved: NDArray[np.bool_]
-    moves: RowRemap
+    remap: RowRemap
     size: int
 
     @property
-    def is_in_shreds(self) -> bool:
+    def is_fragmented(self) -> bool:
         """Whether there are too many spans to copy one by one."""
-        return len(self.moves.runs) + int(self.is_moved.sum()) > _MANY_SPANS
+        return len(self.remap.runs) + int(self.is_moved.sum()) > _MANY_SPANS
 
     @cached_property
     def spans(self) -> list[tuple[int, int]]:
         """The remaining nodes in their new order, as spans of old row numbers."""
-        old = {int(self.numbers[each]): int(each) for each in np.flatnonzero(self.is_moved)}
+        old = {int(self.row_numbers[each]): int(each) for each in np.flatnonzero(self.is_moved)}
         found: list[tuple[int, int]] = []
         at = 0
-        for each in self.moves.runs:
+        for each in self.remap.runs:
             if each.start == NEW:
                 found += [(old[row], old[row] + 1) for row in range(at, at + each.rows) if row in old]
             else:
@@ -217,14 +219,14 @@ class Renumbering:
         return found
 
 
-def renumbering(rows: TableRows, earlier: State, moves: RowRemap) -> Renumbering | None:
+def renumbering(rows: TableRows, earlier: State, remap: RowRemap) -> Renumbering | None:
     """Map the row numbers of another version to this one; None when the ids of that version are no longer cached."""
-    numbers = moves.later_row_numbers()
-    is_moved = numbers == DELETED
+    row_numbers = remap.later_row_numbers()
+    is_moved = row_numbers == DELETED
     if is_moved.any():
         # An updated node is a new row with the same id.
         ids = rows.column_of(earlier, "id")
         if ids is None:
             return None
-        numbers[is_moved] = id_positions(ids.take(np.flatnonzero(is_moved)), rows.column("id"))
-    return Renumbering(numbers.astype(np.int32), is_moved, moves, rows.size)
+        row_numbers[is_moved] = id_positions(ids.take(np.flatnonzero(is_moved)), rows.column("id"))
+    return Renumbering(row_numbers.astype(np.int32), is_moved, remap, rows.size)

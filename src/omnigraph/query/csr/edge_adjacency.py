@@ -1,4 +1,4 @@
-"""Builds and caches the adjacency of an edge table, given the node tables at its two ends.
+"""Builds and caches the adjacency of an edge table, given the node tables of its endpoints.
 
 A cached adjacency belongs to one version of each of the three tables. When one of them has a new version, the adjacency
 is carried over: unchanged rows keep their neighbours under new row numbers, and only the endpoints of new edges are
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from omnigraph.query.csr.adjacency import renumbering
-from omnigraph.query.csr.build import looked_up, pairs, read_ends, whole_ends
+from omnigraph.query.csr.build import complete_endpoints, looked_up, pairs, read_endpoints
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from omnigraph.cache import ReadCache
     from omnigraph.query.columns.table_columns import State, TableRows
     from omnigraph.query.csr.adjacency import Adjacency
-    from omnigraph.query.csr.build import Ends
+    from omnigraph.query.csr.build import EdgeEndpoints
     from omnigraph.storage.tables.version_diff import RowRemap
 
-    Three = tuple[State, State, State]
-    Moves = tuple[RowRemap, RowRemap, RowRemap]
+    TableVersions = tuple[State, State, State]
+    Remaps = tuple[RowRemap, RowRemap, RowRemap]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ class EdgeTables:
                 "adjacency",
                 key,
                 lambda: (
-                    self._carried(direction, distinct=distinct) or self.ends().adjacency(direction, distinct=distinct)
+                    self._carried(direction, distinct=distinct)
+                    or self.endpoints().adjacency(direction, distinct=distinct)
                 ),
                 lambda made: made.nbytes,
             )
@@ -68,24 +69,24 @@ class EdgeTables:
 
     def _is_whole(self) -> bool:
         """Whether no edge was left out. Carrying over would miss an edge whose node is added later."""
-        ends = cast("Ends | None", self.cache.find(("ends", self.identity)))
-        return ends is not None and ends.edges is None
+        endpoints = cast("EdgeEndpoints | None", self.cache.find(("endpoints", self.identity)))
+        return endpoints is not None and endpoints.edges is None
 
     def can_carry(self, direction: str, *, distinct: bool) -> bool:
         """Whether adjacency of other versions is cached to which only a few edges have to be added."""
-        return self._kept(direction, distinct=distinct) is not None
+        return self._earlier_adjacency(direction, distinct=distinct) is not None
 
-    def ends(self) -> Ends:
-        """The row numbers at both ends of every edge, cached."""
-        found = cast("Ends | None", self.cache.find(("ends", self.identity)))
+    def endpoints(self) -> EdgeEndpoints:
+        """The row numbers of the endpoints of every edge, cached."""
+        found = cast("EdgeEndpoints | None", self.cache.find(("endpoints", self.identity)))
         if found is None:
             found = self.cache.get(
-                "ends",
+                "endpoints",
                 self.identity,
-                lambda: self._carried_ends() or read_ends(self.edges, self.sources, self.targets),
+                lambda: self._carried_endpoints() or read_endpoints(self.edges, self.sources, self.targets),
                 lambda made: made.nbytes,
             )
-            self.cache.add_version(("ends", *self._paths), ("ends", self.identity), self._states)
+            self.cache.add_version(("endpoints", *self._paths), ("endpoints", self.identity), self._states)
         return found
 
     @property
@@ -93,74 +94,74 @@ class EdgeTables:
         return self.edges.entry.path, self.sources.entry.path, self.targets.entry.path
 
     @property
-    def _states(self) -> Three:
+    def _states(self) -> TableVersions:
         return self.edges.state, self.sources.state, self.targets.state
 
-    def _moves(self, earlier: Three) -> Moves | None:
+    def _remaps(self, earlier: TableVersions) -> Remaps | None:
         edges, sources, targets = earlier
-        found = self.edges.moves_from(edges), self.sources.moves_from(sources), self.targets.moves_from(targets)
-        return None if any(each is None for each in found) else cast("Moves", found)
+        found = self.edges.remap_from(edges), self.sources.remap_from(sources), self.targets.remap_from(targets)
+        return None if any(each is None for each in found) else cast("Remaps", found)
 
-    def _kept(self, direction: str, *, distinct: bool) -> tuple[Adjacency, Three, Moves] | None:
+    def _earlier_adjacency(self, direction: str, *, distinct: bool) -> tuple[Adjacency, TableVersions, Remaps] | None:
         """Cached adjacency of other versions whose edges all still exist under the same row numbers."""
-        earlier = cast("Three | None", self.cache.latest(("adjacency", *self._paths, direction, distinct)))
+        earlier = cast("TableVersions | None", self.cache.latest(("adjacency", *self._paths, direction, distinct)))
         if earlier is None:
             return None
-        known = self.cache.find(("adjacency", (*(each.identity for each in earlier), direction, distinct)))
-        moves = self._moves(earlier) if known is not None else None
-        return (cast("Adjacency", known), earlier, moves) if moves is not None and moves[0].only_adds else None
+        cached = self.cache.find(("adjacency", (*(each.identity for each in earlier), direction, distinct)))
+        remaps = self._remaps(earlier) if cached is not None else None
+        return (cast("Adjacency", cached), earlier, remaps) if remaps is not None and remaps[0].only_adds else None
 
     def _carried(self, direction: str, *, distinct: bool) -> Adjacency | None:
-        kept = self._kept(direction, distinct=distinct)
-        if kept is None:
+        earlier_adjacency = self._earlier_adjacency(direction, distinct=distinct)
+        if earlier_adjacency is None:
             return None
-        (known, earlier, moves), ends = kept, self.ends()
-        if ends.edges is not None:
+        (cached, earlier, remaps), endpoints = earlier_adjacency, self.endpoints()
+        if endpoints.edges is not None:
             return None
-        if not (moves[1].only_adds and moves[2].only_adds):
-            sources = renumbering(self.sources, earlier[1], moves[1])
-            targets = renumbering(self.targets, earlier[2], moves[2])
+        if not (remaps[1].only_adds and remaps[2].only_adds):
+            sources = renumbering(self.sources, earlier[1], remaps[1])
+            targets = renumbering(self.targets, earlier[2], remaps[2])
             if sources is None or targets is None:
                 return None
-            renumbered = known.renumbered(*((targets, sources) if direction == "in" else (sources, targets)))
+            renumbered = cached.renumbered(*((targets, sources) if direction == "in" else (sources, targets)))
             if renumbered is None:
                 return None
-            known = renumbered
-        starts, others, edges = pairs(ends.since(moves[0].earlier_rows), direction)
+            cached = renumbered
+        starts, others, edges = pairs(endpoints.since(remaps[0].earlier_rows), direction)
         size = self.targets.size if direction == "in" else self.sources.size
-        return known.with_more(starts, others, None if distinct else edges, size)
+        return cached.with_more(starts, others, None if distinct else edges, size)
 
-    def _carried_ends(self) -> Ends | None:
-        earlier = cast("Three | None", self.cache.latest(("ends", *self._paths)))
+    def _carried_endpoints(self) -> EdgeEndpoints | None:
+        earlier = cast("TableVersions | None", self.cache.latest(("endpoints", *self._paths)))
         if earlier is None:
             return None
-        known = cast("Ends | None", self.cache.find(("ends", tuple(each.identity for each in earlier))))
-        moves = None if known is None or known.edges is not None else self._moves(earlier)
-        if known is None or moves is None:
+        cached = cast("EdgeEndpoints | None", self.cache.find(("endpoints", tuple(each.identity for each in earlier))))
+        remaps = None if cached is None or cached.edges is not None else self._remaps(earlier)
+        if cached is None or remaps is None:
             return None
         # Loading the ids keeps them cached for the next version as well.
         source_ids, target_ids = self.sources.column("id"), self.targets.column("id")
-        sources = _numbers_now(known.sources, self.sources, earlier[1], moves[1])
-        targets = _numbers_now(known.targets, self.targets, earlier[2], moves[2])
+        sources = _renumbered_rows(cached.sources, self.sources, earlier[1], remaps[1])
+        targets = _renumbered_rows(cached.targets, self.targets, earlier[2], remaps[2])
         if sources is None or targets is None:
             return None
-        if moves[0].is_same:
-            return whole_ends(sources, targets, self.sources.size, self.targets.size)
-        new = self.edges.table.read(["src", "dst"], fragments=moves[0].fragments)
+        if remaps[0].is_same:
+            return complete_endpoints(sources, targets, self.sources.size, self.targets.size)
+        new = self.edges.table.read(["src", "dst"], fragments=remaps[0].fragments)
         src, dst = looked_up((new.column("src"), source_ids), (new.column("dst"), target_ids))
-        return whole_ends(
-            moves[0].carry_array(sources, src),
-            moves[0].carry_array(targets, dst),
+        return complete_endpoints(
+            remaps[0].carry_array(sources, src),
+            remaps[0].carry_array(targets, dst),
             self.sources.size,
             self.targets.size,
         )
 
 
-def _numbers_now(
-    nodes: NDArray[np.int32], rows: TableRows, earlier: State, moves: RowRemap
+def _renumbered_rows(
+    nodes: NDArray[np.int32], rows: TableRows, earlier: State, remaps: RowRemap
 ) -> NDArray[np.int32] | None:
     """Map row numbers of another version to this one."""
-    if moves.only_adds:
+    if remaps.only_adds:
         return nodes
-    now = renumbering(rows, earlier, moves)
-    return None if now is None else now.numbers[nodes]
+    now = renumbering(rows, earlier, remaps)
+    return None if now is None else now.row_numbers[nodes]

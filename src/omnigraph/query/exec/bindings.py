@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from omnigraph.language.ir.query import Variable
     from omnigraph.query.columns.table_columns import Column, TableRows
 
-    Numbers = NDArray[np.int64]
+    Int64Array = NDArray[np.int64]
 
 NOTHING = -1
 
@@ -34,8 +34,8 @@ class Bindings:
     """A batch of matches. With a `weight`, each row stands for that many equal matches."""
 
     count: int
-    keys: Mapping[str, Numbers] = field(default_factory=dict)
-    weight: Numbers | None = None
+    keys: Mapping[str, Int64Array] = field(default_factory=dict)
+    weight: Int64Array | None = None
 
     def take(self, rows: NDArray[Any]) -> Bindings:
         """Rows by number, in that order; a number may repeat."""
@@ -64,11 +64,11 @@ class Bindings:
             wanted = np.arange(first, min(first + most, int(stops[-1])))
             yield plain.take(np.searchsorted(stops, wanted, side="right"))
 
-    def bind(self, **keys: Numbers) -> Bindings:
+    def bind(self, **keys: Int64Array) -> Bindings:
         """The same rows with more variables bound."""
         return replace(self, keys={**self.keys, **keys})
 
-    def times(self, weight: Numbers) -> Bindings:
+    def times(self, weight: Int64Array) -> Bindings:
         """Multiply the weights; rows whose weight becomes zero are dropped."""
         combined = weight if self.weight is None else self.weight * weight
         heavier = replace(self, weight=combined)
@@ -136,20 +136,20 @@ class VariableTables:
         """Whether it has one table, so that its keys are row numbers."""
         return len(self.tables) == 1
 
-    def keys_of(self, type_name: str, rows: Numbers) -> Numbers:
+    def keys_of(self, type_name: str, rows: Int64Array) -> Int64Array:
         """The keys of rows of one type."""
         if self.is_plain:
             return rows
         return np.where(rows < 0, NOTHING, rows | (self._number(type_name) << _TYPE_SHIFT))
 
-    def rows_in(self, type_name: str, keys: Numbers) -> Numbers:
+    def rows_in(self, type_name: str, keys: Int64Array) -> Int64Array:
         """Row numbers in the table of one type; -1 for keys of other types."""
         if self.is_plain:
             return keys
         mine = (keys >= 0) & (keys >> _TYPE_SHIFT == self._number(type_name))
         return np.where(mine, keys & _ROW, NOTHING)
 
-    def values(self, names: Sequence[str], keys: Numbers) -> dict[str, Column]:
+    def values(self, names: Sequence[str], keys: Int64Array) -> dict[str, Column]:
         """Property values at some keys."""
         stored = [name for name in names if name != TYPE_NAME]
         found = self.tables[0].values(stored, keys) if self.is_plain else self._of_several(stored, keys)
@@ -157,7 +157,7 @@ class VariableTables:
             found[TYPE_NAME] = self._type_names(keys)
         return found
 
-    def _of_several(self, names: Sequence[str], keys: Numbers) -> dict[str, Column]:
+    def _of_several(self, names: Sequence[str], keys: Int64Array) -> dict[str, Column]:
         order = np.full(len(keys), NOTHING, dtype=np.int64)
         parts: dict[str, list[Column]] = {name: [] for name in names}
         placed = 0
@@ -171,7 +171,7 @@ class VariableTables:
         places: Any = pa.array(order, mask=order < 0)
         return {name: one_array(pa.chunked_array(several).take(places)) for name, several in parts.items()}
 
-    def _type_names(self, keys: Numbers) -> Column:
+    def _type_names(self, keys: Int64Array) -> Column:
         numbers = np.where(keys < 0, 0, keys >> _TYPE_SHIFT) if not self.is_plain else np.zeros(len(keys), np.int64)
         names: Any = pa.array([each.name for each in self.tables])
         return one_array(names.take(pa.array(numbers, mask=keys < 0)))
@@ -199,7 +199,7 @@ class FoundPaths:
         self.paths.append(path)
         return len(self.paths) - 1
 
-    def values(self, names: Sequence[str], keys: Numbers) -> dict[str, pa.Array[Any]]:
+    def values(self, names: Sequence[str], keys: Int64Array) -> dict[str, pa.Array[Any]]:
         """`length`, `nodes` and `edges` of the paths; a negative key gives null."""
         chosen = [None if key < 0 else self.paths[key] for key in keys.tolist()]
         texts = pa.list_(pa.field("item", pa.string()))

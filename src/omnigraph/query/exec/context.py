@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from omnigraph.catalog.catalog import Catalog, EdgeType
     from omnigraph.language.ir.query import Traversal, Variable
     from omnigraph.manifest.snapshot import Snapshot
-    from omnigraph.query.columns.table_columns import Numbers
+    from omnigraph.query.columns.table_columns import Int64Array
     from omnigraph.query.csr.access_path import Mode
     from omnigraph.query.csr.adjacency import Adjacency
     from omnigraph.query.csr.bfs import Neighbours
@@ -60,7 +60,7 @@ class QueryContext:
     # For a streamed result: the stored columns that the result reads, by variable.
     streamed: Mapping[str, list[str]] = field(default_factory=dict)
     # Keys that a ranking has chosen for a variable: the variable matches nothing else.
-    chosen: dict[str, Numbers] = field(default_factory=dict)
+    chosen: dict[str, Int64Array] = field(default_factory=dict)
     # Plans made again for chosen keys. `Profile` identifies operators by `id()`, so they must stay alive.
     replanned: list[tuple[Step, ...]] = field(default_factory=list)
     _tables: dict[str, TableRows] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class QueryContext:
 
     def neighbours(self, traversal: Traversal, frontier: int, *, distinct: bool) -> Neighbours:
         """The neighbours along a traversal, from CSR adjacency or index lookups, by the size of the frontier."""
-        built = self._three(traversal).built(traversal.direction, distinct=distinct)
+        built = self._edge_tables(traversal).built(traversal.direction, distinct=distinct)
         if built is not None and self.options.traversal != "indexed":
             self.profile.note(f"{traversal.edge}: csr")
             return built
@@ -124,25 +124,25 @@ class QueryContext:
         self.profile.note(f"{traversal.edge}: {mode}")
         if mode == "csr":
             return self.adjacency(traversal, distinct=distinct)
-        start, end = self._ends(traversal)
+        start, end = self._endpoint_tables(traversal)
         edges = self.table(self.edge_type(traversal).table_key)
         return Lookups(edges, start, end, traversal.direction, distinct)
 
     def mode(self, traversal: Traversal, frontier: int, *, distinct: bool) -> Mode:
         """Choose between CSR adjacency and index lookups for a frontier of this size."""
-        edge, (start, _) = self.edge_type(traversal), self._ends(traversal)
+        edge, (start, _) = self.edge_type(traversal), self._endpoint_tables(traversal)
         edges = self.table(edge.table_key)
         hops = traversal.hops.maximum if edge.source == edge.target else 1
-        walk = TraversalEstimate(frontier, hops, edges.entry.row_count, start.entry.row_count)
-        three = self._three(traversal)
+        estimate = TraversalEstimate(frontier, hops, edges.entry.row_count, start.entry.row_count)
+        edge_tables = self._edge_tables(traversal)
         columns = {"out": ("src",), "in": ("dst",), "both": ("src", "dst")}[traversal.direction]
         return choose_mode(
-            walk,
+            estimate,
             self.options,
-            is_built=three.built(traversal.direction, distinct=distinct) is not None,
+            is_built=edge_tables.built(traversal.direction, distinct=distinct) is not None,
             is_covered=lambda: all(index_covers(edges.table, each) for each in columns),
             is_popular=lambda: self._is_popular(edges),
-            can_carry=lambda: three.can_carry(traversal.direction, distinct=distinct),
+            can_carry=lambda: edge_tables.can_carry(traversal.direction, distinct=distinct),
         )
 
     def _is_popular(self, edges: TableRows) -> bool:
@@ -151,29 +151,33 @@ class QueryContext:
 
     def adjacency(self, traversal: Traversal, *, distinct: bool) -> Adjacency:
         """The CSR adjacency of a traversal, cached for the versions of its three tables."""
-        return self._three(traversal).adjacency(traversal.direction, distinct=distinct)
+        return self._edge_tables(traversal).adjacency(traversal.direction, distinct=distinct)
 
-    def degrees(self, traversal: Traversal, *, distinct: bool) -> Numbers | None:
+    def degrees(self, traversal: Traversal, *, distinct: bool) -> Int64Array | None:
         """The degree of each row, counted from cached adjacency of the opposite direction; None without any."""
-        three, direction = self._three(traversal), traversal.direction
-        if direction == "both" or three.built(direction, distinct=distinct) is not None:
+        edge_tables, direction = self._edge_tables(traversal), traversal.direction
+        if direction == "both" or edge_tables.built(direction, distinct=distinct) is not None:
             return None
-        back = three.built(_BACK[direction], distinct=distinct)
+        back = edge_tables.built(_BACK[direction], distinct=distinct)
         if back is None or self.options.traversal == "indexed":
             return None
-        key, size = three.key(direction, distinct=distinct), self._ends(traversal)[0].size
-        return self.cache.get("degrees", key, lambda: _counted(back.ends, size), lambda made: made.nbytes)
+        key, size = edge_tables.key(direction, distinct=distinct), self._endpoint_tables(traversal)[0].size
+        return self.cache.get("degrees", key, lambda: _degrees(back.targets, size), lambda made: made.nbytes)
 
-    def _three(self, traversal: Traversal) -> EdgeTables:
+    def _edge_tables(self, traversal: Traversal) -> EdgeTables:
         edge = self.edge_type(traversal)
         if edge.name not in self._edges:
             source, target = self.table(f"node:{edge.source}"), self.table(f"node:{edge.target}")
             self._edges[edge.name] = EdgeTables(self.table(edge.table_key), source, target, self.cache)
         return self._edges[edge.name]
 
-    def _ends(self, traversal: Traversal) -> tuple[TableRows, TableRows]:
-        three = self._three(traversal)
-        return (three.targets, three.sources) if traversal.direction == "in" else (three.sources, three.targets)
+    def _endpoint_tables(self, traversal: Traversal) -> tuple[TableRows, TableRows]:
+        edge_tables = self._edge_tables(traversal)
+        return (
+            (edge_tables.targets, edge_tables.sources)
+            if traversal.direction == "in"
+            else (edge_tables.sources, edge_tables.targets)
+        )
 
     def end_types(self, traversal: Traversal) -> tuple[str, str]:
         """The node types at the start and the end of a traversal, in the direction in which it is followed."""
@@ -181,5 +185,5 @@ class QueryContext:
         return (edge.target, edge.source) if traversal.direction == "in" else (edge.source, edge.target)
 
 
-def _counted(ends: NDArray[Any], size: int) -> Numbers:
-    return np.bincount(ends, minlength=size).astype(np.int64)
+def _degrees(targets: NDArray[Any], size: int) -> Int64Array:
+    return np.bincount(targets, minlength=size).astype(np.int64)

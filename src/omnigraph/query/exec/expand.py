@@ -11,70 +11,70 @@ import numpy as np
 
 from omnigraph.kernels.arrays import distinct
 from omnigraph.query.csr.adjacency import Adjacency, Neighbourhood, ragged
-from omnigraph.query.csr.bfs import reach
+from omnigraph.query.csr.bfs import bfs
 from omnigraph.query.exec.variable_filter import VariableFilter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from omnigraph.language.ir.query import Traversal
-    from omnigraph.query.columns.table_columns import Numbers
+    from omnigraph.query.columns.table_columns import Int64Array
     from omnigraph.query.exec.bindings import Bindings
     from omnigraph.query.exec.scope import Scope
     from omnigraph.query.plan.operators import Expand, ExpandInto
 
-# Starts of a walk of several hops that are processed at once; bounds the visited set.
-_WALKS = 4_096
+# Starts of a traversal of several hops that are processed at once; bounds the visited set.
+_STARTS_AT_ONCE = 4_096
 
 
 def expand(scope: Scope, step: Expand, rows: Bindings) -> Iterator[Bindings]:
-    """Join each row with every end that the traversal reaches from it, in batches."""
-    starts, places, different = _starts(scope, step, rows)
+    """Join each row with every node that the traversal reaches from it, in batches."""
+    starts, inverse, different = _starts(scope, step, rows)
     most = scope.read.options.batch_rows
     for near, first in _reached(scope, step.traversal, different):
         near = _allowed(scope, step, near)
-        here = np.flatnonzero((places >= first) & (places < first + len(near.counts)) & (starts >= 0))
-        counts = near.counts[places[here] - first]
+        here = np.flatnonzero((inverse >= first) & (inverse < first + len(near.counts)) & (starts >= 0))
+        counts = near.counts[inverse[here] - first]
         for chunk in _batches(counts, most):
-            yield _followed(scope, step, rows, here[chunk], near, places[here[chunk]] - first)
+            yield _followed(scope, step, rows, here[chunk], near, inverse[here[chunk]] - first)
 
 
-def _starts(scope: Scope, step: Expand, rows: Bindings) -> tuple[Numbers, Numbers, Numbers]:
+def _starts(scope: Scope, step: Expand, rows: Bindings) -> tuple[Int64Array, Int64Array, Int64Array]:
     start, _ = scope.read.end_types(step.traversal)
     starts = scope.read.bound(step.source).rows_in(start, rows.keys[step.source.name])
-    different, places = distinct(starts)
-    return starts, places, different
+    different, inverse = distinct(starts)
+    return starts, inverse, different
 
 
-def _reached(scope: Scope, traversal: Traversal, starts: Numbers) -> Iterator[tuple[Neighbourhood, int]]:
-    """The ends of the starts, a slice of starts at a time, and the index of the first start of each slice."""
+def _reached(scope: Scope, traversal: Traversal, starts: Int64Array) -> Iterator[tuple[Neighbourhood, int]]:
+    """The targets of the starts, a slice of starts at a time, and the index of the first start of each slice."""
     read, edge = scope.read, scope.read.edge_type(traversal)
     bound_edge = traversal.edge_variable is not None
     neighbours = read.neighbours(traversal, len(starts), distinct=not bound_edge)
     chains = edge.source == edge.target and not bound_edge
-    size = len(starts) if traversal.hops.maximum == 1 or not chains else _WALKS
+    size = len(starts) if traversal.hops.maximum == 1 or not chains else _STARTS_AT_ONCE
     for first in range(0, len(starts), max(size, 1)):
         read.deadline.check()
         some = starts[first : first + size]
-        yield reach(neighbours, some, traversal.hops, chains=chains, edge=edge.name), first
+        yield bfs(neighbours, some, traversal.hops, chains=chains, edge=edge.name), first
 
 
 def _allowed(scope: Scope, step: Expand, near: Neighbourhood) -> Neighbourhood:
-    """Drop the ends and edges that their own conditions exclude."""
+    """Drop the targets and edges that their own conditions exclude."""
     _, end = scope.read.end_types(step.traversal)
     candidates = VariableFilter(scope, step.target, step.conditions)
-    keep = np.ones(len(near.ends), np.bool_)
+    mask = np.ones(len(near.targets), np.bool_)
     if not candidates.is_everything:
-        keep &= candidates.allows(candidates.bound.keys_of(end, near.ends))
+        mask &= candidates.allows(candidates.bound.keys_of(end, near.targets))
     if step.edge is not None and step.edge_conditions and near.edges is not None:
-        keep &= VariableFilter(scope, step.edge, step.edge_conditions).allows(near.edges)
-    if keep.all():
+        mask &= VariableFilter(scope, step.edge, step.edge_conditions).allows(near.edges)
+    if mask.all():
         return near
-    counts = np.bincount(near.owners[keep], minlength=len(near.counts)).astype(np.int64)
-    return Neighbourhood(counts, near.ends[keep], None if near.edges is None else near.edges[keep])
+    counts = np.bincount(near.owners[mask], minlength=len(near.counts)).astype(np.int64)
+    return Neighbourhood(counts, near.targets[mask], None if near.edges is None else near.edges[mask])
 
 
-def _batches(counts: Numbers, most: int) -> Iterator[slice]:
+def _batches(counts: Int64Array, most: int) -> Iterator[slice]:
     """Slice rows so that each batch produces about `most` results; a row is never split."""
     if int(counts.sum()) <= most:
         yield slice(0, len(counts))
@@ -88,59 +88,59 @@ def _batches(counts: Numbers, most: int) -> Iterator[slice]:
 
 
 def _followed(
-    scope: Scope, step: Expand, rows: Bindings, chosen: Numbers, near: Neighbourhood, places: Numbers
+    scope: Scope, step: Expand, rows: Bindings, chosen: Int64Array, near: Neighbourhood, inverse: Int64Array
 ) -> Bindings:
     offsets = np.cumsum(near.counts) - near.counts
-    counts = near.counts[places]
-    entries = ragged(offsets[places], counts)
+    counts = near.counts[inverse]
+    entries = ragged(offsets[inverse], counts)
     _, end = scope.read.end_types(step.traversal)
     found = rows.take(np.repeat(chosen, counts))
-    found = found.bind(**{step.target.name: scope.read.bound(step.target).keys_of(end, near.ends[entries])})
+    found = found.bind(**{step.target.name: scope.read.bound(step.target).keys_of(end, near.targets[entries])})
     if step.edge is None or near.edges is None:
         return found
     return found.bind(**{step.edge.name: near.edges[entries]})
 
 
-# -- between bound ends ------------------------------------------------------------------------------------------------
+# -- between bound endpoints ------------------------------------------------------------------------------------------
 
 
-def meet(scope: Scope, step: ExpandInto, rows: Bindings) -> Bindings:
+def expand_into(scope: Scope, step: ExpandInto, rows: Bindings) -> Bindings:
     """Keep the rows whose endpoints are connected; with a bound edge, one row for each such edge."""
     start_type, end_type = scope.read.end_types(step.traversal)
     starts = scope.read.bound(step.source).rows_in(start_type, rows.keys[step.source.name])
-    ends = scope.read.bound(step.target).rows_in(end_type, rows.keys[step.target.name])
+    targets = scope.read.bound(step.target).rows_in(end_type, rows.keys[step.target.name])
     if step.edge is not None:
-        return _with_edges(scope, step, rows, starts, ends)
+        return _with_edges(scope, step, rows, starts, targets)
     neighbours = scope.read.neighbours(step.traversal, len(distinct(starts)[0]), distinct=True)
     if isinstance(neighbours, Adjacency) and step.traversal.hops.maximum == 1:
-        return rows.where(neighbours.connects(starts, ends))
-    return rows.where(_within_reach(scope, step.traversal, starts, ends))
+        return rows.where(neighbours.connects(starts, targets))
+    return rows.where(_within_hops(scope, step.traversal, starts, targets))
 
 
-def _within_reach(
-    scope: Scope, traversal: Traversal, starts: Numbers, ends: Numbers
+def _within_hops(
+    scope: Scope, traversal: Traversal, starts: Int64Array, targets: Int64Array
 ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    different, places = distinct(starts)
+    different, inverse = distinct(starts)
     connected = np.zeros(len(starts), np.bool_)
     for near, first in _reached(scope, traversal, different):
-        here = np.flatnonzero((places >= first) & (places < first + len(near.counts)) & (ends >= 0))
+        here = np.flatnonzero((inverse >= first) & (inverse < first + len(near.counts)) & (targets >= 0))
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(near.counts)])
-        adjacency = Adjacency(offsets, near.ends)
-        known = np.where(starts[here] >= 0, places[here] - first, -1)
-        connected[here] = adjacency.connects(known, ends[here])
+        adjacency = Adjacency(offsets, near.targets)
+        first_positions = np.where(starts[here] >= 0, inverse[here] - first, -1)
+        connected[here] = adjacency.connects(first_positions, targets[here])
     return connected
 
 
-def _with_edges(scope: Scope, step: ExpandInto, rows: Bindings, starts: Numbers, ends: Numbers) -> Bindings:
-    different, places = distinct(starts)
+def _with_edges(scope: Scope, step: ExpandInto, rows: Bindings, starts: Int64Array, targets: Int64Array) -> Bindings:
+    different, inverse = distinct(starts)
     near = scope.read.neighbours(step.traversal, len(different), distinct=False).of(different)
     assert near.edges is not None
     assert step.edge is not None
     offsets = np.cumsum(near.counts) - near.counts
-    counts = near.counts[places]
-    entries = ragged(offsets[places], counts)
+    counts = near.counts[inverse]
+    entries = ragged(offsets[inverse], counts)
     owners = np.repeat(np.arange(rows.count), counts)
-    keep = near.ends[entries] == ends[owners]
+    mask = near.targets[entries] == targets[owners]
     if step.edge_conditions:
-        keep &= VariableFilter(scope, step.edge, step.edge_conditions).allows(near.edges[entries])
-    return rows.take(owners[keep]).bind(**{step.edge.name: near.edges[entries][keep]})
+        mask &= VariableFilter(scope, step.edge, step.edge_conditions).allows(near.edges[entries])
+    return rows.take(owners[mask]).bind(**{step.edge.name: near.edges[entries][mask]})

@@ -9,7 +9,7 @@ import numpy as np
 
 from omnigraph.kernels.arrays import distinct
 from omnigraph.query.exec.bindings import NOTHING, START, Bindings, joined
-from omnigraph.query.exec.expand import expand, meet
+from omnigraph.query.exec.expand import expand, expand_into
 from omnigraph.query.exec.path_counts import Weights
 from omnigraph.query.exec.shortest_paths import find_paths
 from omnigraph.query.exec.variable_filter import VariableFilter
@@ -29,7 +29,7 @@ from omnigraph.query.plan.operators import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from omnigraph.query.columns.table_columns import Numbers
+    from omnigraph.query.columns.table_columns import Int64Array
     from omnigraph.query.exec.scope import Scope
 
 # A streamed scan of a larger table reads it in windows instead of caching its columns.
@@ -76,13 +76,13 @@ class Matcher:
             return
         keys = VariableFilter(self.scope, step.variable, step.conditions).keys()
         if rows.count == 1:
-            yield from _batches(_each_with_each(rows, step.variable.name, keys), self._batch_rows)
+            yield from _batches(_cross_product(rows, step.variable.name, keys), self._batch_rows)
             return
         most = max(1, self._batch_rows // max(len(keys), 1))
         for first in range(0, rows.count, most):
-            yield _each_with_each(rows.slice(first, first + most), step.variable.name, keys)
+            yield _cross_product(rows.slice(first, first + most), step.variable.name, keys)
 
-    def _windows(self, step: Scan, rows: Bindings) -> Iterator[Numbers] | None:
+    def _windows(self, step: Scan, rows: Bindings) -> Iterator[Int64Array] | None:
         """The nodes of a large table in windows, for a plan that begins with this scan and streams; else None."""
         read, bound = self.scope.read, self.scope.read.bound(step.variable)
         names = read.streamed.get(step.variable.name)
@@ -90,7 +90,7 @@ class Matcher:
         if not names or not begins or not bound.is_plain or step.conditions.texts or step.conditions.rest:
             return None
         table = bound.tables[0]
-        if step.variable.name in read.chosen or table.size <= WINDOWED or table.has_at_hand(names):
+        if step.variable.name in read.chosen or table.size <= WINDOWED or table.has_cached(names):
             return None
         read.profile.note(f"{table.name}: read in batches")
         return table.windows(names, step.conditions.pushed, STREAMED_ROWS)
@@ -99,21 +99,21 @@ class Matcher:
         """Follow a traversal to new nodes."""
         yield from expand(self.scope, step, rows)
 
-    def meet(self, step: ExpandInto, rows: Bindings) -> Iterator[Bindings]:
+    def expand_into(self, step: ExpandInto, rows: Bindings) -> Iterator[Bindings]:
         """Filter rows by whether their bound endpoints are connected."""
-        yield meet(self.scope, step, rows)
+        yield expand_into(self.scope, step, rows)
 
-    def weigh(self, step: CountBranches, rows: Bindings) -> Iterator[Bindings]:
+    def count_branches(self, step: CountBranches, rows: Bindings) -> Iterator[Bindings]:
         """Multiply the weight of each row by the number of matches of its branches."""
         yield rows.times(Weights(self.scope).of(step.variable, step.branches, rows.keys[step.variable.name]))
 
-    def tally(self, step: CountComponent, rows: Bindings) -> Iterator[Bindings]:
+    def count_component(self, step: CountComponent, rows: Bindings) -> Iterator[Bindings]:
         """Multiply every row by the number of matches of an unconnected component."""
         keys = VariableFilter(self.scope, step.variable, step.conditions).keys()
         ways = int(Weights(self.scope).of(step.variable, step.branches, keys).sum())
         yield rows.times(np.full(rows.count, ways, np.int64))
 
-    def keep(self, step: FilterRows, rows: Bindings) -> Iterator[Bindings]:
+    def filter_rows(self, step: FilterRows, rows: Bindings) -> Iterator[Bindings]:
         """Filter rows by conditions."""
         yield rows.where(self.scope.keeps(step.conditions, rows))
 
@@ -121,7 +121,7 @@ class Matcher:
         """Bind a shortest path; rows without one are dropped."""
         yield find_paths(self.scope, step, rows)
 
-    def maybe(self, step: OptionalMatch, rows: Bindings) -> Iterator[Bindings]:
+    def optional_match(self, step: OptionalMatch, rows: Bindings) -> Iterator[Bindings]:
         """Left join with a nested pattern: rows without a match keep -1 for its variables."""
         inner = Matcher(self.scope.inside(step.variables))
         names = [each.name for each in step.introduces]
@@ -136,16 +136,16 @@ class Matcher:
         result = again.bind(**{name: whole.keys[name] for name in names})
         yield result if whole.weight is None else result.times(whole.weight)
 
-    def without(self, step: AntiJoin, rows: Bindings) -> Iterator[Bindings]:
+    def anti_join(self, step: AntiJoin, rows: Bindings) -> Iterator[Bindings]:
         """Anti-join: keep the rows for which a nested pattern has no match. It runs once per distinct outer binding."""
         names = [name for name in step.correlated if name in rows.keys]
-        different, places = _distinct(rows, names)
+        different, inverse = _distinct(rows, names)
         inner = Matcher(self.scope.inside(step.variables))
         tagged = Bindings(different.count, {**different.keys, _TAG: np.arange(different.count)})
         free = np.ones(different.count, np.bool_)
         for found in inner.run(step.steps, tagged):
             free[found.keys[_TAG]] = False
-        yield rows.where(free[places])
+        yield rows.where(free[inverse])
 
     @property
     def _batch_rows(self) -> int:
@@ -155,17 +155,17 @@ class Matcher:
 _RUN: dict[type[Any], Callable[[Matcher, Any, Bindings], Iterator[Bindings]]] = {
     Scan: Matcher.scan,
     Expand: Matcher.expand,
-    ExpandInto: Matcher.meet,
-    CountBranches: Matcher.weigh,
-    CountComponent: Matcher.tally,
-    FilterRows: Matcher.keep,
+    ExpandInto: Matcher.expand_into,
+    CountBranches: Matcher.count_branches,
+    CountComponent: Matcher.count_component,
+    FilterRows: Matcher.filter_rows,
     FindShortestPath: Matcher.find_path,
-    OptionalMatch: Matcher.maybe,
-    AntiJoin: Matcher.without,
+    OptionalMatch: Matcher.optional_match,
+    AntiJoin: Matcher.anti_join,
 }
 
 
-def _each_with_each(rows: Bindings, name: str, keys: np.ndarray[Any, Any]) -> Bindings:
+def _cross_product(rows: Bindings, name: str, keys: np.ndarray[Any, Any]) -> Bindings:
     if rows.count == 1 and not rows.keys and rows.weight is None:
         return Bindings(len(keys), {name: keys})
     repeated = rows.take(np.repeat(np.arange(rows.count), len(keys)))
@@ -186,8 +186,8 @@ def _distinct(rows: Bindings, names: list[str]) -> tuple[Bindings, np.ndarray[An
     if not names:
         return Bindings(1), np.zeros(rows.count, np.int64)
     if len(names) == 1:
-        values, places = distinct(rows.keys[names[0]])
-        return Bindings(len(values), {names[0]: values}), places
+        values, inverse = distinct(rows.keys[names[0]])
+        return Bindings(len(values), {names[0]: values}), inverse
     stacked = np.stack([rows.keys[name] for name in names])
-    values, places = np.unique(stacked, axis=1, return_inverse=True)
-    return Bindings(values.shape[1], dict(zip(names, values, strict=True))), places.reshape(-1)
+    values, inverse = np.unique(stacked, axis=1, return_inverse=True)
+    return Bindings(values.shape[1], dict(zip(names, values, strict=True))), inverse.reshape(-1)

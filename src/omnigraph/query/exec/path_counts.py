@@ -13,19 +13,19 @@ import numpy as np
 from omnigraph.errors import QueryTooLarge
 from omnigraph.kernels.arrays import distinct
 from omnigraph.query.csr.adjacency import Adjacency, Neighbourhood
-from omnigraph.query.csr.bfs import reach
+from omnigraph.query.csr.bfs import bfs
 from omnigraph.query.exec.variable_filter import VariableFilter
 from omnigraph.query.plan.count_reduction import turned
 
 if TYPE_CHECKING:
     from omnigraph.language.ir.query import Variable
-    from omnigraph.query.columns.table_columns import Numbers
+    from omnigraph.query.columns.table_columns import Int64Array
     from omnigraph.query.exec.scope import Scope
     from omnigraph.query.plan.operators import CountedBranch
 
 # Larger products of two counts might not fit into 64 bits.
 _MOST = 2**62
-# When less than one of so many nodes is selected, walking back from those is faster than summing over all.
+# When less than one of so many nodes is selected, traversing back from those is faster than summing over all.
 _FEW = 32
 
 
@@ -35,7 +35,7 @@ class Weights:
 
     scope: Scope
 
-    def of(self, variable: Variable, branches: tuple[CountedBranch, ...], keys: Numbers) -> Numbers:
+    def of(self, variable: Variable, branches: tuple[CountedBranch, ...], keys: Int64Array) -> Int64Array:
         """For each key of a bound variable, the product of the numbers of matches of its branches."""
         total = np.ones(len(keys), np.int64)
         for branch in branches:
@@ -43,17 +43,17 @@ class Weights:
             total = _product(total, self._of_branch(variable, branch, keys))
         return total
 
-    def _of_branch(self, variable: Variable, branch: CountedBranch, keys: Numbers) -> Numbers:
+    def _of_branch(self, variable: Variable, branch: CountedBranch, keys: Int64Array) -> Int64Array:
         start, _ = self.scope.read.end_types(branch.traversal)
         rows = self.scope.read.bound(variable).rows_in(start, keys)
         weights = np.zeros(len(rows), np.int64)
-        known = rows >= 0
-        if known.any():
-            different, places = distinct(rows[known])
-            weights[known] = self._of_rows(branch, different)[places]
+        valid = rows >= 0
+        if valid.any():
+            different, inverse = distinct(rows[valid])
+            weights[valid] = self._of_rows(branch, different)[inverse]
         return weights
 
-    def _of_rows(self, branch: CountedBranch, rows: Numbers) -> Numbers:
+    def _of_rows(self, branch: CountedBranch, rows: Int64Array) -> Int64Array:
         read, hops = self.scope.read, branch.traversal.hops
         counts_edges = branch.traversal.edge_variable is not None
         if hops.maximum == 1 and self._is_counted_whole(branch):
@@ -65,19 +65,19 @@ class Weights:
             return self._from_memory(branch, neighbours, rows)
         edge = read.edge_type(branch.traversal)
         chains = edge.source == edge.target and not counts_edges
-        near = reach(neighbours, rows, hops, chains=chains, edge=edge.name)
+        near = bfs(neighbours, rows, hops, chains=chains, edge=edge.name)
         return self._summed(branch, near)
 
     def _is_counted_whole(self, branch: CountedBranch) -> bool:
-        """Whether every end counts exactly once, so that the count is the degree."""
+        """Whether every target counts exactly once, so that the count is the degree."""
         if branch.branches or branch.edge_conditions:
             return False
         return VariableFilter(self.scope, branch.target, branch.conditions).is_everything
 
-    def _summed(self, branch: CountedBranch, near: Neighbourhood) -> Numbers:
+    def _summed(self, branch: CountedBranch, near: Neighbourhood) -> Int64Array:
         """For each row, the sum over its neighbours of the number of matches beyond the neighbour."""
         _, end = self.scope.read.end_types(branch.traversal)
-        keys = self.scope.read.bound(branch.target).keys_of(end, near.ends)
+        keys = self.scope.read.bound(branch.target).keys_of(end, near.targets)
         allowed = VariableFilter(self.scope, branch.target, branch.conditions).allows(keys)
         if branch.edge_conditions and near.edges is not None and branch.traversal.edge_variable is not None:
             edge = self.scope.variables[branch.traversal.edge_variable]
@@ -87,7 +87,7 @@ class Weights:
             weights[allowed] = self.of(branch.target, branch.branches, keys[allowed])
         return _segments(weights, near.counts)
 
-    def _from_memory(self, branch: CountedBranch, adjacency: Adjacency, rows: Numbers) -> Numbers:
+    def _from_memory(self, branch: CountedBranch, adjacency: Adjacency, rows: Int64Array) -> Int64Array:
         candidates = VariableFilter(self.scope, branch.target, branch.conditions)
         if candidates.is_everything and not branch.branches:
             return adjacency.degrees[rows]
@@ -99,30 +99,30 @@ class Weights:
             return self._scattered(branch, selected, ways, adjacency.size)[rows]
         weights = np.zeros(candidates.bound.size, np.int64)
         weights[selected] = ways
-        _refuse_overflow(float(ways.max(initial=0)) * max(len(adjacency.ends), 1))
+        _refuse_overflow(float(ways.max(initial=0)) * max(len(adjacency.targets), 1))
         return adjacency.sums(weights)[rows]
 
-    def _scattered(self, branch: CountedBranch, selected: Numbers, ways: Numbers, size: int) -> Numbers:
-        """The same sums, computed from the selected ends back to the starts."""
+    def _scattered(self, branch: CountedBranch, selected: Int64Array, ways: Int64Array, size: int) -> Int64Array:
+        """The same sums, computed from the selected targets back to the starts."""
         once = branch.traversal.edge_variable is None
         near = self.scope.read.adjacency(turned(branch.traversal), distinct=once).of(selected)
         if (ways == 1).all():
-            return np.bincount(near.ends, minlength=size).astype(np.int64)
-        _refuse_overflow(float(ways.max(initial=0)) * max(len(near.ends), 1))
+            return np.bincount(near.targets, minlength=size).astype(np.int64)
+        _refuse_overflow(float(ways.max(initial=0)) * max(len(near.targets), 1))
         total = np.zeros(size, np.int64)
-        np.add.at(total, near.ends, np.repeat(ways, near.counts))
+        np.add.at(total, near.targets, np.repeat(ways, near.counts))
         return total
 
 
-def _segments(weights: Numbers, counts: Numbers) -> Numbers:
+def _segments(weights: Int64Array, counts: Int64Array) -> Int64Array:
     _refuse_overflow(float(weights.max(initial=0)) * max(len(weights), 1))
     running = np.concatenate([np.zeros(1, np.int64), np.cumsum(weights)])
     stops = np.cumsum(counts)
-    total: Numbers = running[stops] - running[stops - counts]
+    total: Int64Array = running[stops] - running[stops - counts]
     return total
 
 
-def _product(left: Numbers, right: Numbers) -> Numbers:
+def _product(left: Int64Array, right: Int64Array) -> Int64Array:
     _refuse_overflow(float(left.max(initial=0)) * float(right.max(initial=0)))
     return left * right
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from omnigraph.expressions.dialects import Rendering
     from omnigraph.language.ir.expressions import ConstantValue
     from omnigraph.language.ir.query import Variable
-    from omnigraph.query.columns.table_columns import Numbers
+    from omnigraph.query.columns.table_columns import Int64Array
     from omnigraph.query.exec.bindings import Bindings
     from omnigraph.query.exec.context import QueryContext
     from omnigraph.query.exec.searches import Searches
@@ -59,7 +59,7 @@ def searched_by_row(scope: Scope, search: Search, rows: Bindings) -> pa.Array[An
     bound = scope.read.bound(scope.variables[search.field.variable])
     keys = rows.keys[search.field.variable]
     parts: list[pa.Array[Any]] = []
-    places: list[Numbers] = []
+    places: list[Int64Array] = []
     for one, mine in _different(scope, search, rows):
         scope.read.deadline.check()
         parts.append(scope.searches.values(one, bound, keys[mine]))
@@ -72,7 +72,7 @@ def searched_by_row(scope: Scope, search: Search, rows: Bindings) -> pa.Array[An
     return found
 
 
-def _different(scope: Scope, search: Search, rows: Bindings) -> Iterator[tuple[Search, Numbers]]:
+def _different(scope: Scope, search: Search, rows: Bindings) -> Iterator[tuple[Search, Int64Array]]:
     """Each distinct search among the rows, with constants for its arguments, and the numbers of its rows."""
     asked = {name: each for name, each in _asked(search).items() if variables_of(each)}
     values = scope.computed(list(asked.values()), rows)
@@ -96,9 +96,9 @@ def _asked(search: Search) -> dict[str, Expression]:
     return found
 
 
-def _codes(values: Any) -> Numbers:
+def _codes(values: Any) -> Int64Array:
     coded: Any = one_array(values.combine_chunks()).dictionary_encode()
-    numbers: Numbers = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    numbers: Int64Array = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     return numbers
 
 

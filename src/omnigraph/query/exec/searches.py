@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from omnigraph.catalog.catalog import Property
     from omnigraph.language.ir.expressions import Expression
-    from omnigraph.query.columns.table_columns import Numbers, TableRows
+    from omnigraph.query.columns.table_columns import Int64Array, TableRows
     from omnigraph.query.exec.bindings import VariableTables
     from omnigraph.query.exec.context import QueryContext
 
@@ -35,7 +35,7 @@ class Searches:
     _hits: dict[tuple[Search, str], TextHits] = field(default_factory=dict)
     _near: dict[Nearest, TextHits] = field(default_factory=dict)
 
-    def values(self, search: Search, bound: VariableTables, keys: Numbers) -> pa.Array[Any]:
+    def values(self, search: Search, bound: VariableTables, keys: Int64Array) -> pa.Array[Any]:
         """Truth, score or distance at each key; null where there is no node, no text or no vector."""
         if isinstance(search, TextMatch):
             found: pa.Array[Any] = pa.array(self.matches(search, bound, keys), mask=keys < 0)
@@ -54,7 +54,7 @@ class Searches:
         return numbers
 
     def _distances(
-        self, search: Nearest, bound: VariableTables, table: TableRows, rows: Numbers
+        self, search: Nearest, bound: VariableTables, table: TableRows, rows: Int64Array
     ) -> NDArray[np.float64]:
         found = self._near[search].scores_at(rows) if search in self._near else np.full(len(rows), np.nan)
         unknown = np.flatnonzero(np.isnan(found))
@@ -63,7 +63,7 @@ class Searches:
             found[unknown] = distances(table, search.field.property, metric, vector, rows[unknown])
         return found
 
-    def ranks(self, search: Nearest | Bm25, bound: VariableTables, keys: Numbers) -> pa.Array[Any]:
+    def ranks(self, search: Nearest | Bm25, bound: VariableTables, keys: Int64Array) -> pa.Array[Any]:
         """Like `values`, but where the nearest rows are cached, all others are null.
 
         A ranking never reaches the others, so their distances are not computed.
@@ -74,7 +74,7 @@ class Searches:
         numbers: pa.Array[Any] = pa.array(scores, mask=np.isnan(scores))
         return numbers
 
-    def matches(self, search: TextMatch, bound: VariableTables, keys: Numbers) -> NDArray[np.bool_]:
+    def matches(self, search: TextMatch, bound: VariableTables, keys: Int64Array) -> NDArray[np.bool_]:
         """For each key whether its text matches."""
         found = np.zeros(len(keys), np.bool_)
         for table in bound.tables:
@@ -104,7 +104,7 @@ class Searches:
         """Cache the best hits of a ranking as its whole result: the read looks at no other rows."""
         self._hits[search, type_name] = hits
 
-    def remember_nearest(self, search: Nearest, rows: Numbers, found: NDArray[np.float64]) -> None:
+    def remember_nearest(self, search: Nearest, rows: Int64Array, found: NDArray[np.float64]) -> None:
         """Cache the distances of the nearest rows. The search has one table, so its keys are row numbers."""
         order = np.argsort(rows)
         self._near[search] = TextHits(rows[order], found[order])

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from omnigraph.language.ir.query import CheckedQuery
-    from omnigraph.query.columns.table_columns import Numbers
+    from omnigraph.query.columns.table_columns import Int64Array
     from omnigraph.query.exec.bindings import VariableTables
     from omnigraph.query.exec.scope import Scope
     from omnigraph.storage.filters.model import Filter
@@ -95,7 +95,7 @@ class TopK:
                 return rows
             most *= _TIMES
 
-    def _asked(self, arm: Nearest | Bm25, most: int) -> Numbers:
+    def _asked(self, arm: Nearest | Bm25, most: int) -> Int64Array:
         bound, where = self._bound(arm), self.pushed(arm.field.variable)
         table = bound.tables[0]
         self.scope.read.profile.note(f"{table.name}.{arm.field.property}: the best {most}")
@@ -113,7 +113,7 @@ class TopK:
         self.scope.searches.remember_nearest(arm, rows, found)
         return rows
 
-    def _surely(self, arm: Nearest | Bm25, rows: Bindings, asked: Numbers, *, nodes: bool) -> int:
+    def _surely(self, arm: Nearest | Bm25, rows: Bindings, asked: Int64Array, *, nodes: bool) -> int:
         """How many matches rank strictly better than every row that was not fetched."""
         if not rows.count or not len(asked):
             return 0
@@ -139,7 +139,7 @@ def fused_scores(scope: Scope, fusion: Rrf, rows: Bindings, most: int) -> pa.Arr
     return scores
 
 
-def _best(scope: Scope, arm: Nearest | Bm25, rows: Bindings, places: Numbers, size: int) -> NDArray[np.float64]:
+def _best(scope: Scope, arm: Nearest | Bm25, rows: Bindings, places: Int64Array, size: int) -> NDArray[np.float64]:
     """The best value of each node in one ranking, negated for scores so that smaller is better; infinity for none."""
     values: Any = scope.ranked(arm, rows)
     missing = np.inf if isinstance(arm, Nearest) else -np.inf
@@ -149,13 +149,13 @@ def _best(scope: Scope, arm: Nearest | Bm25, rows: Bindings, places: Numbers, si
     return best
 
 
-def _ranked(best: NDArray[np.float64], order: Numbers, most: int) -> Numbers:
-    ranked: Numbers = np.lexsort((order, best))
+def _ranked(best: NDArray[np.float64], order: Int64Array, most: int) -> Int64Array:
+    ranked: Int64Array = np.lexsort((order, best))
     return ranked[np.isfinite(best[ranked])][:most]
 
 
-def _order_of_ids(scope: Scope, variable: str, keys: Numbers) -> Numbers:
+def _order_of_ids(scope: Scope, variable: str, keys: Int64Array) -> Int64Array:
     ids = scope.values(variable, ["id"], keys)["id"]
     order: Any = pc.rank(ids, sort_keys="ascending", tiebreaker="first")
-    numbers: Numbers = order.to_numpy(zero_copy_only=False).astype(np.int64)
+    numbers: Int64Array = order.to_numpy(zero_copy_only=False).astype(np.int64)
     return numbers

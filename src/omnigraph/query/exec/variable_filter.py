@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from omnigraph.language.ir.query import Variable
-    from omnigraph.query.columns.table_columns import Numbers
+    from omnigraph.query.columns.table_columns import Int64Array
     from omnigraph.query.exec.bindings import VariableTables
     from omnigraph.query.exec.scope import Scope
     from omnigraph.query.plan.operators import Conditions
@@ -47,7 +47,7 @@ class VariableFilter:
         """The tables of the variable."""
         return self.scope.read.bound(self.variable)
 
-    def keys(self) -> Numbers:
+    def keys(self) -> Int64Array:
         """All keys that satisfy the conditions, ascending."""
         chosen = self.scope.read.chosen.get(self.variable.name)
         if chosen is not None:
@@ -59,7 +59,7 @@ class VariableFilter:
             parts.append(self.bound.keys_of(table.name, rows))
         return self._by_text_and_rest(np.concatenate(parts))
 
-    def allows(self, keys: Numbers) -> Mask:
+    def allows(self, keys: Int64Array) -> Mask:
         """For each key whether it satisfies the conditions; an unbound key (-1) never does."""
         known: Mask = keys >= 0
         if self.is_everything:
@@ -78,7 +78,7 @@ class VariableFilter:
         mask[self.keys()] = True
         return mask
 
-    def _look(self, keys: Numbers, known: Mask) -> Mask:
+    def _look(self, keys: Int64Array, known: Mask) -> Mask:
         different, places = distinct(keys[known])
         kept = np.ones(len(different), np.bool_)
         chosen = self.scope.read.chosen.get(self.variable.name)
@@ -97,7 +97,7 @@ class VariableFilter:
         allowed[known] = kept[places]
         return allowed
 
-    def _by_text_and_rest(self, keys: Numbers) -> Numbers:
+    def _by_text_and_rest(self, keys: Int64Array) -> Int64Array:
         for text in self.conditions.texts:
             keys = keys[self.scope.searches.matches(text, self.bound, keys)]
         if self.conditions.rest and len(keys):

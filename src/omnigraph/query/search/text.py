@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from omnigraph.cache import ReadCache
-    from omnigraph.query.columns.table_columns import Column, Numbers, TableRows
+    from omnigraph.query.columns.table_columns import Column, Int64Array, TableRows
     from omnigraph.storage.filters.model import Filter
 
 # Up to this size a partly indexed column is indexed in memory; beyond it Lance also searches what the index lacks.
@@ -60,14 +60,14 @@ class SearchContext(Protocol):
 class TextHits:
     """The rows that a search found, ascending, and their scores."""
 
-    rows: Numbers
+    rows: Int64Array
     scores: NDArray[np.float64]
 
-    def has(self, rows: Numbers) -> NDArray[np.bool_]:
+    def has(self, rows: Int64Array) -> NDArray[np.bool_]:
         """For each row whether it was found."""
         return np.isin(rows, self.rows)
 
-    def scores_at(self, rows: Numbers) -> NDArray[np.float64]:
+    def scores_at(self, rows: Int64Array) -> NDArray[np.float64]:
         """The score of each row, NaN where it was not found."""
         if not len(self.rows):
             return np.full(len(rows), np.nan)
@@ -144,7 +144,7 @@ def word_index(context: SearchContext, table: TableRows, column: str) -> WordInd
     return context.cache.get("words", key, lambda: index_words(table.column(column)), lambda made: made.nbytes)
 
 
-def _from_index(table: TableRows, column: str, query: str, *, phrase: bool) -> Numbers:
+def _from_index(table: TableRows, column: str, query: str, *, phrase: bool) -> Int64Array:
     if not phrase:
         found = table.search_store(["_score"], None, full_text_query=MatchQuery(query, column))
         return np.sort(found[ROW_NUMBER].to_numpy().astype(np.int64))
@@ -156,19 +156,19 @@ def _from_index(table: TableRows, column: str, query: str, *, phrase: bool) -> N
     return np.sort(rows[index_words(texts).rows_with_phrase(terms_of(query))])
 
 
-def _fuzzy(context: SearchContext, table: TableRows, column: str, query: str, edits: int) -> Numbers:
+def _fuzzy(context: SearchContext, table: TableRows, column: str, query: str, edits: int) -> Int64Array:
     """Compares words as they are written: the index holds stems, which an error at the end of a word would change."""
     words = plain_words(query)
     if not words:
         return np.zeros(0, np.int64)
 
-    def alike(vocabulary: Column, wanted: list[str], most: int) -> Numbers:
+    def alike(vocabulary: Column, wanted: list[str], most: int) -> Int64Array:
         return _similar(context, vocabulary, wanted, most)
 
     return word_index(context, table, column).rows_with_similar(words, edits, alike)
 
 
-def _similar(context: SearchContext, vocabulary: Column, wanted: list[str], edits: int) -> Numbers:
+def _similar(context: SearchContext, vocabulary: Column, wanted: list[str], edits: int) -> Int64Array:
     limits = [min(edits, len(each) // _LETTERS_PER_EDIT) for each in wanted]
     words = pa.table({"word": vocabulary, "number": pa.array(np.arange(len(vocabulary)))})
     asked = pa.table({"asked": wanted, "edits": pa.array(limits, pa.int64())})
@@ -180,5 +180,5 @@ def _similar(context: SearchContext, vocabulary: Column, wanted: list[str], edit
     return np.sort(answer.column("number").to_numpy())
 
 
-def _unscored(rows: Numbers) -> TextHits:
+def _unscored(rows: Int64Array) -> TextHits:
     return TextHits(rows, np.zeros(len(rows)))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from omnigraph.catalog.catalog import Property
     from omnigraph.catalog.indexes import Metric
-    from omnigraph.query.columns.table_columns import Numbers, TableRows
+    from omnigraph.query.columns.table_columns import Int64Array, TableRows
     from omnigraph.storage.filters.model import Filter
 
 # Turns a text into a vector for a property.
@@ -47,7 +47,7 @@ def vector_of(value: object, declared: Property, embed: Embedder | None) -> NDAr
 
 
 def distances(
-    table: TableRows, column: str, metric: Metric, vector: NDArray[np.float32] | None, rows: Numbers
+    table: TableRows, column: str, metric: Metric, vector: NDArray[np.float32] | None, rows: Int64Array
 ) -> NDArray[np.float64]:
     """The distance of each row's vector to the search vector, NaN where the row has none."""
     if vector is None:
@@ -99,7 +99,7 @@ def nearest_rows(
     where: Filter | None,
     *,
     exact: bool = False,
-) -> tuple[Numbers, NDArray[np.float64]]:
+) -> tuple[Int64Array, NDArray[np.float64]]:
     """The nearest rows of those that a filter selects, and their distances."""
     query = {"column": column, "q": vector, "k": most, "metric": metric, "use_index": not exact, "nprobes": _PROBES}
     found = table.search_store(["_distance"], where, nearest=query)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from omnigraph.query.columns.table_columns import Column, Numbers
+    from omnigraph.query.columns.table_columns import Column, Int64Array
 
 _BETWEEN_WORDS = r"[^\p{L}\p{N}]+"
 # The tokenizer drops longer words.
@@ -57,8 +57,8 @@ class WordIndex:
     is the number of its term in `term_texts`, -1 when the tokenizer drops it.
     """
 
-    rows: Numbers
-    places: Numbers
+    rows: Int64Array
+    places: Int64Array
     words: NDArray[np.int32]
     vocabulary: Column
     terms: NDArray[np.int32]
@@ -80,7 +80,7 @@ class WordIndex:
         return order, starts
 
     @cached_property
-    def lengths(self) -> Numbers:
+    def lengths(self) -> Int64Array:
         """The number of terms of each row."""
         return np.bincount(self.rows[self.terms >= 0], minlength=self.size).astype(np.int64)
 
@@ -92,12 +92,12 @@ class WordIndex:
         order, starts = self._by_term
         return order[starts[number] : starts[number + 1]]
 
-    def rows_with_any(self, terms: Sequence[str]) -> Numbers:
+    def rows_with_any(self, terms: Sequence[str]) -> Int64Array:
         """The rows that have at least one of the terms."""
         found = [self.rows[self.occurrences(each)] for each in terms]
         return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
 
-    def rows_with_phrase(self, phrase: Sequence[Term]) -> Numbers:
+    def rows_with_phrase(self, phrase: Sequence[Term]) -> Int64Array:
         """The rows in which the terms have the same distances as in the phrase."""
         begins: NDArray[Any] | None = None
         for term in phrase:
@@ -106,12 +106,12 @@ class WordIndex:
             begins = codes if begins is None else np.intersect1d(begins, codes)
         return np.zeros(0, np.int64) if begins is None else np.unique(begins // _PLACES)
 
-    def rows_with_similar(self, words: Sequence[str], edits: int, alike: Any) -> Numbers:
+    def rows_with_similar(self, words: Sequence[str], edits: int, alike: Any) -> Int64Array:
         """The rows with a word that `alike` finds within `edits` typing errors of one of these words."""
-        numbers: Numbers = alike(self.vocabulary, list(words), edits)
+        numbers: Int64Array = alike(self.vocabulary, list(words), edits)
         return np.unique(self.rows[np.isin(self.words, numbers)])
 
-    def scores(self, terms: Sequence[str]) -> tuple[Numbers, NDArray[np.float64]]:
+    def scores(self, terms: Sequence[str]) -> tuple[Int64Array, NDArray[np.float64]]:
         """The rows with any of the terms, and their BM25 scores."""
         total = np.zeros(self.size)
         average = self.lengths.sum() / max(self.texts, 1)
