@@ -11,7 +11,7 @@ import pytest
 import omnigraph as og
 from omnigraph import errors
 from omnigraph.graph import backends
-from omnigraph.history.merge.partitioned.hash_partitions import MergeBudget, parts_of
+from omnigraph.history.merge.partitioned.hash_partitions import MergeBudget, partitions_of
 from omnigraph.storage.tables.row_rewrite import KEPT_IDS_SPAN
 from versions.drawn_merges import Drawn, outcome, told
 from versions.test_partitioned_merge import people, row_ids
@@ -116,7 +116,7 @@ def test_rows_far_apart_get_new_row_ids_whatever_partitions_they_are_in(spark: S
     graph.load({"Person": people(0, rows, 1)}, mode="append", engine="local")
     graph.branches.create("side")
     ends = pa.concat_tables([people(0, 4, 2), people(rows - 4, 4, 2)])
-    assert len(set(parts_of(ends.slice(0, 4).column("name"), 2))) == 2
+    assert len(set(partitions_of(ends.slice(0, 4).column("name"), 2))) == 2
     graph.load({"Person": ends}, mode="merge", branch="side", engine="local")
     graph.mutate('query q() { update Person set { city: "there" } where name = "p001007" }')
     assert graph.merge("side", engine="spark", spark=spark).puts == {"node:Person": 8}

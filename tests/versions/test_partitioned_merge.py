@@ -14,7 +14,7 @@ from omnigraph import errors
 from omnigraph.graph import backends
 from omnigraph.history.merge.conflicts import MOST_LISTED
 from omnigraph.history.merge.partitioned.deltas import SpillDirectory
-from omnigraph.history.merge.partitioned.hash_partitions import HashPartitions, MergeBudget, groups_of, parts_of
+from omnigraph.history.merge.partitioned.hash_partitions import HashPartitions, MergeBudget, groups_of, partitions_of
 from omnigraph.world import REAL
 from versions.drawn_merges import Drawn, outcome
 from versions.test_state_machine import STEPS, Machine
@@ -204,7 +204,7 @@ def test_rows_wait_by_part_and_come_back_as_they_were(tmp_path: Path) -> None:
     for start in range(0, 1_000, 300):
         waiting.add(rows.slice(start, 300))
     assert waiting.row_count == 1_000
-    parts = parts_of(rows.column("id"), 8)
+    parts = partitions_of(rows.column("id"), 8)
     for part in range(8):
         assert waiting.read([part]).equals(rows.filter(pa.array(parts == part)))
     assert sorted(pa.Table.from_batches(waiting.batches()).column("n").to_pylist()) == list(range(1_000))

@@ -227,7 +227,7 @@ def test_only_commits_of_the_branch_are_taken_back(forked: Social) -> None:
     assert elsewhere is not None
     with pytest.raises(errors.InvalidInput, match="not in the history of branch 'main'"):
         forked.graph.revert(elsewhere.id)
-    with pytest.raises(errors.InvalidInput, match="nothing before it"):
+    with pytest.raises(errors.InvalidInput, match="no earlier state"):
         forked.graph.revert(forked.graph.commits()[-1].id)
     forked.graph.merge("feature")
     forked.graph.revert(elsewhere.id)

@@ -92,7 +92,7 @@ BUDGET = MergeBudget()
 
 
 @contextmanager
-def workshop(
+def merge_backend(
     engine: Engine, spark: SparkSession | None, world: World, *, dry_run: bool = False
 ) -> Iterator[MergeBackend]:
     """Where large merges are worked on; what lies there is gone at the end.

@@ -305,7 +305,7 @@ class Graph:
         Spark tasks. `engine`: `spark` has every merge worked on there, `auto` large ones where a session (`spark`) is
         there.
         """
-        from omnigraph.graph.backends import workshop
+        from omnigraph.graph.backends import merge_backend
         from omnigraph.history.merge.conflicts import require_resolver
         from omnigraph.history.merge.merge import Merge, MergeOptions
 
@@ -315,7 +315,7 @@ class Graph:
             merge = Merge(self._manifest, self._schemas, source, into, options)
             return merge.preview() if dry_run else merge.run()
 
-        with workshop(engine, spark, self._manifest.world, dry_run=dry_run) as large:
+        with merge_backend(engine, spark, self._manifest.world, dry_run=dry_run) as large:
             options = MergeOptions(by_property, resolve, actor or self.actor, idempotency_key, large)
             done = self._schemas.attempt(into, attempt)
         if dry_run:
@@ -550,19 +550,19 @@ class Graph:
         What was changed again since is a conflict, settled by `resolve` as in a merge: `"ours"` is the branch as it is,
         `"theirs"` as it was before the commit. Whatever is left is `RevertConflicts`, and nothing is written.
         """
-        from omnigraph.graph.backends import workshop
+        from omnigraph.graph.backends import merge_backend
         from omnigraph.history.merge.conflicts import require_resolver
         from omnigraph.history.merge.merge import Revert
         from omnigraph.history.merge.reconcile import MergeSettings
 
         def attempt(_: str | None) -> Reverted:
-            settings = MergeSettings(by_property=by_property, resolver=resolve, workshop=large)
+            settings = MergeSettings(by_property=by_property, resolver=resolve, merge_backend=large)
             revert = Revert(self._manifest, self._schemas, commit.id, branch, settings)
             return revert.preview() if dry_run else revert.run(actor or self.actor)
 
         require_resolver(resolve)
         commit = commit_named(self._manifest, commit_id)
-        with workshop("local", None, self._manifest.world) as large:
+        with merge_backend("local", None, self._manifest.world) as large:
             return self._schemas.attempt(branch, attempt)
 
     def commits(self, *, branch: str = MAIN) -> CommitLog:

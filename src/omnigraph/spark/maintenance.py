@@ -64,7 +64,7 @@ class _CompactionWork:
 
 BUILT = pa.schema([("part", _TEXT)])
 # Beyond this, merging partial indexes on the driver costs more than the executors save.
-MOST_PARTS = 16
+MOST_PARTITIONS = 16
 
 
 def build_on_spark(session: SparkSession | None = None) -> Build:
@@ -84,7 +84,7 @@ def build_on_spark(session: SparkSession | None = None) -> Build:
 
 def _groups(fragments: Sequence[int]) -> list[list[int]]:
     """Distribute the fragments over at most `MOST_PARTS` groups."""
-    return [group for number in range(MOST_PARTS) if (group := list(fragments[number::MOST_PARTS]))]
+    return [group for number in range(MOST_PARTITIONS) if (group := list(fragments[number::MOST_PARTITIONS]))]
 
 
 class _IndexWork:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 # Bytes of changed rows per hash partition; a task holds several copies of them.
 BYTES_PER_PART = 32 << 20
-MOST_PARTS = 4_096
+MOST_PARTITIONS = 4_096
 _BATCH = 65_536
 
 
@@ -80,7 +80,7 @@ class SparkMerge:
             plan.add(pair, self.place, rule_columns(catalog, pair[1].table_key), writes=self.writes)
         job, runner = plan.job(settings, writes=self.writes), SparkRunner(self.session)
         wanted = max(runner.cores, -(-merge_bytes(common, pairs) // BYTES_PER_PART))
-        parts = min(MOST_PARTS, 1 << (wanted - 1).bit_length())
+        parts = min(MOST_PARTITIONS, 1 << (wanted - 1).bit_length())
         # The job runs once: the driver reads some of its rows, and the constraint checks read the others.
         merged = cast("SparkBatches", run_merge(runner, plan.sources, job, parts)).frame.persist()
         try:

@@ -1,7 +1,7 @@
-"""Settles what both sides of a merge changed: column by column, as far as values decide it; the rest are conflicts.
+"""Merges rows that both sides of a merge changed, column by column; what the values do not decide is a conflict.
 
-No row becomes a Python object while columns are settled. The remaining rows are left to `three_way`, which decides row
-by row: entities that one side removed, or that both changed differently. The caller's resolver may settle conflicts.
+No row becomes a Python object while columns are merged. The remaining rows are left to `three_way`, which decides row
+by row: entities that one side removed, or that both changed differently. The caller's resolver may resolve conflicts.
 """
 
 from __future__ import annotations
@@ -54,21 +54,21 @@ class ConflictList:
         return bool(self.conflicts)
 
 
-# What settles a conflict: a side, a row of the caller's own, or None for "not settled".
-Settled = Choice | Row | None
-Resolver = Choice | Mapping[str, Choice] | Callable[[Conflict], Settled] | None
+# The resolution of a conflict: a side, a row of the caller's own, or None for "not resolved".
+Resolution = Choice | Row | None
+Resolver = Choice | Mapping[str, Choice] | Callable[[Conflict], Resolution] | None
 
 
 def require_resolver(resolver: Resolver) -> None:
-    """Refuse a resolver whose choices are none: a misspelt one would leave every conflict as it is."""
+    """Refuse a resolver that names anything but a side: a misspelt one would leave every conflict unresolved."""
     if resolver is None or callable(resolver):
         return
     for each in resolver.values() if isinstance(resolver, Mapping) else (resolver,):
         require_choice("side", each, get_args(Choice))
 
 
-def settle(resolver: Resolver, conflict: Conflict) -> Settled:
-    """How the caller's resolver settles a conflict between rows.
+def resolve(resolver: Resolver, conflict: Conflict) -> Resolution:
+    """How the caller's resolver resolves a conflict between rows.
 
     A mapping names conflicts as `table_key/id`, with `*` for all others.
     """
@@ -103,10 +103,10 @@ class MergedColumns:
     """Rows to write, and the ids of rows that have to be decided one by one."""
 
     puts: pa.Table
-    left: pa.Array[Any]
+    undecided: pa.Array[Any]
 
 
-def settle_columns(
+def merge_columns(
     source: TableDelta, target: TableDelta, contested: pa.Array[Any], *, by_property: bool
 ) -> MergedColumns:
     """Merge those of the contested rows that both sides have changed, and neither has added or removed."""
@@ -116,31 +116,31 @@ def settle_columns(
         return MergedColumns(source.after.slice(0, 0), contested)
     names = [name for name in theirs.column_names if name != ID]
     takes: dict[str, Mask] = {}
-    open_rows = np.zeros(theirs.num_rows, dtype=bool)
+    undecided_rows = np.zeros(theirs.num_rows, dtype=bool)
     for name in names:
         agreed = equal_values(theirs.column(name), ours.column(name))
         if not by_property:
-            open_rows |= ~agreed
+            undecided_rows |= ~agreed
             continue
-        untouched = equal_values(theirs.column(name), base.column(name)) | agreed
+        unchanged = equal_values(theirs.column(name), base.column(name)) | agreed
         only_theirs = equal_values(ours.column(name), base.column(name))
-        takes[name] = ~untouched & only_theirs
-        open_rows |= ~untouched & ~only_theirs
-    done = theirs.column(ID).combine_chunks().filter(pa.array(~open_rows))
-    return MergedColumns(_merged(ours, theirs, takes, ~open_rows), _without(contested, done))
+        takes[name] = ~unchanged & only_theirs
+        undecided_rows |= ~unchanged & ~only_theirs
+    done = theirs.column(ID).combine_chunks().filter(pa.array(~undecided_rows))
+    return MergedColumns(_merged(ours, theirs, takes, ~undecided_rows), _difference(contested, done))
 
 
-def _merged(ours: pa.Table, theirs: pa.Table, takes: dict[str, Mask], settled: Mask) -> pa.Table:
+def _merged(ours: pa.Table, theirs: pa.Table, takes: dict[str, Mask], decided: Mask) -> pa.Table:
     """Our rows with the values that only the source has changed; rows without such a value are left out."""
-    changed = settled & np.logical_or.reduce([np.zeros(len(settled), dtype=bool), *takes.values()])
+    changed = decided & np.logical_or.reduce([np.zeros(len(decided), dtype=bool), *takes.values()])
     rows = np.flatnonzero(changed)
     columns = []
     for column in theirs.schema:
-        places = np.where(takes[column.name][rows], rows + len(settled), rows) if column.name in takes else rows
+        indices = np.where(takes[column.name][rows], rows + len(decided), rows) if column.name in takes else rows
         both = pa.chunked_array(
             [*ours.column(column.name).chunks, *theirs.column(column.name).chunks], type=column.type
         )
-        columns.append(both.take(places))
+        columns.append(both.take(indices))
     return pa.table(columns, schema=theirs.schema)
 
 
@@ -153,5 +153,5 @@ def _among(ids: pa.Array[Any], others: pa.Array[Any]) -> pa.Array[Any]:
     return ids.filter(pc.is_in(ids, value_set=others))
 
 
-def _without(ids: pa.Array[Any], others: pa.Array[Any]) -> pa.Array[Any]:
+def _difference(ids: pa.Array[Any], others: pa.Array[Any]) -> pa.Array[Any]:
     return ids.filter(pc.invert(pc.is_in(ids, value_set=others)))

@@ -58,33 +58,36 @@ class CrossSchemaMerge:
     """The snapshots of one merge: that of the source, and those that both sides have in common."""
 
     manifest: GraphManifest
-    meeting: MergeSchema
+    merge_schema: MergeSchema
     theirs: Snapshot
     root: Snapshot | None
     tips: tuple[Snapshot, ...]
 
-    def meet(self, view: ReadView, settings: MergeSettings) -> CrossSchemaResult:
+    def reconcile(self, view: ReadView, settings: MergeSettings) -> CrossSchemaResult:
         """Apply the changes of the source to the view, and bring the view to the later schema. Writes nothing."""
-        if not self._source_stayed or self._is_held(view.snapshot, settings):
-            return self._held(view, settings)
-        met = self.meeting
-        common = CommonState(self.manifest.stores.tables, self.root, self.tips, met.to_end(met.theirs))
-        found = reconcile(met.accepted.catalog, view, common, self.theirs, settings)
+        if not self._source_stayed or self._fits_in_memory(view.snapshot, settings):
+            return self._in_memory(view, settings)
+        schema = self.merge_schema
+        common = CommonState(self.manifest.stores.tables, self.root, self.tips, schema.to_end(schema.theirs))
+        found = reconcile(schema.accepted.catalog, view, common, self.theirs, settings)
         return CrossSchemaResult(found, self._left_out(view.snapshot))
 
     @property
     def _source_stayed(self) -> bool:
         """Whether the source still has the schema of the common state, and only the target has a later one."""
-        met = self.meeting
-        return len(self.tips) == 1 and {met.theirs} == set(met.bases.values()) and not met.target_is_behind
+        schema = self.merge_schema
+        return len(self.tips) == 1 and {schema.theirs} == set(schema.bases.values()) and not schema.target_is_behind
 
-    def _held(self, view: ReadView, settings: MergeSettings) -> CrossSchemaResult:
+    def _in_memory(self, view: ReadView, settings: MergeSettings) -> CrossSchemaResult:
         """The same merge with all changed rows in memory."""
-        ours, theirs = self._side(view.snapshot, self.meeting.ours), self._side(self.theirs, self.meeting.theirs)
+        ours, theirs = (
+            self._side(view.snapshot, self.merge_schema.ours),
+            self._side(self.theirs, self.merge_schema.theirs),
+        )
         left_out = self._left_out(view.snapshot)
-        newer = theirs if self.meeting.target_is_behind else ours
-        common = self._common(newer.snapshot, self.meeting.to_end)
-        for key in view.snapshot.tables if self.meeting.target_is_behind else ():
+        newer = theirs if self.merge_schema.target_is_behind else ours
+        common = self._common(newer.snapshot, self.merge_schema.to_end)
+        for key in view.snapshot.tables if self.merge_schema.target_is_behind else ():
             view.entry(key)
         merges = {key: self._merge(common, ours, theirs, key, settings) for key in sorted(newer.snapshot.tables)}
         changes = {key: _changes(each) for key, each in merges.items() if each is not None}
@@ -93,19 +96,19 @@ class CrossSchemaMerge:
             listed.add(each.conflicts, each.more)
         if listed:
             return CrossSchemaResult(Reconciled(changes, tuple(listed.conflicts), more=listed.more), left_out)
-        if self.meeting.target_is_behind:
-            return self._caught_up(view, ours, common, merges, left_out)
+        if self.merge_schema.target_is_behind:
+            return self._upgrade_target(view, ours, common, merges, left_out)
         for key in changes:
             view.entry(key)
         broken = self._broken(view, changes)
         return CrossSchemaResult(Reconciled(changes, tuple(broken.conflicts), more=broken.more), left_out)
 
-    def _side(self, snapshot: Snapshot, place: int) -> ConvertedState:
-        """One side, with its history since the common state as spans of one schema each, as far as they are known."""
-        stretches = self._stretches(snapshot)
-        return ConvertedState(snapshot, self.meeting.to_end(place), tuple(stretches))
+    def _side(self, snapshot: Snapshot, position: int) -> ConvertedState:
+        """One side, with its history since the common state as spans of one schema each, if all of them still exist."""
+        spans = self._spans(snapshot)
+        return ConvertedState(snapshot, self.merge_schema.to_end(position), tuple(spans))
 
-    def _stretches(self, side: Snapshot) -> list[tuple[ConvertedState, ConvertedState]]:
+    def _spans(self, side: Snapshot) -> list[tuple[ConvertedState, ConvertedState]]:
         """The spans from each schema change to the next, beginning at the common state.
 
         Empty when the side has no schema change, or when one came with a merge, which changes rows as well.
@@ -113,18 +116,20 @@ class CrossSchemaMerge:
         changes = self._changes_of_schema(side)
         if not changes or self.root is None or any(each.merged_parent for each in changes):
             return []
-        place, begin, found = self.meeting.base(self.root), self.root, []
+        position, begin, found = self.merge_schema.base(self.root), self.root, []
         for each in changes:
-            shape, after = self.meeting.to_end(place), self._after(place, each)
+            conversion, after = self.merge_schema.to_end(position), self._after(position, each)
             if each.parent is None or after is None:
                 return []
-            found.append((ConvertedState(begin, shape), ConvertedState(self.manifest.snapshot_of(each.parent), shape)))
-            place, begin = after, self.manifest.snapshot_of(each.id)
-        shape = self.meeting.to_end(place)
-        return [*found, (ConvertedState(begin, shape), ConvertedState(side, shape))]
+            found.append(
+                (ConvertedState(begin, conversion), ConvertedState(self.manifest.snapshot_of(each.parent), conversion))
+            )
+            position, begin = after, self.manifest.snapshot_of(each.id)
+        conversion = self.merge_schema.to_end(position)
+        return [*found, (ConvertedState(begin, conversion), ConvertedState(side, conversion))]
 
-    def _after(self, place: int, change: GraphCommit) -> int | None:
-        return None if change.schema is None else self.meeting.line.after(place, change.schema.after)
+    def _after(self, position: int, change: GraphCommit) -> int | None:
+        return None if change.schema is None else self.merge_schema.lineage.after(position, change.schema.after)
 
     def _changes_of_schema(self, side: Snapshot) -> list[GraphCommit]:
         """The schema changes of a side since the common state, oldest first; empty if that is not in its chain."""
@@ -135,20 +140,20 @@ class CrossSchemaMerge:
             commit = commits.get(commit.parent or "")
         return found[::-1] if commit is not None else []
 
-    def _is_held(self, ours: Snapshot, settings: MergeSettings) -> bool:
+    def _fits_in_memory(self, ours: Snapshot, settings: MergeSettings) -> bool:
         """Whether the changes of both sides can be computed span by span, and fit in memory."""
-        ways = [(begin.snapshot, end.snapshot) for begin, end in self._stretches(ours)]
-        if not ways or self.root is None:
+        ranges = [(begin.snapshot, end.snapshot) for begin, end in self._spans(ours)]
+        if not ranges or self.root is None:
             return False
         try:
-            return not any(self._is_large(*each, settings) for each in (*ways, (self.root, self.theirs)))
+            return not any(self._is_large(*each, settings) for each in (*ranges, (self.root, self.theirs)))
         except NotFound:
             return False  # a cleanup has removed a snapshot in between
 
     def _is_large(self, begin: Snapshot, end: Snapshot, settings: MergeSettings) -> bool:
         common = CommonState(self.manifest.stores.tables, begin, (begin,))
         pairs = [(each, each) for each in end if not common.has(each)]
-        return settings.workshop is not None and settings.workshop.takes(common, pairs)
+        return settings.merge_backend is not None and settings.merge_backend.takes(common, pairs)
 
     def _merge(
         self,
@@ -173,7 +178,7 @@ class CrossSchemaMerge:
             undecided=common.undecided(key),
         )
 
-    def _caught_up(
+    def _upgrade_target(
         self,
         view: ReadView,
         ours: ConvertedState,
@@ -181,7 +186,7 @@ class CrossSchemaMerge:
         merges: dict[str, TableMerge | None],
         left_out: dict[str, int],
     ) -> CrossSchemaResult:
-        source = self._side(self.theirs, self.meeting.theirs)
+        source = self._side(self.theirs, self.merge_schema.theirs)
         mine = {}
         for key, merge in merges.items():
             here = ours.entry(key)
@@ -189,15 +194,17 @@ class CrossSchemaMerge:
                 mine[key] = _onto_source(common.delta(source, key), common.delta(ours, key), merge)
         changes = {key: _changes(each) for key, each in merges.items() if each is not None}
         broken = self._broken(ReadView(self.theirs, self.manifest.stores.tables), mine)
-        before = self.meeting.line.schemas.of(view.snapshot.schema).hash
-        writes = catch_up(self.manifest, view, ours, self.theirs, changes, mine, (before, self.meeting.accepted.hash))
+        before = self.merge_schema.lineage.schemas.of(view.snapshot.schema).hash
+        writes = catch_up(
+            self.manifest, view, ours, self.theirs, changes, mine, (before, self.merge_schema.accepted.hash)
+        )
         found = Reconciled(changes, tuple(broken.conflicts), tuple(writes.pointers), more=broken.more)
         return CrossSchemaResult(found, left_out, writes)
 
     def _broken(self, view: ReadView, changes: dict[str, TableChanges]) -> ConflictList:
         """The violations of the later schema's rules among the changes."""
         types, listed = table_keys(view), ConflictList()
-        listed.add(of_violation(each, types) for each in violations(self.meeting.accepted.catalog, view, changes))
+        listed.add(of_violation(each, types) for each in violations(self.merge_schema.accepted.catalog, view, changes))
         return listed
 
     def _common(self, like: Snapshot, way: Callable[[int], RowConversion]) -> ConvertedCommonState:
@@ -209,46 +216,46 @@ class CrossSchemaMerge:
             return pa.schema([field.with_nullable(nullable=True) for field in stored])
 
         root, *tips = (
-            None if each is None else ConvertedState(each, way(self.meeting.base(each)))
+            None if each is None else ConvertedState(each, way(self.merge_schema.base(each)))
             for each in (self.root, *self.tips)
         )
         return ConvertedCommonState(tables, root, tuple(each for each in tips if each is not None), columns)
 
     def _left_out(self, ours: Snapshot) -> dict[str, int]:
         """Count the values that the later schema has no column for. Changed rows of a dropped type are refused."""
-        met = self.meeting
-        behind, other = (ours, self.theirs) if met.target_is_behind else (self.theirs, ours)
-        way = met.to_end(met.behind)
-        common, own = self._common(behind, met.to_behind), ConvertedState(behind, RowConversion())
+        schema = self.merge_schema
+        behind, other = (ours, self.theirs) if schema.target_is_behind else (self.theirs, ours)
+        way = schema.to_end(schema.behind)
+        common, own = self._common(behind, schema.to_behind), ConvertedState(behind, RowConversion())
         found: dict[str, int] = {}
         for key in sorted(behind.tables):
-            gone = way.new_key(key) is None
-            lost = [] if way.keeps_tables else way.left_out(key, common.columns(key).names)
-            if not (gone or lost) or common.has(own, key):
+            is_dropped = way.new_key(key) is None
+            dropped = [] if way.keeps_tables else way.left_out(key, common.columns(key).names)
+            if not (is_dropped or dropped) or common.has(own, key):
                 continue
             delta = common.delta(own, key)
-            if gone and not delta.is_empty:
+            if is_dropped and not delta.is_empty:
                 raise _dropped(behind.branch, other.branch, key)
-            found |= {f"{key}.{name}": count for name in lost if (count := _set_values(delta, name))}
+            found |= {f"{key}.{name}": count for name in dropped if (count := _changed_values(delta, name))}
         return found
 
 
 def _onto_source(source: TableDelta, target: TableDelta, merge: TableMerge | None) -> TableChanges:
     """The changes from the source's version of a table to the merged one: those of the target, as merged."""
-    touched = pc.unique(pa.concat_arrays([target.before_ids, target.after_ids]))
+    changed_ids = pc.unique(pa.concat_arrays([target.before_ids, target.after_ids]))
     puts = target.after
     if merge is not None:
-        settled = pa.concat_arrays([one_array(merge.puts.column(ID)), pa.array(sorted(merge.deletes), pa.string())])
-        kept = puts.filter(pc.invert(pc.is_in(target.after_ids, value_set=settled)))
-        puts = pa.concat_tables([kept, merge.puts.filter(pc.is_in(merge.puts.column(ID), value_set=touched))])
-    gone = touched.filter(pc.invert(pc.is_in(touched, value_set=one_array(puts.column(ID)))))
-    gone = gone.filter(pc.invert(pc.is_in(gone, value_set=source.deleted.column(ID))))
+        merged_ids = pa.concat_arrays([one_array(merge.puts.column(ID)), pa.array(sorted(merge.deletes), pa.string())])
+        unchanged = puts.filter(pc.invert(pc.is_in(target.after_ids, value_set=merged_ids)))
+        puts = pa.concat_tables([unchanged, merge.puts.filter(pc.is_in(merge.puts.column(ID), value_set=changed_ids))])
+    deleted = changed_ids.filter(pc.invert(pc.is_in(changed_ids, value_set=one_array(puts.column(ID)))))
+    deleted = deleted.filter(pc.invert(pc.is_in(deleted, value_set=source.deleted.column(ID))))
     same = same_rows(source.after, puts.sort_by(ID))
     puts = puts.filter(pc.invert(pc.is_in(puts.column(ID), value_set=same)))
-    return TableChanges(target.table_key, puts if puts.num_rows else None, frozenset(map(str, gone.to_pylist())))
+    return TableChanges(target.table_key, puts if puts.num_rows else None, frozenset(map(str, deleted.to_pylist())))
 
 
-def _set_values(delta: TableDelta, column: str) -> int:
+def _changed_values(delta: TableDelta, column: str) -> int:
     """In how many rows a side has set a column, or changed its value."""
     before, after = delta.updated
     changed = np.count_nonzero(~equal_values(before.column(column), after.column(column)))

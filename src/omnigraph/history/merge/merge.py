@@ -12,7 +12,7 @@ from omnigraph.errors import InvalidInput, MergeConflicts, RevertConflicts, Sche
 from omnigraph.history.merge.cross_schema import CrossSchemaMerge, CrossSchemaResult
 from omnigraph.history.merge.merge_base import CommonState
 from omnigraph.history.merge.reconcile import MergeSettings, Reconciled, reconcile
-from omnigraph.history.merge.schema_lineage import meeting
+from omnigraph.history.merge.schema_lineage import merge_schema
 from omnigraph.kernels.report import Report
 from omnigraph.transaction.commit.protocol import Operation, commit
 from omnigraph.transaction.read_view import ReadView
@@ -34,23 +34,23 @@ MergeKind = Literal["already_up_to_date", "fast_forward", "merged"]
 class MergeOptions:
     """How to merge. `by_property=False`: two changes of one entity conflict, whichever properties they changed.
 
-    `workshop` is the backend for merges that do not fit in memory.
+    `merge_backend` is the backend for merges that do not fit in memory.
     """
 
     by_property: bool = True
     resolver: Resolver = None
     actor: str | None = None
     idempotency_key: str | None = None
-    workshop: MergeBackend | None = None
+    merge_backend: MergeBackend | None = None
 
 
 @dataclass(frozen=True, repr=False)
 class Merged(Report):
     """What a merge did, or would do: per table, how many rows it puts and removes on the target.
 
-    Of the tables in `adopted` no row is written: the target had not changed them, and takes the version that the source
-    has from the line that both have them from. A source that was to be deleted and could not be is `kept_because`.
-    Of very many conflicts some are listed, and `more_conflicts` counts the others.
+    No row of the tables in `adopted` is written: the target had not changed them, and takes the version that the source
+    has, on the table branch that both share. `kept_because` says why the source, which was to be deleted, was not.
+    At most 10,000 conflicts are listed; `more_conflicts` counts the others.
 
     `schema_steps` bring the target to the schema of the source, when that is the later one. `left_out`: values that the
     side with the earlier schema has set, in properties that the later one has dropped, by property and number of rows.
@@ -76,9 +76,9 @@ class Merged(Report):
         return len(self.conflicts) + self.more_conflicts
 
     def _summary(self) -> str:
-        made = "no commit" if self.commit is None else f"commit {self.commit.id}"
+        outcome = "no commit" if self.commit is None else f"commit {self.commit.id}"
         rows = f"{sum(self.puts.values()):,} rows put, {sum(self.deletes.values()):,} deleted"
-        return f"{self.source} into {self.target}: {self.kind}, {rows}, {self.conflict_count:,} conflicts, {made}"
+        return f"{self.source} into {self.target}: {self.kind}, {rows}, {self.conflict_count:,} conflicts, {outcome}"
 
 
 class Merge:
@@ -103,9 +103,9 @@ class Merge:
         self._root = None if root is None else manifest.snapshot_of(root.id)
         self._tips = tuple(manifest.snapshot_of(each.id) for each in self._bases.tips)
         common = self._tips if self._root is None else (*self._tips, self._root)
-        self._catalog, self._meeting = meeting(manifest, schemas, self._theirs, self._ours, common)
-        self._found = Reconciled()
-        self._across: CrossSchemaResult | None = None
+        self._catalog, self._merge_schema = merge_schema(manifest, schemas, self._theirs, self._ours, common)
+        self._reconciled = Reconciled()
+        self._cross_schema: CrossSchemaResult | None = None
 
     @property
     def kind(self) -> MergeKind:
@@ -132,7 +132,7 @@ class Merge:
         receipt = commit(self._manifest, operation)
         if receipt is None:
             return Merged("already_up_to_date", self._source, self._target)
-        return self._told(kind, receipt.commit)
+        return self._report(kind, receipt.commit)
 
     def preview(self) -> Merged:
         """What `run` would do, conflicts included; writes nothing."""
@@ -140,17 +140,17 @@ class Merge:
         if kind == "already_up_to_date":
             return Merged(kind, self._source, self._target)
         self._find(ReadView(self._manifest.snapshot(self._target), self._manifest.stores.tables))
-        return self._told(kind, None)
+        return self._report(kind, None)
 
     def _prepare(self, view: ReadView) -> WriteSet | None:
         if self._is_merged_into(view):
             return None
         self._find(view)
-        if self._found.conflicts:
-            raise MergeConflicts(self._source, self._target, self._found.conflicts, self._found.more)
-        if self._across is not None and self._across.write_set is not None:
-            return self._across.write_set
-        return WriteSet(self._found.writes(view), pointers=self._found.pointers)
+        if self._reconciled.conflicts:
+            raise MergeConflicts(self._source, self._target, self._reconciled.conflicts, self._reconciled.more)
+        if self._cross_schema is not None and self._cross_schema.write_set is not None:
+            return self._cross_schema.write_set
+        return WriteSet(self._reconciled.writes(view), pointers=self._reconciled.pointers)
 
     def _is_merged_into(self, view: ReadView) -> bool:
         """Whether the target has moved since this merge began, and now has the source's commit in its history."""
@@ -165,37 +165,41 @@ class Merge:
         if view.snapshot.schema != self._ours.schema:
             raise SchemaChanged(self._target)
         options = self._options
-        settings = MergeSettings(by_property=options.by_property, resolver=options.resolver, workshop=options.workshop)
-        tables, met = self._manifest.stores.tables, self._meeting
-        if met is None:
+        settings = MergeSettings(
+            by_property=options.by_property, resolver=options.resolver, merge_backend=options.merge_backend
+        )
+        tables, schema = self._manifest.stores.tables, self._merge_schema
+        if schema is None:
             common = CommonState(tables, self._root, self._tips)
-            self._found = reconcile(self._catalog, view, common, self._theirs, settings)
+            self._reconciled = reconcile(self._catalog, view, common, self._theirs, settings)
             return
-        self._across = CrossSchemaMerge(self._manifest, met, self._theirs, self._root, self._tips).meet(view, settings)
-        self._found = self._across.reconciled
+        self._cross_schema = CrossSchemaMerge(self._manifest, schema, self._theirs, self._root, self._tips).reconcile(
+            view, settings
+        )
+        self._reconciled = self._cross_schema.reconciled
 
-    def _told(self, kind: MergeKind, made: GraphCommit | None) -> Merged:
-        found = self._found
+    def _report(self, kind: MergeKind, commit: GraphCommit | None) -> Merged:
+        found = self._reconciled
         return Merged(
             kind,
             self._source,
             self._target,
-            made,
+            commit,
             found.puts,
             found.deletes,
             found.conflicts,
             found.adopted,
             more_conflicts=found.more,
-            schema_steps=() if self._meeting is None else self._meeting.steps_of_target,
-            left_out={} if self._across is None else self._across.left_out,
+            schema_steps=() if self._merge_schema is None else self._merge_schema.steps_of_target,
+            left_out={} if self._cross_schema is None else self._cross_schema.left_out,
         )
 
 
 @dataclass(frozen=True, repr=False)
 class Reverted(Report):
-    """What a revert did, or would do. `commit` is None when there was nothing left to take back.
+    """What a revert did, or would do. `commit` is None when there was nothing left to revert.
 
-    Of very many conflicts some are listed, and `more_conflicts` counts the others. `left_out`: values that the commit
+    At most 10,000 conflicts are listed; `more_conflicts` counts the others. `left_out`: values that the commit
     changed, in properties that were dropped since, by property and number of rows.
     """
 
@@ -214,9 +218,9 @@ class Reverted(Report):
         return len(self.conflicts) + self.more_conflicts
 
     def _summary(self) -> str:
-        made = "no commit" if self.commit is None else f"commit {self.commit.id}"
+        outcome = "no commit" if self.commit is None else f"commit {self.commit.id}"
         rows = f"{sum(self.puts.values()):,} rows put, {sum(self.deletes.values()):,} deleted"
-        return f"{self.reverted.id} on {self.branch}: {rows}, {self.conflict_count:,} conflicts, {made}"
+        return f"{self.reverted.id} on {self.branch}: {rows}, {self.conflict_count:,} conflicts, {outcome}"
 
 
 class Revert:
@@ -233,47 +237,47 @@ class Revert:
         self._before = manifest.snapshot_of(_parent(manifest, self._commit, branch))
         ours = manifest.snapshot(branch)
         self._schema = ours.schema
-        self._catalog, self._meeting = meeting(manifest, schemas, self._before, ours, (self._after,))
-        self._found, self._left_out = Reconciled(), dict[str, int]()
+        self._catalog, self._merge_schema = merge_schema(manifest, schemas, self._before, ours, (self._after,))
+        self._reconciled, self._left_out = Reconciled(), dict[str, int]()
 
     def run(self, actor: str | None) -> Reverted:
         """Revert the commit; raises `RevertConflicts` with the conflicts when later changes prevent it."""
         operation = Operation("Mutation", self._prepare, branch=self._branch, actor=actor, schema=self._schema)
         receipt = commit(self._manifest, operation)
-        return self._told(None if receipt is None else receipt.commit)
+        return self._report(None if receipt is None else receipt.commit)
 
     def preview(self) -> Reverted:
         """What `run` would do, conflicts included; writes nothing."""
         self._find(ReadView(self._manifest.snapshot(self._branch), self._manifest.stores.tables))
-        return self._told(None)
+        return self._report(None)
 
     def _prepare(self, view: ReadView) -> WriteSet | None:
         self._find(view)
-        if self._found.conflicts:
-            raise RevertConflicts(self._commit.id, self._branch, self._found.conflicts, self._found.more)
-        writes, pointers = self._found.writes(view), self._found.pointers
+        if self._reconciled.conflicts:
+            raise RevertConflicts(self._commit.id, self._branch, self._reconciled.conflicts, self._reconciled.more)
+        writes, pointers = self._reconciled.writes(view), self._reconciled.pointers
         return WriteSet(writes, pointers=pointers) if writes or pointers else None
 
     def _find(self, view: ReadView) -> None:
         if view.snapshot.schema != self._schema:
             raise SchemaChanged(self._branch)
-        if self._meeting is None:
+        if self._merge_schema is None:
             common = CommonState(self._manifest.stores.tables, self._after, (self._after,))
-            self._found = reconcile(self._catalog, view, common, self._before, self._settings)
+            self._reconciled = reconcile(self._catalog, view, common, self._before, self._settings)
             return
-        across = CrossSchemaMerge(self._manifest, self._meeting, self._before, self._after, (self._after,))
-        found = across.meet(view, self._settings)
-        self._found, self._left_out = found.reconciled, found.left_out
+        cross_schema = CrossSchemaMerge(self._manifest, self._merge_schema, self._before, self._after, (self._after,))
+        found = cross_schema.reconcile(view, self._settings)
+        self._reconciled, self._left_out = found.reconciled, found.left_out
 
-    def _told(self, made: GraphCommit | None) -> Reverted:
-        found = self._found
-        told = found.puts, found.deletes, found.conflicts, found.more
-        return Reverted(self._commit, self._branch, made, *told, self._left_out)
+    def _report(self, commit: GraphCommit | None) -> Reverted:
+        found = self._reconciled
+        result = found.puts, found.deletes, found.conflicts, found.more
+        return Reverted(self._commit, self._branch, commit, *result, self._left_out)
 
 
 def _parent(manifest: GraphManifest, commit: GraphCommit, branch: str) -> str:
     if commit.parent is None:
-        raise InvalidInput(f"commit {commit.id} is the first of the graph: there is nothing before it to go back to.")
+        raise InvalidInput(f"commit {commit.id} is the first of the graph: there is no earlier state to revert to.")
     if commit.schema is not None:
         raise InvalidInput(f"commit {commit.id} changed the schema: apply the schema that you want instead.")
     if not manifest.has_in_history(branch, commit.id):

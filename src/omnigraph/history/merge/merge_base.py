@@ -68,15 +68,15 @@ class CommonState:
     root: Snapshot | None
     tips: tuple[Snapshot, ...] = ()
     # Converts rows of the common state to the schema of the target, when that has changed since.
-    reshaping: RowConversion | None = None
+    conversion: RowConversion | None = None
     # The source of differing rows; None reads them from the tables.
     deltas: Deltas | None = None
     _joined: dict[str, Joined] = field(default_factory=dict)
 
     def pairs(self, there: TableEntry, here: TableEntry) -> list[tuple[TableEntry | None, TableEntry]]:
         """The version pairs whose differences decide the merge of a table of the source and the target."""
-        if self.reshaping is not None:
-            return [(_entry(self.root, there.table_key), there), (self._base_of(here, self.reshaping), here)]
+        if self.conversion is not None:
+            return [(_entry(self.root, there.table_key), there), (self._base_of(here, self.conversion), here)]
         tips = self._tips_of(here.table_key) if len(self.tips) > 1 else []
         return [(self._root_of(each.table_key), each) for each in (there, here, *tips)]
 
@@ -87,8 +87,8 @@ class CommonState:
 
     def delta(self, side: TableEntry) -> TableDelta:
         """The changes from the common state of a table to this version."""
-        if self.reshaping is not None:
-            return self._in_new_shape(side, self.reshaping)
+        if self.conversion is not None:
+            return self._converted(side, self.conversion)
         since_root = self._since_root(side)
         if len(self.tips) < 2 or not self._tips_of(side.table_key):
             return since_root
@@ -96,23 +96,23 @@ class CommonState:
 
     def delta_of_source(self, there: TableEntry, here: TableEntry) -> TableDelta:
         """The changes from the common state of a table to the source's version, in the columns of the target."""
-        if self.reshaping is None:
+        if self.conversion is None:
             return self.delta(there)
         delta, schema = self._since_root(there), put_schema(self.tables.open(here.pin).schema)
-        rows = (self.reshaping.rows(there.table_key, each, schema) for each in (delta.before, delta.after))
+        rows = (self.conversion.rows(there.table_key, each, schema) for each in (delta.before, delta.after))
         return net(here.table_key, *rows)
 
-    def _in_new_shape(self, side: TableEntry, reshaping: RowConversion) -> TableDelta:
-        base = self._base_of(side, reshaping)
+    def _converted(self, side: TableEntry, conversion: RowConversion) -> TableDelta:
+        base = self._base_of(side, conversion)
         if base is None:
             return self._rows.delta(None, side)
         before, after = self._rows.differing_rows(base, side)
         schema = put_schema(self.tables.open(side.pin).schema)
-        return net(side.table_key, reshaping.rows(base.table_key, before, schema), after)
+        return net(side.table_key, conversion.rows(base.table_key, before, schema), after)
 
-    def _base_of(self, side: TableEntry, reshaping: RowConversion) -> TableEntry | None:
+    def _base_of(self, side: TableEntry, conversion: RowConversion) -> TableEntry | None:
         entries = self.root.tables.values() if self.root is not None else ()
-        return next((each for each in entries if reshaping.new_key(each.table_key) == side.table_key), None)
+        return next((each for each in entries if conversion.new_key(each.table_key) == side.table_key), None)
 
     @property
     def _rows(self) -> Deltas:
@@ -162,28 +162,28 @@ class Joined:
 
 def rebased(first: TableDelta, second: TableDelta) -> TableDelta:
     """Of two deltas with the same base: the changes from the result of the first to the result of the second."""
-    before = pa.concat_tables([first.after, _except(second.before, _touched(first))])
-    after = pa.concat_tables([second.after, _except(first.before, _touched(second))])
+    before = pa.concat_tables([first.after, _except(second.before, _changed_ids(first))])
+    after = pa.concat_tables([second.after, _except(first.before, _changed_ids(second))])
     return net(second.table_key, before, after)
 
 
 def followed(first: TableDelta, second: TableDelta) -> TableDelta:
     """Concatenate two deltas, of which the second starts where the first ends."""
-    before = pa.concat_tables([first.before, _except(second.before, _touched(first))])
-    after = pa.concat_tables([_except(first.after, _touched(second)), second.after])
+    before = pa.concat_tables([first.before, _except(second.before, _changed_ids(first))])
+    after = pa.concat_tables([_except(first.after, _changed_ids(second)), second.after])
     return net(second.table_key, before, after)
 
 
 def rebased_on_top(first: TableDelta, puts: pa.Table, deletes: frozenset[str], other: TableDelta) -> TableDelta:
     """The first delta extended by puts and deletes that come from `other`, a delta with the same base."""
-    removed = pa.array(sorted(deletes), pa.string())
-    changed = pa.concat_arrays([_ids(puts), removed])
-    before = pa.concat_tables([first.before, _among(_except(other.before, _touched(first)), changed)])
+    deleted = pa.array(sorted(deletes), pa.string())
+    changed = pa.concat_arrays([_ids(puts), deleted])
+    before = pa.concat_tables([first.before, _among(_except(other.before, _changed_ids(first)), changed)])
     after = pa.concat_tables([_except(first.after, changed), puts])
     return net(first.table_key, before, after)
 
 
-def _touched(delta: TableDelta) -> pa.Array[Any]:
+def _changed_ids(delta: TableDelta) -> pa.Array[Any]:
     return pa.concat_arrays([delta.before_ids, delta.after_ids])
 
 
@@ -213,21 +213,21 @@ def _pin(snapshot: Snapshot, table_key: str) -> object:
 class ConvertedState:
     """A snapshot, and the conversion of its rows to the schema in which it is viewed.
 
-    `stretches` are the spans that lead to it from the common state: each has one schema, and the next starts with the
-    same rows in another schema. Without them the two snapshots are compared directly.
+    `spans` lead to it from the common state: each has one schema, and the next starts with the same rows in another
+    schema. Without them the two snapshots are compared directly.
     """
 
     snapshot: Snapshot
-    shape: RowConversion
-    stretches: tuple[tuple[ConvertedState, ConvertedState], ...] = ()
+    conversion: RowConversion
+    spans: tuple[tuple[ConvertedState, ConvertedState], ...] = ()
 
     def entry(self, table_key: str) -> TableEntry | None:
         """The table of the snapshot that became `table_key`."""
-        return next((each for each in self.snapshot if self.shape.new_key(each.table_key) == table_key), None)
+        return next((each for each in self.snapshot if self.conversion.new_key(each.table_key) == table_key), None)
 
     def rows(self, entry: TableEntry, rows: pa.Table, columns: pa.Schema) -> pa.Table:
         """Rows of one of its tables, converted to `columns`."""
-        return self.shape.rows(entry.table_key, rows, columns)
+        return self.conversion.rows(entry.table_key, rows, columns)
 
 
 @dataclass(frozen=True)
@@ -259,9 +259,9 @@ class ConvertedCommonState:
 
     def _since_root(self, side: ConvertedState, table_key: str) -> TableDelta:
         try:
-            found = [self._between(*each, table_key) for each in side.stretches]
+            found = [self._between(*each, table_key) for each in side.spans]
         except NotFound:
-            found = []  # a cleanup has removed a snapshot in between; its two ends always exist
+            found = []  # a cleanup has removed a snapshot in between; its first and last always exist
         return reduce(followed, found) if found else self._between(self.root, side, table_key)
 
     def _between(self, base: ConvertedState | None, side: ConvertedState, table_key: str) -> TableDelta:

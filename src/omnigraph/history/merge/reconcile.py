@@ -47,14 +47,14 @@ class MergeBackend(Protocol):
 
 @dataclass(frozen=True)
 class MergeSettings:
-    """How to settle what both sides changed. `by_property=False`: two changes of one entity always conflict.
+    """How to merge what both sides changed. `by_property=False`: two changes of one entity always conflict.
 
-    `workshop` is the backend for merges that do not fit in memory; without one, everything is merged in memory.
+    `merge_backend` is the backend for merges that do not fit in memory; without one, everything is merged in memory.
     """
 
     by_property: bool = True
     resolver: Resolver = None
-    workshop: MergeBackend | None = None
+    merge_backend: MergeBackend | None = None
 
 
 @dataclass(frozen=True)
@@ -120,14 +120,14 @@ def reconcile(
 
     Conflicts between rows come first; if there are none, the rules of the schema are checked over the merged state.
     """
-    pointers = _pointers(view, common, theirs) if common.reshaping is None else ()
-    if common.reshaping is None and _is_only_behind(view, common, theirs, pointers):
+    pointers = _pointers(view, common, theirs) if common.conversion is None else ()
+    if common.conversion is None and _is_only_behind(view, common, theirs, pointers):
         return Reconciled(pointers=pointers)
     pairs = [each for each in _pairs(view, common, theirs) if _may_differ(common, *each)]
     for _, here in pairs:
         view.entry(here.table_key)
-    if settings.workshop is not None and settings.workshop.takes(common, pairs):
-        return replace(settings.workshop.reconcile(catalog, view, common, pairs, settings), pointers=pointers)
+    if settings.merge_backend is not None and settings.merge_backend.takes(common, pairs):
+        return replace(settings.merge_backend.reconcile(catalog, view, common, pairs, settings), pointers=pointers)
     found = [merge_pair(common, there, here, settings) for there, here in pairs]
     merges = [each for each in found if each is not None]
     changes = {each.table_key: _changes(each) for each in merges}
@@ -155,8 +155,8 @@ def _pointers(view: ReadView, common: CommonState, theirs: Snapshot) -> tuple[Fa
     found = []
     for key in sorted(theirs.tables.keys() & view.snapshot.tables.keys()):
         here, there = view.snapshot.tables[key], theirs.tables[key]
-        one_line = (here.path, here.branch) == (there.path, there.branch)
-        if one_line and here.version < there.version and common.has(here):
+        same_branch = (here.path, here.branch) == (there.path, there.branch)
+        if same_branch and here.version < there.version and common.has(here):
             found.append(FastForward(view.entry(key), there))
     return tuple(found)
 
@@ -172,9 +172,9 @@ def _is_only_behind(view: ReadView, common: CommonState, theirs: Snapshot, point
 def _pairs(view: ReadView, common: CommonState, theirs: Snapshot) -> list[tuple[TableEntry, TableEntry]]:
     """Each table of the other side with its counterpart in the view."""
     here = view.snapshot.tables
-    if common.reshaping is None:
+    if common.conversion is None:
         return [(theirs.tables[key], here[key]) for key in sorted(theirs.tables.keys() & here.keys())]
-    found = {each.table_key: common.reshaping.new_key(each.table_key) for each in theirs}
+    found = {each.table_key: common.conversion.new_key(each.table_key) for each in theirs}
     return [(theirs[key], here[now]) for key, now in sorted(found.items()) if now is not None and now in here]
 
 

@@ -60,10 +60,10 @@ class _ColumnChange:
         if change is None:
             return rows
         kind = type_of(self.catalog, change.table_key)
-        made: dict[str, Any] = {each.name: each for each in change.columns}
-        kept = [name for name in rows.column_names if name in ("id", "src", "dst") and name not in made]
-        columns: dict[str, Any] = {name: rows.column(name) for name in kept}
-        for name, column in made.items():
+        changes: dict[str, Any] = {each.name: each for each in change.columns}
+        unchanged = [name for name in rows.column_names if name in ("id", "src", "dst") and name not in changes]
+        columns: dict[str, Any] = {name: rows.column(name) for name in unchanged}
+        for name, column in changes.items():
             taken = column.from_column
             columns[name] = rows.column(taken) if taken else default_array(kind.properties[name], rows.num_rows)
         return pa.table(columns)
@@ -96,7 +96,7 @@ class RowConversion:
         """Rows of an old table as rows of the present one, in the columns of `schema`."""
         key: str | None = table_key
         for change in self.changes:
-            assert key is not None, "rows of a type that was dropped have no other shape"
+            assert key is not None, "rows of a type that was dropped cannot be converted"
             rows, key = change.rows(key, rows), change.new_key(key)
         columns = [rows.column(field.name).cast(field.type) for field in schema]
         return pa.table(columns, schema=pa.schema([field.with_nullable(nullable=True) for field in schema]))
@@ -115,22 +115,22 @@ class RowConversion:
         return name is not None or column in ("id", "src", "dst")
 
 
-def reshaping(way: Sequence[Catalog]) -> RowConversion | None:
+def conversion_through(catalogs: Sequence[Catalog]) -> RowConversion | None:
     """The conversion through successive schemas; None when no migration plan leads from one to the next."""
-    made = []
-    for old, new in pairwise(way):
+    changes = []
+    for old, new in pairwise(catalogs):
         plan = plan_evolution(old, new)
         if not plan.supported:
             return None
         tables = {each.from_table_key: each for each in plan.tables if each.action in ("keep", "rewrite", "move")}
         dropped = frozenset(each.table_key for each in plan.tables if each.action == "drop")
         named = {key: each for key, each in tables.items() if key is not None}
-        made.append(_ColumnChange(new, plan, named, dropped))
-    return RowConversion(tuple(made))
+        changes.append(_ColumnChange(new, plan, named, dropped))
+    return RowConversion(tuple(changes))
 
 
 @dataclass(frozen=True)
-class _Place:
+class _SchemaPosition:
     """A schema of main, when it began, and the commit that introduced it; the first one came with the graph."""
 
     hash: str
@@ -143,7 +143,7 @@ class SchemaLineage:
     """The schemas that main has had, oldest first."""
 
     schemas: Schemas
-    places: tuple[_Place, ...]
+    positions: tuple[_SchemaPosition, ...]
 
     def of(self, snapshot: Snapshot, changes: Sequence[GraphCommit]) -> int | None:
         """The position of a snapshot of a branch with these schema changes; None when its schema was never main's.
@@ -153,42 +153,44 @@ class SchemaLineage:
         taken = [each for each in changes if each.schema and each.schema.after == snapshot.schema]
         if not taken:
             return 0
-        named = [at for at, each in enumerate(self.places) if each.hash == snapshot.schema]
-        exact = [at for at in named if self.places[at].commit_id == taken[-1].id]
-        earlier = [at for at in named if self.places[at].since <= taken[-1].created_us]
+        named = [at for at, each in enumerate(self.positions) if each.hash == snapshot.schema]
+        exact = [at for at in named if self.positions[at].commit_id == taken[-1].id]
+        earlier = [at for at in named if self.positions[at].since <= taken[-1].created_us]
         return max(exact or earlier or named, default=None)
 
     def until(self, schema_hash: str, last: int) -> int | None:
         """The last position of a schema, up to position `last`."""
-        return max((at for at, each in enumerate(self.places[: last + 1]) if each.hash == schema_hash), default=None)
+        return max((at for at, each in enumerate(self.positions[: last + 1]) if each.hash == schema_hash), default=None)
 
-    def after(self, place: int, schema_hash: str) -> int | None:
+    def after(self, position: int, schema_hash: str) -> int | None:
         """The first position of a schema after a position."""
-        return next((at for at in range(place + 1, len(self.places)) if self.places[at].hash == schema_hash), None)
+        return next(
+            (at for at in range(position + 1, len(self.positions)) if self.positions[at].hash == schema_hash), None
+        )
 
-    def way(self, start: int, end: int) -> RowConversion | None:
+    def conversion(self, start: int, end: int) -> RowConversion | None:
         """The row conversion from one position to a later one; None when no migration plan leads there."""
-        return reshaping([self.schemas.of(each.hash).catalog for each in self.places[start : end + 1]])
+        return conversion_through([self.schemas.of(each.hash).catalog for each in self.positions[start : end + 1]])
 
 
-def schema_line(manifest: GraphManifest, schemas: Schemas) -> SchemaLineage:
+def schema_lineage(manifest: GraphManifest, schemas: Schemas) -> SchemaLineage:
     """The schema lineage, from main's history."""
     changes = manifest.branch(MAIN).schema_commits
-    places: list[_Place] = [] if changes else [_Place(schemas.current().hash)]
+    positions: list[_SchemaPosition] = [] if changes else [_SchemaPosition(schemas.current().hash)]
     for each in changes:
         assert each.schema is not None
-        if not places or places[-1].hash != each.schema.before:
+        if not positions or positions[-1].hash != each.schema.before:
             # The first schema, or one that another release introduced without naming it.
-            places.append(_Place(each.schema.before, since=places[-1].since if places else 0))
-        places.append(_Place(each.schema.after, each.created_us, each.id))
-    return SchemaLineage(schemas, tuple(places))
+            positions.append(_SchemaPosition(each.schema.before, since=positions[-1].since if positions else 0))
+        positions.append(_SchemaPosition(each.schema.after, each.created_us, each.id))
+    return SchemaLineage(schemas, tuple(positions))
 
 
 @dataclass(frozen=True)
 class MergeSchema:
     """The schema of the merged state, and the positions of all snapshots before it in the lineage."""
 
-    line: SchemaLineage
+    lineage: SchemaLineage
     accepted: Accepted
     end: int
     ours: int
@@ -210,25 +212,25 @@ class MergeSchema:
         """The migration steps of the target's schema."""
         return self.to_end(self.ours).steps
 
-    def to_end(self, place: int) -> RowConversion:
+    def to_end(self, position: int) -> RowConversion:
         """The row conversion from a position to the schema of the merged state."""
-        return self._way(place, self.end)
+        return self._conversion(position, self.end)
 
-    def to_behind(self, place: int) -> RowConversion:
+    def to_behind(self, position: int) -> RowConversion:
         """The row conversion from a common state to the schema of the side with the earlier schema."""
-        return self._way(place, self.behind)
+        return self._conversion(position, self.behind)
 
     def base(self, snapshot: Snapshot) -> int:
         """The position of a common state."""
-        return self.bases[self.line.schemas.of(snapshot.schema).hash]
+        return self.bases[self.lineage.schemas.of(snapshot.schema).hash]
 
-    def _way(self, start: int, end: int) -> RowConversion:
-        found = self.line.way(start, end)
-        assert found is not None, "every way was tried when the merge began"
+    def _conversion(self, start: int, end: int) -> RowConversion:
+        found = self.lineage.conversion(start, end)
+        assert found is not None, "every conversion was planned when the merge began"
         return found
 
 
-def meeting(
+def merge_schema(
     manifest: GraphManifest, schemas: Schemas, theirs: Snapshot, ours: Snapshot, common: Sequence[Snapshot]
 ) -> tuple[Catalog, MergeSchema | None]:
     """The catalog of the merged state; and, when rows of a snapshot have to be converted to it, how."""
@@ -236,16 +238,20 @@ def meeting(
     hashes = {schemas.of(each.schema).hash for each in common}
     if {here.hash, *hashes} == {there.hash}:
         return here.catalog, None
-    line = schema_line(manifest, schemas)
-    at, away = (line.of(each, manifest.branch(each.branch).schema_commits) for each in (ours, theirs))
-    if at is None or away is None:
+    lineage = schema_lineage(manifest, schemas)
+    our_position, their_position = (
+        lineage.of(each, manifest.branch(each.branch).schema_commits) for each in (ours, theirs)
+    )
+    if our_position is None or their_position is None:
         raise _refusal(theirs.branch, ours.branch)
-    places = {each: line.until(each, min(at, away)) for each in hashes}
-    bases = {name: place for name, place in places.items() if place is not None}
-    end = max(at, away)
-    if len(bases) < len(places) or any(line.way(each, end) is None for each in (at, away, *bases.values())):
+    positions = {each: lineage.until(each, min(our_position, their_position)) for each in hashes}
+    bases = {name: position for name, position in positions.items() if position is not None}
+    end = max(our_position, their_position)
+    if len(bases) < len(positions) or any(
+        lineage.conversion(each, end) is None for each in (our_position, their_position, *bases.values())
+    ):
         raise _refusal(theirs.branch, ours.branch)
-    found = MergeSchema(line, here if at == end else there, end, at, away, bases)
+    found = MergeSchema(lineage, here if our_position == end else there, end, our_position, their_position, bases)
     if here.hash == there.hash and all(found.to_end(each).keeps_tables for each in bases.values()):
         return here.catalog, None
     return found.accepted.catalog, found
@@ -253,6 +259,6 @@ def meeting(
 
 def _refusal(source: str, target: str) -> CommitRejected:
     return CommitRejected(
-        f"branch {source!r} cannot be merged into {target!r}: the schemas of both have changed since they parted, and "
-        f"neither has come of the other. Export what is wanted of {source!r}, and load it into {target!r}."
+        f"branch {source!r} cannot be merged into {target!r}: the schemas of both have changed since they diverged, "
+        f"and neither descends from the other. Export the rows you need from {source!r}, and load them into {target!r}."
     )

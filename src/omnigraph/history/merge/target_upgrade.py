@@ -63,12 +63,12 @@ def catch_up(
             plan.bring(there, changes)
         elif here.pin != there.pin:
             plan.change(here, there, forward.get(key), changes)
-    gone = [key for key in sorted(view.snapshot.tables) if ours.shape.new_key(key) != key]
+    dropped = [key for key in sorted(view.snapshot.tables) if ours.conversion.new_key(key) != key]
     return WriteSet(
         writes=plan.writes,
         forked=plan.forked,
         pointers=plan.pointers,
-        dropped=[DroppedTable(key, target.next_tombstone(key)) for key in gone],
+        dropped=[DroppedTable(key, target.next_tombstone(key)) for key in dropped],
         schema=SchemaWrite(PlannedSchema(*schema), {}),
     )
 
@@ -102,8 +102,8 @@ class _UpgradePlan:
         self, here: TableEntry, there: TableEntry, forward: TableChanges | None, mine: TableChanges | None
     ) -> None:
         """Change a table that both sides have under the same name."""
-        one_line = (here.path, here.branch) == (there.path, there.branch)
-        if mine is None and one_line and here.version < there.version:
+        same_branch = (here.path, here.branch) == (there.path, there.branch)
+        if mine is None and same_branch and here.version < there.version:
             self.pointers.append(FastForward(here, there))
         elif self._table(here).schema.equals(self._table(there).schema):
             self.writes += writes_of(self.view, {here.table_key: forward} if forward is not None else {})
@@ -141,14 +141,16 @@ def _rewrite(table: Table, source: Table, mine: TableChanges | None) -> Staged:
 def _merged(source: Table, mine: TableChanges | None, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     puts = None if mine is None else mine.puts
     for rows in whole_rows(source):
-        kept = rows if mine is None else rows.filter(pc.invert(pc.is_in(rows.column(ID), value_set=_touched(mine))))
-        yield from pa.table(kept.columns, schema=schema).to_batches()
+        unchanged = (
+            rows if mine is None else rows.filter(pc.invert(pc.is_in(rows.column(ID), value_set=_changed_ids(mine))))
+        )
+        yield from pa.table(unchanged.columns, schema=schema).to_batches()
     if puts is not None:
         yield from pa.table(puts.columns, schema=schema).to_batches()
 
 
-def _touched(mine: TableChanges) -> pa.Array[Any]:
-    removed = pa.array(sorted(mine.deletes), pa.string())
+def _changed_ids(mine: TableChanges) -> pa.Array[Any]:
+    deleted = pa.array(sorted(mine.deletes), pa.string())
     if mine.puts is None:
-        return removed
-    return pa.concat_arrays([*mine.puts.column(ID).chunks, removed])
+        return deleted
+    return pa.concat_arrays([*mine.puts.column(ID).chunks, deleted])

@@ -1,7 +1,7 @@
 """Three-way merge of one table: the changes of source and target since their merge base.
 
-Rows that only one side changed, and columns that settle themselves, are merged as Arrow columns; only the remaining
-rows become Python objects and are decided one by one.
+Rows that only one side changed, and columns that at most one side changed, are merged as Arrow columns; only the
+remaining rows become Python objects and are decided one by one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from omnigraph.errors.commits import Conflict, ConflictKind, Row
 from omnigraph.history.delta import same_value
-from omnigraph.history.merge.conflicts import MOST_LISTED, ConflictList, Resolver, settle, settle_columns
+from omnigraph.history.merge.conflicts import MOST_LISTED, ConflictList, Resolver, merge_columns, resolve
 from omnigraph.kernels.arrays import ID, MILLISECONDS, replace_types
 
 if TYPE_CHECKING:
@@ -58,30 +58,30 @@ def merge_table(
     without `by_property`, must be equal on both sides; so must `undecided` rows, which have no agreed base. At most
     `most` conflicts are listed; None lists all.
     """
-    contested = _both_touched(source, target, undecided)
+    contested = _changed_by_both(source, target, undecided)
     if not len(contested):
         return TableMerge(source.table_key, source.after, _ids(source.deleted), ())
     puts = source.after.filter(pc.invert(pc.is_in(source.after_ids, value_set=contested)))
     deletes = source.deleted.filter(pc.invert(pc.is_in(source.deleted.column(ID), value_set=contested)))
     disputed = pa.array(sorted(undecided), pa.string())
     agreed = contested.filter(pc.invert(pc.is_in(contested, value_set=disputed)))
-    settled = settle_columns(source, target, agreed, by_property=by_property)
+    merged = merge_columns(source, target, agreed, by_property=by_property)
     decided = _Decisions(puts.schema, ConflictList(most))
-    left = pa.concat_arrays([settled.left, disputed])
-    for start in range(0, len(left), _AT_ONCE):
-        some: list[Any] = left.slice(start, _AT_ONCE).to_pylist()
+    remaining = pa.concat_arrays([merged.undecided, disputed])
+    for start in range(0, len(remaining), _AT_ONCE):
+        some: list[Any] = remaining.slice(start, _AT_ONCE).to_pylist()
         decided.add(
             _disputed(each, resolver)
             if each.row_id in undecided
             else _decide(each, by_property=by_property, resolver=resolver)
             for each in _contested(source, target, some)
         )
-    puts = pa.concat_tables([puts, settled.puts, *decided.puts]).sort_by(ID)
+    puts = pa.concat_tables([puts, merged.puts, *decided.puts]).sort_by(ID)
     conflicts = tuple(decided.listed.conflicts)
-    return TableMerge(source.table_key, puts, _ids(deletes) | decided.gone, conflicts, decided.listed.more)
+    return TableMerge(source.table_key, puts, _ids(deletes) | decided.deleted_ids, conflicts, decided.listed.more)
 
 
-def _both_touched(source: TableDelta, target: TableDelta, undecided: frozenset[str]) -> pa.Array[Any]:
+def _changed_by_both(source: TableDelta, target: TableDelta, undecided: frozenset[str]) -> pa.Array[Any]:
     """The ids that both sides have changed, added or removed, and those that have no agreed base."""
     mine = pc.unique(pa.concat_arrays([source.before_ids, source.after_ids]))
     theirs = pa.concat_arrays([target.before_ids, target.after_ids])
@@ -114,7 +114,7 @@ class _Decisions:
     schema: pa.Schema
     listed: ConflictList
     puts: list[pa.Table] = field(default_factory=list)
-    gone: set[str] = field(default_factory=set)
+    deleted_ids: set[str] = field(default_factory=set)
 
     def add(self, decided: Iterable[_Decided]) -> None:
         rows: list[Row] = []
@@ -122,7 +122,7 @@ class _Decisions:
             if each.put is not None:
                 rows.append(each.put)
             if each.delete:
-                self.gone.add(each.row_id)
+                self.deleted_ids.add(each.row_id)
             if each.conflict is not None:
                 self.listed.add([each.conflict])
         self.puts.append(_table(rows, self.schema))
@@ -137,25 +137,25 @@ def _decide(entity: _Contested, *, by_property: bool, resolver: Resolver) -> _De
         if by_property and not disputed:
             return _Decided(entity.row_id, put=merged)
         agreed = merged if by_property else None
-        return _settled(entity, "DivergentUpdate", _named(disputed), disputed, resolver, agreed)
+        return _resolved(entity, "DivergentUpdate", _named(disputed), disputed, resolver, agreed)
     if base is None:
-        return _settled(entity, "DivergentInsert", "both sides added it, with different values", (), resolver)
+        return _resolved(entity, "DivergentInsert", "both sides added it, with different values", (), resolver)
     side = (
         "the source removed it and the target changed it"
         if theirs is None
         else "the target removed it and the source changed it"
     )
-    return _settled(entity, "DeleteVsUpdate", side, (), resolver)
+    return _resolved(entity, "DeleteVsUpdate", side, (), resolver)
 
 
 def _disputed(entity: _Contested, resolver: Resolver) -> _Decided:
     if _same_row(entity.ours, entity.theirs):
         return _Decided(entity.row_id)
-    message = "the histories of both sides have crossed, and each has settled it in its own way"
-    return _settled(entity, "DivergentUpdate", message, (), resolver)
+    message = "the histories of both sides have crossed, and each has resolved it differently"
+    return _resolved(entity, "DivergentUpdate", message, (), resolver)
 
 
-def _settled(
+def _resolved(
     entity: _Contested,
     kind: ConflictKind,
     message: str,
@@ -167,7 +167,7 @@ def _settled(
     conflict = Conflict(
         kind, entity.table_key, entity.row_id, message, entity.base, entity.ours, entity.theirs, properties
     )
-    choice = settle(resolver, conflict)
+    choice = resolve(resolver, conflict)
     if choice is None:
         return _Decided(entity.row_id, conflict=conflict)
     row = _chosen(choice, entity, properties, agreed)
@@ -212,10 +212,10 @@ def _contested(source: TableDelta, target: TableDelta, ids: list[str]) -> Iterat
 
 def _after(delta: TableDelta, base: dict[str, Row], ids: list[str]) -> dict[str, Row]:
     """The rows as a side has them; a row that it has not changed is that of the base."""
-    asked = pa.array(ids, pa.string())
-    known = pa.concat_arrays([delta.before_ids, delta.after_ids])
-    touched = set(asked.filter(pc.is_in(asked, value_set=known)).to_pylist())
-    return {**{row_id: row for row_id, row in base.items() if row_id not in touched}, **_rows(delta.after, ids)}
+    wanted = pa.array(ids, pa.string())
+    changed_ids = pa.concat_arrays([delta.before_ids, delta.after_ids])
+    changed = set(wanted.filter(pc.is_in(wanted, value_set=changed_ids)).to_pylist())
+    return {**{row_id: row for row_id, row in base.items() if row_id not in changed}, **_rows(delta.after, ids)}
 
 
 def _rows(table: pa.Table, ids: list[str]) -> dict[str, Row]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from omnigraph.history.merge.conflicts import ConflictList
 from omnigraph.history.merge.partitioned.constraints import Changed, Relations, RuleCheck
-from omnigraph.history.merge.partitioned.hash_partitions import MergeBudget, estimated_bytes, parts_for
+from omnigraph.history.merge.partitioned.hash_partitions import MergeBudget, estimated_bytes, partitions_for
 from omnigraph.history.merge.partitioned.relations import KeyColumnTables
 from omnigraph.history.merge.partitioned.row_rewrite import SpilledChange, stage_large
 from omnigraph.history.merge.partitioned.send import MergePlan, run_merge
@@ -45,9 +45,9 @@ _NOTHING: Mapping[str, SpilledChange] = {}
 
 @dataclass(frozen=True)
 class PartitionedMerge:
-    """Takes merges with more changed rows than the budget allows, and spills them below `place`."""
+    """Takes merges with more changed rows than the budget allows, and spills them to a temporary directory."""
 
-    place: SpillDirectory
+    spill: SpillDirectory
     budget: MergeBudget = field(default_factory=MergeBudget)
 
     def takes(self, common: CommonState, pairs: Sequence[Pair]) -> bool:
@@ -58,16 +58,16 @@ class PartitionedMerge:
         self, catalog: Catalog, view: ReadView, common: CommonState, pairs: Sequence[Pair], settings: MergeSettings
     ) -> Reconciled:
         """Merge all groups of partitions, then check the rules over the merged state."""
-        self.place.clear()
+        self.spill.clear()
         plan = MergePlan(catalog, view, common)
         for pair in pairs:
-            plan.add(pair, self.place, None, writes=False)
+            plan.add(pair, self.spill, None, writes=False)
         job = plan.job(settings, writes=False)
-        parts = parts_for(merge_bytes(common, pairs), self.budget.group_bytes)
+        partitions = partitions_for(merge_bytes(common, pairs), self.budget.group_bytes)
         runner = LocalRunner(group_bytes=self.budget.group_bytes)
         result = MergeResult(job)
-        spilled = {each.here.table_key: SpilledChange(self.place.folder(), parts) for each in job.tables}
-        for batch in cast("LocalBatches", run_merge(runner, plan.sources, job, parts)).stream():
+        spilled = {each.here.table_key: SpilledChange(self.spill.folder(), partitions) for each in job.tables}
+        for batch in cast("LocalBatches", run_merge(runner, plan.sources, job, partitions)).stream():
             result.take(batch.to_pylist(), spilled)
 
         def stage(key: str) -> Stage:
@@ -75,13 +75,13 @@ class PartitionedMerge:
                 stage_large,
                 tables=common.tables,
                 change=spilled[key],
-                spill=self.place,
+                spill=self.spill,
                 group_bytes=self.budget.group_bytes,
             )
 
         memory = max(self.budget.bytes, 64 << 20)
         return result.reconciled(
-            catalog, view, stage, lambda: KeyColumnTables(catalog, view, spilled, self.place.folder(), memory=memory)
+            catalog, view, stage, lambda: KeyColumnTables(catalog, view, spilled, self.spill.folder(), memory=memory)
         )
 
 

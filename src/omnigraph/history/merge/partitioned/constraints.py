@@ -1,4 +1,4 @@
-"""Checks the rules over several rows with SQL over key columns, for merges whose rows fit in no memory.
+"""Checks the rules over several rows with SQL over key columns, for merges whose rows do not fit in memory.
 
 The queries say what `transaction/constraints/evaluate.py` says on Arrow tables, with the same errors. They are one text
 for DuckDB and Spark, which join exactly and spill; no hash decides anything here.
@@ -49,7 +49,7 @@ class Relations(Protocol):
 
 @dataclass(frozen=True)
 class Changed:
-    """What is known of the changes to a table without reading its rows."""
+    """The number of changes to a table, and whether a written row has an id that its key does not determine."""
 
     puts: int
     deletes: int
@@ -81,7 +81,7 @@ class RuleCheck:
             if change is not None and change.puts:
                 yield self._endpoints({rule: self._at_absent_nodes(rule) for rule in rules})
             losing = [rule for rule in rules if rule.node_key in self.changed and self.changed[rule.node_key].deletes]
-            yield self._endpoints({rule: self._at_removed_nodes(rule) for rule in losing})
+            yield self._endpoints({rule: self._at_deleted_nodes(rule) for rule in losing})
         for name in sorted(self.catalog.edges):
             rule = count_rule(self.catalog.edges[name])
             if rule is not None and rule.edge_key in self.changed:
@@ -91,16 +91,16 @@ class RuleCheck:
     def _shared_tuples(self, key: str) -> Found:
         found: list[tuple[str, int, ConstraintViolation]] = []
         further = 0
-        for place, rule in enumerate(unique_rules(self.catalog, key)):
+        for ordinal, rule in enumerate(unique_rules(self.catalog, key)):
             if not rule.is_key or self.changed[key].has_foreign_ids:
                 holders, more = self._holders(rule)
-                found += [(row_id, place, error) for row_id, error in self._held(rule, holders)]
+                found += [(row_id, ordinal, error) for row_id, error in self._held(rule, holders)]
                 further += more
         return [error for *_, error in sorted(found, key=lambda each: each[:2])], further
 
     def _holders(self, rule: Unique) -> tuple[dict[str, str], int]:
         """The rows that hold the tuples of written rows, by the id of the written row; committed ones before others."""
-        names = [f"c{number}" for number in range(len(rule.columns))]
+        names = [f"c{column_number}" for column_number in range(len(rule.columns))]
         earlier, more_earlier = self.relations.query(self._held_by_puts(rule, names), MOST_LISTED)
         committed, more_committed = self.relations.query(self._held_by_committed(rule, names), MOST_LISTED)
         return {**dict(earlier), **dict(committed)}, more_earlier + more_committed
@@ -146,25 +146,25 @@ class RuleCheck:
         present = _exists(_sql("(", self._ids_after(rule.node_key), ")"), "n.id = e.c0")
         return _sql("SELECT e.id, e.c0 FROM", edges, "e WHERE NOT", present, "ORDER BY e.id")
 
-    def _at_removed_nodes(self, rule: Endpoint) -> str:
+    def _at_deleted_nodes(self, rule: Endpoint) -> str:
         """Unchanged edges whose node is removed."""
         edges, unchanged = self.relations.committed(rule.edge_key, (rule.end,)), self._is_unchanged("e", rule.edge_key)
-        removed = _exists(self._deletes(rule.node_key), "n.id = e.c0")
-        return _sql("SELECT e.id, e.c0 FROM", edges, "e WHERE", removed, "AND", unchanged, "ORDER BY e.id")
+        deleted = _exists(self._deletes(rule.node_key), "n.id = e.c0")
+        return _sql("SELECT e.id, e.c0 FROM", edges, "e WHERE", deleted, "AND", unchanged, "ORDER BY e.id")
 
     def _forbidden_counts(self, rule: EdgeCount) -> str:
         """Sources that gain or lose an edge, and are not removed themselves, with a forbidden number of edges."""
         key, committed = rule.edge_key, self.relations.committed(rule.edge_key, ("src",))
-        put = _sql("(", self._narrow_puts(key, "src"), ")")
+        put = _sql("(", self._put_keys(key, "src"), ")")
         before = _sql("(SELECT b.id, b.c0 FROM", committed, "b WHERE NOT (", self._is_unchanged("b", key), "))")
         gained = _sql("SELECT g.c0 FROM", put, "g WHERE NOT", _exists(before, "n.id = g.id AND n.c0 = g.c0"))
-        lost = _sql("SELECT l.c0 FROM", before, "l WHERE NOT", _exists(put, "n.id = l.id AND n.c0 = l.c0"))
+        dropped_edges = _sql("SELECT l.c0 FROM", before, "l WHERE NOT", _exists(put, "n.id = l.id AND n.c0 = l.c0"))
         unchanged = _sql("SELECT s.c0 FROM", committed, "s WHERE", self._is_unchanged("s", key))
-        removed = _exists(self._deletes(rule.node_key), "n.id = a.c0")
+        deleted = _exists(self._deletes(rule.node_key), "n.id = a.c0")
         most = "" if rule.maximum is None else f"OR count(x.c0) > {rule.maximum}"
         return _sql(
-            *("SELECT a.c0, count(x.c0) AS n FROM (", gained, "UNION", lost, ") a LEFT JOIN"),
-            *("(SELECT p.c0 FROM", put, "p UNION ALL", unchanged, ") x ON x.c0 = a.c0 WHERE NOT", removed),
+            *("SELECT a.c0, count(x.c0) AS n FROM (", gained, "UNION", dropped_edges, ") a LEFT JOIN"),
+            *("(SELECT p.c0 FROM", put, "p UNION ALL", unchanged, ") x ON x.c0 = a.c0 WHERE NOT", deleted),
             *("GROUP BY a.c0 HAVING count(x.c0) <", str(rule.minimum), most, "ORDER BY a.c0"),
         )
 
@@ -173,8 +173,8 @@ class RuleCheck:
         committed = _sql("SELECT t.id FROM", self.relations.committed(key, ()), "t")
         if key not in self.changed:
             return committed
-        removed = _exists(self._deletes(key), "n.id = t.id")
-        return _sql(self._narrow_puts(key), "UNION ALL", committed, "WHERE NOT", removed)
+        deleted = _exists(self._deletes(key), "n.id = t.id")
+        return _sql(self._put_keys(key), "UNION ALL", committed, "WHERE NOT", deleted)
 
     def _is_unchanged(self, name: str, key: str) -> str:
         """A condition: the row is neither written nor removed."""
@@ -189,10 +189,10 @@ class RuleCheck:
         change = self.changed.get(key)
         return self.relations.deletes(key) if change is not None and change.deletes else _sql("(", _no_rows(0), ")")
 
-    def _narrow_puts(self, key: str, *columns: str) -> str:
+    def _put_keys(self, key: str, *columns: str) -> str:
         if not self.changed[key].puts:
             return _no_rows(len(columns))
-        names = ", ".join(["id", *(f"c{number}" for number in range(len(columns)))])
+        names = ", ".join(["id", *(f"c{column_number}" for column_number in range(len(columns)))])
         return _sql("SELECT", names, "FROM", self.relations.puts(key, columns))
 
 
@@ -207,10 +207,10 @@ def _exists(relation: str, condition: str) -> str:
 
 def _no_rows(columns: int) -> str:
     """An empty relation of ids with this many text columns."""
-    names = ["id", *(f"c{number}" for number in range(columns))]
+    names = ["id", *(f"c{column_number}" for column_number in range(columns))]
     return _sql("SELECT", ", ".join(f"CAST(NULL AS STRING) AS {name}" for name in names), "WHERE FALSE")
 
 
-def _sql(*words: str) -> str:
+def _sql(*terms: str) -> str:
     """Join the parts of a query. They are names that this package generates; no value of a row is ever among them."""
-    return " ".join(words)
+    return " ".join(terms)

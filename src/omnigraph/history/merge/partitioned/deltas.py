@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 _BATCH = 131_072
 _VERSIONS = pa.schema([(ROW_ID, pa.uint64()), (UPDATED_AT, pa.uint64())])
-_MOVED_PARTS = 64
+_MOVED_PARTITIONS = 64
 
 
 @dataclass(frozen=True)
 class DeltaScan:
-    """A scan of some fragments of a table: all rows, or those whose `column` is one of the sorted `wanted` numbers."""
+    """A scan of some fragments of a table: all rows, or those whose `column` is one of the sorted `wanted` values."""
 
     fragments: tuple[int, ...]
     column: str = ROW_ADDRESS
@@ -57,9 +57,9 @@ class DeltaScan:
             yield from table.scan(names, fragments=self.fragments, batch_size=batch_rows(table))
             return
         for batch in table.scan([*names, self.column], fragments=self.fragments, batch_size=batch_rows(table)):
-            numbers = batch.column(self.column).to_numpy()
-            at = np.minimum(np.searchsorted(self.wanted, numbers), len(self.wanted) - 1)
-            yield batch.filter(pa.array(self.wanted[at] == numbers)).select(names)
+            values = batch.column(self.column).to_numpy()
+            at = np.minimum(np.searchsorted(self.wanted, values), len(self.wanted) - 1)
+            yield batch.filter(pa.array(self.wanted[at] == values)).select(names)
 
 
 def rows_schema(table: Table) -> pa.Schema:
@@ -77,53 +77,55 @@ def differing_reads(
     old = tables.open(base.pin)
     if base.path != side.path:
         return _all(old), _all(new)
-    gone, come = version_differences(tables, old, new)
-    if min(gone.rows, come.rows) > MOVED_ROWS and descends(tables, side, base):
-        left, came = _changed_row_ids(old, new, gone, come, folder)
-        return [*_by_row_id(gone, left), *_at(gone)], [*_by_row_id(come, came), *_at(come)]
-    return [*_fragments(gone), *_at(gone)], [*_fragments(come), *_at(come)]
+    old_only, new_only = version_differences(tables, old, new)
+    if min(old_only.rows, new_only.rows) > MOVED_ROWS and descends(tables, side, base):
+        old_ids, new_ids = _changed_row_ids(old, new, old_only, new_only, folder)
+        return [*_by_row_id(old_only, old_ids), *_at(old_only)], [*_by_row_id(new_only, new_ids), *_at(new_only)]
+    return [*_fragments(old_only), *_at(old_only)], [*_fragments(new_only), *_at(new_only)]
 
 
 def _all(table: Table) -> list[DeltaScan]:
     return [DeltaScan(table.fragment_ids())] if table.fragment_ids() else []
 
 
-def _fragments(part: VersionOnly) -> list[DeltaScan]:
-    return [DeltaScan(part.fragments)] if part.fragments else []
+def _fragments(version_only: VersionOnly) -> list[DeltaScan]:
+    return [DeltaScan(version_only.fragments)] if version_only.fragments else []
 
 
-def _by_row_id(part: VersionOnly, wanted: Addresses) -> list[DeltaScan]:
-    return [DeltaScan(part.fragments, ROW_ID, wanted)] if len(wanted) else []
+def _by_row_id(version_only: VersionOnly, wanted: Addresses) -> list[DeltaScan]:
+    return [DeltaScan(version_only.fragments, ROW_ID, wanted)] if len(wanted) else []
 
 
-def _at(part: VersionOnly) -> list[DeltaScan]:
+def _at(version_only: VersionOnly) -> list[DeltaScan]:
     """Single rows of fragments that both versions have, by row address."""
-    fragments = tuple(fragments_of(part.addresses))
-    return [DeltaScan(fragments, ROW_ADDRESS, np.sort(part.addresses))] if fragments else []
+    fragments = tuple(fragments_of(version_only.addresses))
+    return [DeltaScan(fragments, ROW_ADDRESS, np.sort(version_only.addresses))] if fragments else []
 
 
 def _changed_row_ids(
-    old: Table, new: Table, gone: VersionOnly, come: VersionOnly, folder: Path
+    old: Table, new: Table, old_only: VersionOnly, new_only: VersionOnly, folder: Path
 ) -> tuple[Addresses, Addresses]:
     """The row ids of either version's fragments without rows that a compaction only moved; eight bytes each in memory.
 
     A row that only moved has the same row id, and was last updated at the same version, in both.
     """
-    there, here = _row_versions(old, gone, folder / "old-versions"), _row_versions(new, come, folder / "new-versions")
-    left: list[Addresses] = []
-    came: list[Addresses] = []
-    for part in range(_MOVED_PARTS):
-        before, after = there.read([part]), here.read([part])
-        left.append(_not_in(before, after))
-        came.append(_not_in(after, before))
-    return np.sort(np.concatenate(left)), np.sort(np.concatenate(came))
+    there = _row_versions(old, old_only, folder / "old-versions")
+    here = _row_versions(new, new_only, folder / "new-versions")
+    old_row_ids: list[Addresses] = []
+    new_row_ids: list[Addresses] = []
+    for partition in range(_MOVED_PARTITIONS):
+        before, after = there.read([partition]), here.read([partition])
+        old_row_ids.append(_not_in(before, after))
+        new_row_ids.append(_not_in(after, before))
+    return np.sort(np.concatenate(old_row_ids)), np.sort(np.concatenate(new_row_ids))
 
 
-def _row_versions(table: Table, part: VersionOnly, path: Path) -> HashPartitions:
-    made = HashPartitions(path, _VERSIONS, _MOVED_PARTS)
-    for batch in table.scan([ROW_ID, UPDATED_AT], fragments=part.fragments, batch_size=_BATCH):
-        made.put(pa.Table.from_batches([batch]), (batch.column(ROW_ID).to_numpy() % _MOVED_PARTS).astype(np.int64))
-    return made
+def _row_versions(table: Table, version_only: VersionOnly, path: Path) -> HashPartitions:
+    versions = HashPartitions(path, _VERSIONS, _MOVED_PARTITIONS)
+    for batch in table.scan([ROW_ID, UPDATED_AT], fragments=version_only.fragments, batch_size=_BATCH):
+        partitions = (batch.column(ROW_ID).to_numpy() % _MOVED_PARTITIONS).astype(np.int64)
+        versions.put(pa.Table.from_batches([batch]), partitions)
+    return versions
 
 
 def _not_in(rows: pa.Table, others: pa.Table) -> Addresses:
@@ -141,7 +143,7 @@ def _columns_of(rows: pa.Table) -> tuple[Any, Any]:
 class SpillDirectory:
     """A temporary directory that is created when it is first needed, and removed at the end.
 
-    Its name contains host and process, so that the next process on this machine removes what a killed one has left.
+    Its name contains host and process, so that the next process on this machine removes the files of a killed one.
     """
 
     def __init__(self, world: World) -> None:
@@ -152,7 +154,7 @@ class SpillDirectory:
     def folder(self) -> Path:
         """A new, empty directory."""
         if self._root is None:
-            _remove_left_behind(self._world)
+            _remove_orphans(self._world)
             name = f"{_of_this_machine(self._world)}{_named(self._world.process())}~"
             self._root = Path(tempfile.mkdtemp(prefix=name))
         self._made += 1
@@ -175,7 +177,7 @@ class SpillDirectory:
         self.clear()
 
 
-def _remove_left_behind(world: World) -> None:
+def _remove_orphans(world: World) -> None:
     mine = _of_this_machine(world)
     for each in Path(tempfile.gettempdir()).iterdir():
         process = each.name.removeprefix(mine).partition("~")[0].replace(".", ":")

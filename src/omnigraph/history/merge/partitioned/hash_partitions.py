@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from omnigraph.storage.tables.version_diff import VersionOnly
 
     Pair = tuple[TableEntry | None, TableEntry]
-    Numbers = NDArray[np.uint64]
-    Places = NDArray[np.int64]
+
+    Int64Array = NDArray[np.int64]
 
 _TEXT, _LIST = 32, 64
 # Up to this many rows, the sizes of the data files are not read: the declared types are enough.
@@ -62,14 +62,14 @@ def _of_pair(tables: TableStore, base: TableEntry | None, side: TableEntry) -> i
     old = tables.open(base.pin)
     if base.path != side.path:
         return base.row_count * row_bytes(old) + side.row_count * row_bytes(new)
-    gone, come = version_differences(tables, old, new)
-    if _rows(gone) + _rows(come) <= _FEW_ROWS:
-        return _rows(gone) * _declared(old) + _rows(come) * _declared(new)
-    return _rows(gone) * row_bytes(old) + _rows(come) * row_bytes(new)
+    old_only, new_only = version_differences(tables, old, new)
+    if _rows(old_only) + _rows(new_only) <= _FEW_ROWS:
+        return _rows(old_only) * _declared(old) + _rows(new_only) * _declared(new)
+    return _rows(old_only) * row_bytes(old) + _rows(new_only) * row_bytes(new)
 
 
-def _rows(part: VersionOnly) -> int:
-    return part.rows + len(part.addresses)
+def _rows(version_only: VersionOnly) -> int:
+    return version_only.rows + len(version_only.addresses)
 
 
 def batch_rows(table: Table) -> int:
@@ -101,20 +101,20 @@ def _width(kind: Any) -> int:
 
 
 # Partitions are many and small; how many of them make a group is decided when their sizes are known.
-MOST_PARTS = 256
+MOST_PARTITIONS = 256
 _AT_ONCE = 131_072
 
 
 class HashPartitions:
     """Rows of one schema in one file, by partition. `rows` and `bytes` hold the size of each partition."""
 
-    def __init__(self, path: Path, schema: pa.Schema, parts: int) -> None:
+    def __init__(self, path: Path, schema: pa.Schema, partitions: int) -> None:
         self.schema = schema
-        self.parts = parts
-        self.rows: Places = np.zeros(parts, np.int64)
-        self.bytes: Places = np.zeros(parts, np.int64)
+        self.partitions = partitions
+        self.rows: Int64Array = np.zeros(partitions, np.int64)
+        self.bytes: Int64Array = np.zeros(partitions, np.int64)
         self._path = path
-        self._slices: list[list[tuple[int, int]]] = [[] for _ in range(parts)]
+        self._slices: list[list[tuple[int, int]]] = [[] for _ in range(partitions)]
         self._end = 0
         path.touch()
 
@@ -127,59 +127,59 @@ class HashPartitions:
         """Append rows, each to the partition of its id."""
         for start in range(0, rows.num_rows, _AT_ONCE):
             some = rows.slice(start, _AT_ONCE)
-            self.put(some, parts_of(some.column(ID), self.parts))
+            self.put(some, partitions_of(some.column(ID), self.partitions))
 
-    def put(self, rows: pa.Table, parts: Places) -> None:
+    def put(self, rows: pa.Table, assigned: Int64Array) -> None:
         """Append rows to partitions that the caller has computed."""
-        order = np.argsort(parts, kind="stable")
+        order = np.argsort(assigned, kind="stable")
         ordered = rows.select(self.schema.names).take(pa.array(order, pa.int64())).combine_chunks()
         batch = pa.RecordBatch.from_arrays([one_array(each) for each in ordered.columns], schema=self.schema)
-        counts = np.bincount(parts, minlength=self.parts)
+        counts = np.bincount(assigned, minlength=self.partitions)
         starts = np.concatenate([[0], np.cumsum(counts)])
         with self._path.open("r+b") as file:
             file.seek(self._end)
-            for part in np.flatnonzero(counts).tolist():
-                body = batch.slice(int(starts[part]), int(counts[part])).serialize()
+            for partition in np.flatnonzero(counts).tolist():
+                body = batch.slice(int(starts[partition]), int(counts[partition])).serialize()
                 file.write(body)
-                self._slices[part].append((self._end, body.size))
+                self._slices[partition].append((self._end, body.size))
                 self._end += body.size
-                self.bytes[part] += body.size
+                self.bytes[partition] += body.size
         self.rows += counts
 
-    def read(self, parts: Iterable[int]) -> pa.Table:
+    def read(self, partitions: Iterable[int]) -> pa.Table:
         """The rows of some partitions."""
-        return pa.Table.from_batches(list(self.batches(parts)), schema=self.schema)
+        return pa.Table.from_batches(list(self.batches(partitions)), schema=self.schema)
 
-    def batches(self, parts: Iterable[int] | None = None) -> Iterator[pa.RecordBatch]:
+    def batches(self, partitions: Iterable[int] | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of some partitions, or of all, as a stream."""
         with self._path.open("rb") as file:
-            for part in range(self.parts) if parts is None else parts:
-                for start, size in self._slices[part]:
+            for partition in range(self.partitions) if partitions is None else partitions:
+                for start, size in self._slices[partition]:
                     file.seek(start)
                     yield pa.ipc.read_record_batch(pa.py_buffer(file.read(size)), self.schema)
 
 
-def parts_of(ids: pa.ChunkedArray[Any] | pa.Array[Any], parts: int) -> Places:
-    """The partition of each id, the same in every process. `parts` is a power of two."""
-    if parts == 1:
+def partitions_of(ids: pa.ChunkedArray[Any] | pa.Array[Any], partitions: int) -> Int64Array:
+    """The partition of each id, the same in every process. `partitions` is a power of two."""
+    if partitions == 1:
         return np.zeros(len(ids), np.int64)
-    return prefixes(hash_column(ids), parts.bit_length() - 1)
+    return prefixes(hash_column(ids), partitions.bit_length() - 1)
 
 
-def parts_for(total: int, group_bytes: int) -> int:
+def partitions_for(total: int, group_bytes: int) -> int:
     """The number of partitions for this many bytes: several times the expected number of groups."""
     wanted = max(1, -(-4 * total // max(group_bytes, 1)))
-    return min(MOST_PARTS, 1 << (wanted - 1).bit_length())
+    return min(MOST_PARTITIONS, 1 << (wanted - 1).bit_length())
 
 
-def groups_of(sizes: Places, most: int) -> list[list[int]]:
+def groups_of(sizes: Int64Array, most: int) -> list[list[int]]:
     """Combine neighbouring partitions up to a size. A larger one is a group by itself; empty ones are in no group."""
     groups: list[list[int]] = []
     held = most + 1
-    for part in np.flatnonzero(sizes).tolist():
-        if held + int(sizes[part]) > most:
+    for partition in np.flatnonzero(sizes).tolist():
+        if held + int(sizes[partition]) > most:
             groups.append([])
             held = 0
-        groups[-1].append(part)
-        held += int(sizes[part])
+        groups[-1].append(partition)
+        held += int(sizes[partition])
     return groups

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.history.merge.partitioned.hash_partitions import MOST_PARTS, HashPartitions, groups_of
+from omnigraph.history.merge.partitioned.hash_partitions import MOST_PARTITIONS, HashPartitions, groups_of
 from omnigraph.kernels.arrays import ID, one_array, rebatch
 from omnigraph.kernels.hashing import hash_column, prefixes
 from omnigraph.kernels.row_address import ROW_ADDRESS, ROW_ID, fragment_of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.tables.staging import Staged
     from omnigraph.storage.tables.table import Table, TableStore
 
-    Numbers = NDArray[np.uint64]
+    RowIds = NDArray[np.uint64]
 
 _BATCH = 65_536
 _MARK_BITS = 24
@@ -47,20 +47,20 @@ class SpilledChange:
     """The rows to write and the ids to remove of one merged table, on disk by hash partition."""
 
     folder: Path
-    parts: int
+    partitions: int
     puts: HashPartitions | None = None
     deletes: HashPartitions | None = None
 
     def put(self, rows: pa.Table) -> None:
         """Add rows to write."""
         if self.puts is None:
-            self.puts = HashPartitions(self.folder / "puts", rows.schema, self.parts)
+            self.puts = HashPartitions(self.folder / "puts", rows.schema, self.partitions)
         self.puts.add(rows)
 
     def delete(self, ids: pa.Table) -> None:
         """Add the ids of rows to remove."""
         if self.deletes is None:
-            self.deletes = HashPartitions(self.folder / "deletes", ids.schema, self.parts)
+            self.deletes = HashPartitions(self.folder / "deletes", ids.schema, self.partitions)
         self.deletes.add(ids)
 
     def ids(self) -> Iterator[pa.Array[Any]]:
@@ -90,7 +90,7 @@ class _SpilledRewrite:
     replaced: int = 0
     _old_rows: HashPartitions | None = None
     _new_rows: HashPartitions | None = None
-    _removed: HashPartitions | None = None
+    _deleted_rows: HashPartitions | None = None
     _lowest: int = 0
     _highest: int = 0
     _groups: dict[int, int] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class _SpilledRewrite:
         marks = np.zeros(1 << _MARK_BITS, dtype=bool)
         for ids in self.change.ids():
             marks[prefixes(hash_column(ids), _MARK_BITS)] = True
-        locations = HashPartitions(self.folder / "locations", _LOCATIONS, self.change.parts)
+        locations = HashPartitions(self.folder / "locations", _LOCATIONS, self.change.partitions)
         for batch in self.table.scan(_LOCATIONS.names, batch_size=_BATCH):
             rows = pa.Table.from_batches([batch]).select(_LOCATIONS.names)
             some = rows.filter(pa.array(marks[prefixes(hash_column(batch.column(ID)), _MARK_BITS)]))
@@ -110,21 +110,21 @@ class _SpilledRewrite:
     def sort_rows(self, locations: HashPartitions) -> None:
         """Per partition: spill replaced rows by the group of fragments that they were in, and new rows separately."""
         fragments = self.table.fragment_ids()
-        groups = min(MOST_PARTS, max(1, len(fragments)))
-        self._groups = {number: at * groups // len(fragments) for at, number in enumerate(fragments)}
-        self._removed = HashPartitions(self.folder / "removed", _ADDRESSES, groups)
+        groups = min(MOST_PARTITIONS, max(1, len(fragments)))
+        self._groups = {fragment: at * groups // len(fragments) for at, fragment in enumerate(fragments)}
+        self._deleted_rows = HashPartitions(self.folder / "removed", _ADDRESSES, groups)
         puts, deletes = self.change.puts, self.change.deletes
         if puts is not None:
             located = puts.schema.append(_LOCATIONS.field(ROW_ID)).append(_LOCATIONS.field(ROW_ADDRESS))
             self._old_rows = HashPartitions(self.folder / "old-rows", located, groups)
             self._new_rows = HashPartitions(self.folder / "new-rows", puts.schema, 1)
-        for part in range(self.change.parts):
-            there = locations.read([part])
-            if puts is not None and puts.rows[part]:
-                self._sort_puts(puts.read([part]), there)
-            if deletes is not None and deletes.rows[part]:
-                removed = deletes.read([part]).column(ID)
-                self._remove(there.filter(pc.is_in(there.column(ID), value_set=removed)).column(ROW_ADDRESS))
+        for partition in range(self.change.partitions):
+            there = locations.read([partition])
+            if puts is not None and puts.rows[partition]:
+                self._sort_puts(puts.read([partition]), there)
+            if deletes is not None and deletes.rows[partition]:
+                deleted_ids = deletes.read([partition]).column(ID)
+                self._remove(there.filter(pc.is_in(there.column(ID), value_set=deleted_ids)).column(ROW_ADDRESS))
 
     def stage(self) -> Staged:
         """Write the rows as new fragments of the table, and delete the replaced and removed ones."""
@@ -133,9 +133,9 @@ class _SpilledRewrite:
             for groups in groups_of(self._old_rows.bytes, self.group_bytes):
                 self._replace(rewrite, self._old_rows.read(groups))
             rewrite.add(rebatch(self._new_rows.batches(), rows=ROWS_PER_FILE, nbytes=self.group_bytes))
-        assert self._removed is not None
-        for group in np.flatnonzero(self._removed.rows).tolist():
-            rewrite.remove(self._removed.read([group]).column(ROW_ADDRESS).to_numpy())
+        assert self._deleted_rows is not None
+        for group in np.flatnonzero(self._deleted_rows.rows).tolist():
+            rewrite.remove(self._deleted_rows.read([group]).column(ROW_ADDRESS).to_numpy())
         return rewrite.stage()
 
     def _replace(self, rewrite: RowRewrite, rows: pa.Table) -> None:
@@ -155,13 +155,13 @@ class _SpilledRewrite:
         if old.num_rows:
             self._old_rows.put(old, self._group_of(old.column(ROW_ADDRESS)))
             self._remove(old.column(ROW_ADDRESS))
-            self._note_row_ids(old.column(ROW_ID).to_numpy())
+            self._record_row_ids(old.column(ROW_ID).to_numpy())
 
     def _remove(self, addresses: pa.ChunkedArray[Any]) -> None:
-        assert self._removed is not None
-        self._removed.put(pa.table({ROW_ADDRESS: addresses}), self._group_of(addresses))
+        assert self._deleted_rows is not None
+        self._deleted_rows.put(pa.table({ROW_ADDRESS: addresses}), self._group_of(addresses))
 
-    def _note_row_ids(self, row_ids: Numbers) -> None:
+    def _record_row_ids(self, row_ids: RowIds) -> None:
         low, high = int(row_ids.min()), int(row_ids.max())
         self._lowest = min(self._lowest, low) if self.replaced else low
         self._highest = max(self._highest, high)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.history.merge.partitioned.deltas import DeltaScan, differing_reads
-from omnigraph.history.merge.partitioned.hash_partitions import parts_of
+from omnigraph.history.merge.partitioned.hash_partitions import partitions_of
 from omnigraph.history.merge.partitioned.task import RESULT, MergeJob, TableJob
 from omnigraph.history.merge.reconcile import table_keys
 from omnigraph.kernels.arrays import ID
@@ -52,11 +52,11 @@ class RowSource:
     rows: int
     read: DeltaScan | None = None
 
-    def packets(self, parts: int) -> Iterator[pa.RecordBatch]:
+    def packets(self, partitions: int) -> Iterator[pa.RecordBatch]:
         """The rows, packed by the hash partition of their ids."""
         table = tables_in_task(self.location).open(self.pin)
         for rows in self._batches(table):
-            yield from _cut(rows, self.slot, parts)
+            yield from _cut(rows, self.slot, partitions)
 
     def _batches(self, table: Table) -> Iterator[pa.Table]:
         if self.read is not None:
@@ -119,7 +119,7 @@ class MergePlan:
             table_keys(self.view),
             common.root,
             common.tips,
-            common.reshaping,
+            common.conversion,
             tuple(self.tables),
             settings.by_property,
             settings.resolver,
@@ -131,36 +131,36 @@ class MergePlan:
         return self._slots - count
 
 
-def run_merge(runner: TaskRunner, found: Sequence[RowSource], job: MergeJob, parts: int) -> Batches:
+def run_merge(runner: TaskRunner, row_sources: Sequence[RowSource], job: MergeJob, partitions: int) -> Batches:
     """Send all rows to the task of their hash partition, and merge each partition. The batches have schema `RESULT`."""
 
     def send(group: list[RowSource]) -> Iterator[pa.RecordBatch]:
         for source in group:
-            yield from source.packets(parts)
+            yield from source.packets(partitions)
 
-    groups = grouped_rows(runner, found, lambda each: each.rows)
-    return runner.exchange(runner.map(groups, send, PACKET), parts, job.run, RESULT)
+    groups = grouped_rows(runner, row_sources, lambda each: each.rows)
+    return runner.exchange(runner.map(groups, send, PACKET), partitions, job.run, RESULT)
 
 
-def _cut(rows: pa.Table, slot: int, parts: int) -> Iterator[pa.RecordBatch]:
-    part = parts_of(rows.column(ID), parts)
-    ordered = rows.take(pa.array(np.argsort(part, kind="stable"), pa.int64()))
-    counts = np.bincount(part, minlength=parts)
+def _cut(rows: pa.Table, slot: int, partitions: int) -> Iterator[pa.RecordBatch]:
+    assigned = partitions_of(rows.column(ID), partitions)
+    ordered = rows.take(pa.array(np.argsort(assigned, kind="stable"), pa.int64()))
+    counts = np.bincount(assigned, minlength=partitions)
     starts = np.concatenate([[0], np.cumsum(counts)])
-    for number in np.flatnonzero(counts).tolist():
-        body = pack(ordered.slice(int(starts[number]), int(counts[number])))
-        yield pa.record_batch([[number], [slot], [body]], schema=PACKET)
+    for partition in np.flatnonzero(counts).tolist():
+        body = pack(ordered.slice(int(starts[partition]), int(counts[partition])))
+        yield pa.record_batch([[partition], [slot], [body]], schema=PACKET)
 
 
 def _groups(table: Table, fragments: Iterable[int]) -> Iterator[tuple[tuple[int, ...], int]]:
     held: list[int] = []
     rows = 0
-    for number in fragments:
-        size = int(table.fragment(number).num_rows)
+    for fragment in fragments:
+        size = int(table.fragment(fragment).num_rows)
         if held and rows + size > ROWS_PER_SOURCE:
             yield tuple(held), rows
             held, rows = [], 0
-        held.append(number)
+        held.append(fragment)
         rows += size
     if held:
         yield tuple(held), rows

@@ -60,7 +60,7 @@ class TableJob:
     columns: tuple[str, ...] | None
 
     @property
-    def line(self) -> str:
+    def table_dir(self) -> str:
         """Where new files go: beside the version that the merge is computed from."""
         return table_dir(self.here.path, self.here.branch)
 
@@ -74,7 +74,7 @@ class MergeJob:
     types: Mapping[str, str]
     root: Snapshot | None
     tips: tuple[Snapshot, ...]
-    reshaping: RowConversion | None
+    conversion: RowConversion | None
     tables: tuple[TableJob, ...]
     by_property: bool
     resolver: Resolver = field(repr=False)
@@ -86,7 +86,7 @@ class MergeJob:
         store = tables_in_task(self.location)
         for number, table in enumerate(self.tables):
             deltas = RowPartition(store, _Arrived(store, table, arrived).rows)
-            common = CommonState(store, self.root, self.tips, self.reshaping, deltas)
+            common = CommonState(store, self.root, self.tips, self.conversion, deltas)
             settings = MergeSettings(by_property=self.by_property, resolver=self.resolver)
             merged = merge_pair(common, table.there, table.here, settings)
             if merged is not None:
@@ -155,19 +155,19 @@ class _TaskResult:
 
     def _write(self, puts: pa.Table, deletes: pa.Array[Any], locations: list[pa.Table]) -> Iterator[pa.RecordBatch]:
         """New fragments, with replaced rows first and by old row address, and the addresses of rows to delete."""
-        there = pa.concat_tables(locations) if locations else _no_locations()
-        at = one_array(pc.index_in(puts.column(ID), value_set=one_array(there.column(ID))))
-        found = there.take(at.drop_null())
+        located = pa.concat_tables(locations) if locations else _no_locations()
+        indices = one_array(pc.index_in(puts.column(ID), value_set=one_array(located.column(ID))))
+        found = located.take(indices.drop_null())
         order = np.argsort(found.column(ROW_ADDRESS).to_numpy(), kind="stable")
-        old = puts.filter(at.is_valid()).take(pa.array(order, pa.int64()))
+        old = puts.filter(indices.is_valid()).take(pa.array(order, pa.int64()))
         row_ids = found.column(ROW_ID).to_numpy()[order]
-        removed = there.filter(pc.is_in(there.column(ID), value_set=deletes)).column(ROW_ADDRESS).to_numpy()
-        addresses = np.concatenate([found.column(ROW_ADDRESS).to_numpy(), removed]).astype(np.uint64)
+        deleted = located.filter(pc.is_in(located.column(ID), value_set=deletes)).column(ROW_ADDRESS).to_numpy()
+        addresses = np.concatenate([found.column(ROW_ADDRESS).to_numpy(), deleted]).astype(np.uint64)
         if len(row_ids):
             yield self._row("replaced", len(row_ids), json.dumps([int(row_ids.min()), int(row_ids.max())]).encode())
         for fragment, offsets in by_fragment(addresses):
             yield self._row("removed", fragment, offsets.tobytes())
-        rows = pa.concat_tables([old, puts.filter(at.is_null())])
+        rows = pa.concat_tables([old, puts.filter(indices.is_null())])
         for start in range(0, rows.num_rows, ROWS_PER_FILE):
             some = slice(start, start + ROWS_PER_FILE)
             yield self._fragment(rows.slice(start, ROWS_PER_FILE), row_ids[some])
@@ -178,7 +178,7 @@ class _TaskResult:
         stored = pa.Table.from_arrays([one_array(rows.column(each.name)) for each in schema], schema=schema)
         options = None if location.storage_options is None else dict(location.storage_options)
         batches = iter(stored.to_batches())
-        (made,) = write_rows(batches, location.child(self.table.line), options, schema, rows.num_rows, "append")
+        (made,) = write_rows(batches, location.child(self.table.table_dir), options, schema, rows.num_rows, "append")
         return self._row("fragment", rows.num_rows, json.dumps(with_row_ids(made, row_ids).to_json()).encode())
 
     def _row(self, kind: Kind, rows: int, body: bytes) -> pa.RecordBatch:
