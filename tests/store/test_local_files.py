@@ -23,7 +23,7 @@ from omnigraph.errors import (
     StoreUnavailable,
     StoreUnsafe,
 )
-from omnigraph.storage.objects import directory_lock
+from omnigraph.storage.objects import directory_lock, local
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.objects.store import ObjectStore, open_control_store
 from omnigraph.world import REAL, World
@@ -134,6 +134,26 @@ def test_what_a_killed_writer_left_is_removed_and_nothing_of_a_living_one(disk: 
     disk.remove_unfinished()
     left = {each.name for each in Path(disk.location.uri, "__recovery").iterdir()}
     assert left == {"a.json", names["living"], names["elsewhere"]}
+
+
+def test_what_another_machine_or_program_left_is_removed_once_it_is_old(
+    disk: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk.create("__recovery/a.json", b"1")
+    here = disk._objects._host  # type: ignore[attr-defined]
+    old = [f"b.json#{(here + 1) % 10**8:08d}0000000001234", "c.json#1", f"d.json#{here:08d}{os.getpid():010d}1234"]
+    recovery = Path(disk.location.uri, "__recovery")
+    for name in old:
+        recovery.joinpath(name).write_bytes(b"half")
+    Path(disk.location.uri, directory_lock.LOCK_NAME).touch()
+    disk.remove_unfinished()
+    assert {each.name for each in recovery.iterdir()} == {"a.json", *old}
+    monkeypatch.setattr(local, "_LEFT_SECONDS", 0.2)
+    REAL.sleep(0.3)
+    recovery.joinpath("e.json#2").write_bytes(b"young")
+    disk.remove_unfinished()
+    assert {each.name for each in recovery.iterdir()} == {"a.json", "e.json#2"}
+    assert Path(disk.location.uri, directory_lock.LOCK_NAME).exists()
 
 
 def test_unfinished_writes_are_not_objects(disk: ObjectStore) -> None:

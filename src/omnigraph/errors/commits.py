@@ -209,14 +209,26 @@ class CommitOutcomeUnknown(OmniGraphError):
 
 
 class RecoveryRequired(OmniGraphError):
-    """An unfinished operation is in the way."""
+    """An unfinished operation is in the way of the writers of `table_keys`; of all writers when that is None."""
 
     code = "recovery_required"
 
-    def __init__(self, message: str, *, operation_id: str, branch: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        operation_id: str,
+        branch: str | None = None,
+        table_keys: tuple[str, ...] | None = None,
+    ) -> None:
         super().__init__(message)
         self.operation_id = operation_id
         self.branch = branch
+        self.table_keys = table_keys
+
+    def concerns(self, *table_keys: str) -> bool:
+        """Whether a writer of these tables is refused."""
+        return self.table_keys is None or any(each in self.table_keys for each in table_keys)
 
 
 class MigrationFailed(OmniGraphError):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from omnigraph.catalog.indexes import table_indexes
-from omnigraph.errors import CommitConflict, CommitRejected, LeaseLost, OmniGraphError
+from omnigraph.errors import CommitConflict, CommitRejected, LeaseLost, OmniGraphError, RecoveryRequired
 from omnigraph.failpoints import reach
 from omnigraph.kernels.report import Report
 from omnigraph.maintenance.indexes import PendingIndex
@@ -227,9 +227,13 @@ class Optimize:
         None when a suspended writer of this program left it so: the commit reverts that.
         """
         line = (entry.table_key, entry.branch)
-        found = list_sidecars(self.manifest.stores.objects)
+        unreadable: list[RecoveryRequired] = []
+        found = list_sidecars(self.manifest.stores.objects, unreadable=unreadable.append)
+        named = any(line in each.sidecar.lines for each in found) or any(
+            each.concerns(entry.table_key) for each in unreadable
+        )
         now = self.manifest.snapshot(self.branch).tables.get(entry.table_key)
-        if now is None or now.version != entry.version or any(line in each.sidecar.lines for each in found):
+        if now is None or now.version != entry.version or named:
             return BUSY
         newest = self.manifest.stores.tables.open_newest(entry.path, entry.branch)
         return None if are_ours(newest, after=entry.version) else DRIFT

@@ -15,6 +15,7 @@ from omnigraph.manifest.layout import physical_branch
 from omnigraph.storage.tables.staging import how_made
 from omnigraph.transaction.commit.protocol import Operation, commit
 from omnigraph.transaction.intents.queue import list_sidecars
+from omnigraph.transaction.intents.sidecar_json import report_unreadable
 from omnigraph.transaction.write_set import Adoption, WriteSet
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class Repair:
     def _is_being_written(self, entry: TableEntry) -> bool:
         """Whether an operation of this program is writing to the table: it will publish or revert what it did."""
         line = (entry.table_key, entry.branch)
-        found = list_sidecars(self._manifest.stores.objects)
+        found = list_sidecars(self._manifest.stores.objects, unreadable=report_unreadable)
         return not self._confirm and any(line in each.sidecar.lines for each in found)
 
 

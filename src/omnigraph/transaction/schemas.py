@@ -18,6 +18,7 @@ from omnigraph.manifest.create import NewGraph
 from omnigraph.manifest.layout import MAIN, SCHEMA_IR, SCHEMA_SOURCE, SCHEMA_STATE
 from omnigraph.manifest.schema_files import kept_text
 from omnigraph.transaction.intents.queue import list_sidecars
+from omnigraph.transaction.intents.sidecar_json import report_unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,7 +102,8 @@ class Schemas:
     def _is_on_its_way(self) -> bool:
         """Whether the newest schema change is published and has not finished moving its files into place."""
         change = self._manifest.branch(MAIN).schema_commits[-1].id
-        pending = (each.sidecar.commit for each in list_sidecars(self._manifest.stores.objects))
+        everyone = list_sidecars(self._manifest.stores.objects, unreadable=report_unreadable)
+        pending = (each.sidecar.commit for each in everyone)
         return any(each is not None and each.commit_id == change for each in pending)
 
     def _live(self) -> Accepted:

@@ -25,7 +25,7 @@ from omnigraph.transaction.intents.sidecar_json import decode, encode
 from omnigraph.transaction.recovery.outcome import sweep
 from omnigraph.world import REAL
 from seeded_world import SeededWorld
-from write.recovery.hand_made import PERSON, add, content, insert, newest, reopen, sidecars
+from write.recovery.hand_made import CITY, PERSON, add, content, insert, newest, reopen, sidecars
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,6 +119,8 @@ SCHEMA_APPLY = f"""{{
     }}
   ]
 }}"""
+
+AUTHOR = {"table_key": "node:Author", "table_path": AUTHORS, "expected_version": 1, "post_commit_pin": 2}
 
 BY_0_8: dict[str, tuple[str, Sidecar]] = {
     "mutation": (
@@ -251,6 +253,19 @@ def test_fields_that_are_not_known_survive_a_rewrite() -> None:
         ({"operation_id": "01JZ0000000000000000000002"}, "it is about operation 01JZ0000000000000000000002"),
         ({"started_at": "yesterday"}, "cannot be read"),
         ({"omnigraph_python": {"lease": {}}}, "cannot be read"),
+        ({"omnigraph_python": []}, "cannot be read"),
+        ({"omnigraph_python": {"phase": 5}}, "the type of phase"),
+        ({"omnigraph_python": {"reads": [5]}}, "cannot be read"),
+        ({"omnigraph_python": {"reads": ["Author"]}}, "is not a table key"),
+        ({"branch": 5}, "the type of branch"),
+        ({"branch": ["main"]}, "the type of branch"),
+        ({"branch": "\ud800"}, "cannot be read"),
+        ({"actor_id": {}}, "the type of actor"),
+        ({"merge_source_commit_id": 7}, "the type of merge_source_commit_id"),
+        ({"started_at": float("inf")}, "cannot be read"),
+        ({"tables": [{**AUTHOR, "table_branch": 1}]}, "the type of tables"),
+        ({"tables": [{**AUTHOR, "confirmed_version": "5"}]}, "the type of tables"),
+        ({"tables": [{**AUTHOR, "table_key": "Author"}]}, "is not a table key"),
     ],
 )
 def test_what_cannot_be_understood_is_refused_with_its_operation(change: dict[str, Any], says: str) -> None:
@@ -260,7 +275,7 @@ def test_what_cannot_be_understood_is_refused_with_its_operation(change: dict[st
     assert refused.value.operation_id == ID
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'"text"'])
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'"text"', b"[" * 200_000])
 def test_what_is_no_sidecar_at_all_is_refused_with_its_operation(data: bytes) -> None:
     with pytest.raises(RecoveryRequired, match="kept") as refused:
         decode(data, path=f"__recovery/{ID}.json")
@@ -274,8 +289,7 @@ def test_a_sidecar_that_cannot_be_read_stops_writers_and_is_kept(graph: GraphMan
     graph.stores.objects.create(f"__recovery/{ID}.json", data)
     with pytest.raises(RecoveryRequired, match=ID):
         commit(graph, insert("new"))
-    with pytest.raises(RecoveryRequired, match=ID):
-        sweep(graph)
+    assert sweep(graph) == {}
     assert sidecars(graph) == [f"__recovery/{ID}.json"]
     assert content(reopen(uri, read_only=True)) == before
     assert newest(graph, PERSON) == graph.snapshot()[PERSON].version
@@ -283,16 +297,49 @@ def test_a_sidecar_that_cannot_be_read_stops_writers_and_is_kept(graph: GraphMan
     assert commit(graph, insert("new")) is not None
 
 
-def test_the_facade_opens_for_reading_beside_a_sidecar_that_it_cannot_read(tmp_path: Path) -> None:
+def test_a_sidecar_that_cannot_be_read_refuses_writes_and_not_the_open(tmp_path: Path) -> None:
     where = tmp_path / "graph.omni"
     og.init(where, schema="node Person { name: String @key }")
     recovery = where / "__recovery"
     recovery.mkdir(exist_ok=True)
     (recovery / f"{ID}.json").write_bytes(b"{")
-    with pytest.raises(RecoveryRequired, match=ID):
-        og.open(where)
+    with pytest.raises(RecoveryRequired, match=f"{ID}.json cannot be read .* all writers"):
+        og.open(where).load([{"type": "Person", "data": {"name": "Ann"}}])
     assert og.open(where, read_only=True).snapshot()["node:Person"].version == 1
     assert (recovery / f"{ID}.json").read_bytes() == b"{"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"branch": 5}, {"started_at": []}, {"actor_id": {}}, {"omnigraph_python": {"phase": 5}}, {"operation_id": "x"}],
+)
+def test_a_damaged_sidecar_refuses_the_writers_of_the_tables_that_it_names_alone(
+    graph: GraphManifest, change: dict[str, Any]
+) -> None:
+    pin = {"table_key": CITY, "table_path": "nodes/1", "expected_version": 1, "post_commit_pin": 2}
+    damaged = json.dumps({**json.loads(MUTATION), "tables": [pin], **change}).encode()
+    graph.stores.objects.create(f"__recovery/{ID}.json", damaged)
+    assert sweep(graph) == {}
+    assert commit(graph, insert("new")) is not None
+    for refused_tables, reads in [([CITY], []), ([PERSON, CITY], []), ([PERSON], [CITY])]:
+        with pytest.raises(RecoveryRequired, match=f"{ID}.json .* writers of node:City and changes") as refused:
+            commit(graph, insert("other", refused_tables, reads=reads))
+        assert refused.value.table_keys == (CITY,)
+    assert graph.stores.objects.read(f"__recovery/{ID}.json") == damaged
+
+
+@pytest.mark.parametrize(
+    "change", [{"writer_kind": "SchemaApply"}, {"writer_kind": None}, {"tables": []}, {"tables": [{"table_key": 5}]}]
+)
+def test_where_the_tables_of_a_damaged_sidecar_cannot_be_determined_all_writers_are_refused(
+    graph: GraphManifest, change: dict[str, Any]
+) -> None:
+    damaged = json.dumps({**json.loads(MUTATION), "branch": 5, **change}).encode()
+    graph.stores.objects.create(f"__recovery/{ID}.json", damaged)
+    assert sweep(graph) == {}
+    with pytest.raises(RecoveryRequired, match="all writers of this graph are refused") as refused:
+        commit(graph, insert("new"))
+    assert refused.value.table_keys is None
 
 
 def test_names_that_are_no_sidecars_are_passed_over(graph: GraphManifest) -> None:

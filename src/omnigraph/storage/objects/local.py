@@ -3,7 +3,8 @@
 A write goes to a temporary file beside its target, is synced, and only then gets its name: by rename, or by hard link
 if the name must not exist before. Whoever changes or removes an existing name holds the lock of the graph's directory
 (`directory_lock.py`) while doing so. Temporary files are named `name#digits`, and never listed;
-the digits identify the machine and the process that writes, so that those of dead processes can be removed.
+the digits identify the machine and the process that writes, so that those of dead processes can be removed. Those of
+other machines and other programs (Rust's object store writes `name#digits` too) are removed when they are old.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from omnigraph.errors import (
     StoreUnavailable,
     StoreUnsafe,
 )
-from omnigraph.storage.objects.directory_lock import locked
+from omnigraph.storage.objects.directory_lock import LOCK_NAME, locked
 from omnigraph.storage.objects.model import ObjectInfo, ObjectVersion
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
     from omnigraph.world import World
 
+# A write takes seconds; the rename of one that was suspended for longer fails, and its caller gets the error.
+_LEFT_SECONDS = 3_600
 # The directories in which control objects are written; the empty name is the root.
 _FOLDERS = ("", "__recovery", "__tags", "_schema_history")
 
@@ -121,14 +124,26 @@ class LocalFiles:
                 _remove_if_empty(folder)
 
     def remove_unfinished(self) -> None:
-        """Delete the temporary files of dead processes of this machine."""
+        """Delete the temporary files of dead processes of this machine, and those of anybody that are old."""
         for folder in _FOLDERS:
             with self._errors(folder):
-                for name in _names_in(self._file(folder)):
-                    if self._is_left(name):
-                        self._file(folder).joinpath(name).unlink(missing_ok=True)
+                found = [self._file(folder).joinpath(name) for name in _names_in(self._file(folder)) if is_hidden(name)]
+                if found:
+                    self._remove_left(folder, found)
 
-    def _is_left(self, name: str) -> bool:
+    def _remove_left(self, folder: str, found: Sequence[Path]) -> None:
+        """Ages are measured by the clock of the file system, which sets the change time of a file written now."""
+        probe = "/".join(filter(None, (folder, "clock")))
+        with self._temporary(probe, b"") as written:
+            now = written.stat().st_ctime
+        for each in found:
+            facts = _stat_if_there(each)
+            old = facts is not None and now - facts.st_ctime > _LEFT_SECONDS
+            if each.name != LOCK_NAME and (old or self._is_dead(each.name)):
+                each.unlink(missing_ok=True)
+
+    def _is_dead(self, name: str) -> bool:
+        """Whether the process that was writing a temporary file ran on this machine and is gone."""
         writer = _TEMPORARY.fullmatch(name)
         if writer is None or int(writer["host"]) != self._host:
             return False

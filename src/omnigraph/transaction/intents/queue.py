@@ -24,13 +24,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraph.counters import guarded, unguarded
-from omnigraph.errors import Contention, ObjectChanged, ObjectNotFound, OmniGraphError, OperationTakenOver
+from omnigraph.errors import (
+    Contention,
+    ObjectChanged,
+    ObjectNotFound,
+    OmniGraphError,
+    OperationTakenOver,
+    RecoveryRequired,
+)
 from omnigraph.storage.objects.heartbeat import HEARTBEAT
 from omnigraph.storage.objects.lease import Owner, Tenure, lease_seconds, patience
 from omnigraph.storage.objects.store_clock import StoreClock, read_store_clock
 from omnigraph.transaction.intents.queue_rules import QueueDecision, compete, may_recover, note_ticket_id, turn
 from omnigraph.transaction.intents.sidecar import PREFIX, Sidecar
-from omnigraph.transaction.intents.sidecar_json import decode, encode
+from omnigraph.transaction.intents.sidecar_json import decode, encode, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,15 +83,21 @@ class StoredSidecar:
         return clock.age(self.listed) > patience(seconds)
 
 
-def list_sidecars(objects: ObjectStore) -> list[StoredSidecar]:
+def list_sidecars(
+    objects: ObjectStore, *, unreadable: Callable[[RecoveryRequired], object] = refuse
+) -> list[StoredSidecar]:
     """Read every sidecar, in id order; one that is deleted before it is read is skipped."""
-    return read_sidecars(objects, objects.list(PREFIX))
+    return read_sidecars(objects, objects.list(PREFIX), unreadable=unreadable)
 
 
 def read_sidecars(
-    objects: ObjectStore, listed: Sequence[ObjectInfo], *, besides: str | None = None
+    objects: ObjectStore,
+    listed: Sequence[ObjectInfo],
+    *,
+    besides: str | None = None,
+    unreadable: Callable[[RecoveryRequired], object] = refuse,
 ) -> list[StoredSidecar]:
-    """Read the sidecars of a listing, except the one at path `besides`."""
+    """Read the sidecars of a listing, except the one at path `besides`; `unreadable` gets those that cannot be read."""
     found = []
     for each in listed:
         if not each.path.endswith(".json") or each.path == besides:
@@ -93,7 +106,11 @@ def read_sidecars(
             data, tag = objects.read_versioned(each.path)
         except ObjectNotFound:
             continue
-        found.append(StoredSidecar(decode(data, path=each.path), tag, each))
+        try:
+            found.append(StoredSidecar(decode(data, path=each.path), tag, each))
+        except RecoveryRequired as error:
+            unreadable(error)
+            continue
         note_ticket_id(found[-1].sidecar.operation_id)
     return found
 
@@ -281,11 +298,17 @@ class QueueEntry:
         with self._lock:
             tag, written = self._tag, self._written
         listed = self._objects.list(PREFIX)
-        others = read_sidecars(self._objects, listed, besides=self.sidecar.path)
+        others = read_sidecars(self._objects, listed, besides=self.sidecar.path, unreadable=self._refuse_if_rival)
         mine = next((each for each in listed if each.path == self.sidecar.path), None)
         shows_it = mine is not None and mine.e_tag == tag.e_tag
         clock = StoreClock(mine.written_us, written, self._world) if mine is not None and shows_it else None
         return others, clock
+
+    def _refuse_if_rival(self, error: RecoveryRequired) -> None:
+        """Raise if a sidecar that cannot be read may name a table of this operation."""
+        lines = self.sidecar.lines | self.sidecar.read_lines
+        if self.sidecar.changes_schema or error.concerns(*(table_key for table_key, _ in lines)):
+            raise error
 
     def _wait(self, rivals: list[Sidecar], deadline: float) -> None:
         if self._world.monotonic() >= deadline:

@@ -6,9 +6,15 @@ Fields that are not known survive a rewrite: those of a later release beside our
 from __future__ import annotations
 
 import json
-from typing import Any, get_args
+import logging
+from dataclasses import fields as dataclass_fields
+from dataclasses import is_dataclass
+from functools import cache
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from omnigraph.errors import RecoveryRequired
+from omnigraph.errors import InvalidInput, RecoveryRequired
+from omnigraph.manifest.layout import table_path
 from omnigraph.storage.objects.lease import DEFAULT_SECONDS, Owner
 from omnigraph.transaction.intents.sidecar import (
     SCHEMA_VERSION,
@@ -47,27 +53,112 @@ def _fields(sidecar: Sidecar) -> dict[str, Any]:
     return {**fields, **sidecar.unknown, **_own_fields(sidecar)}
 
 
+log = logging.getLogger(__name__)
+
+# What parsing a document of another shape raises, with deep nesting and numbers that are out of range.
+_MALFORMED = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, InvalidInput)
+
+
 def decode(data: bytes, *, path: str) -> Sidecar:
     """Parse a sidecar. One that is unreadable, or was written by a later release, raises and stays on the store."""
     operation_id = path.rpartition("/")[2].removesuffix(".json")
+    fields: Any = None
     try:
         fields = json.loads(data)
         version = int(fields["schema_version"])
         if version > SCHEMA_VERSION:
             raise RecoveryRequired(
-                f"{path} was written by a later release (sidecar version {version}). Upgrade omnigraph, then open the "
-                "graph read-write; read-only opens still work.",
+                f"{path} was written by a later release (sidecar version {version}). Upgrade omnigraph. Until then "
+                "all writers of this graph are refused; reading works.",
                 operation_id=operation_id,
             )
         sidecar = _from_fields(fields)
-        if sidecar.operation_id != operation_id:
-            raise ValueError(f"it is about operation {sidecar.operation_id}")
+        _check(sidecar, operation_id)
         return sidecar
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except _MALFORMED as error:
+        table_keys = _table_keys(fields)
         raise RecoveryRequired(
-            f"{path} cannot be read ({error}). It is kept: look at it, and remove it once you know what it was.",
+            f"{path} cannot be read ({type(error).__name__}: {error}). It is kept: look at it, and remove it once you "
+            f"know what it was. Until then {_refused_writers(table_keys)}; reading works.",
             operation_id=operation_id,
+            table_keys=table_keys,
         ) from error
+
+
+def _refused_writers(table_keys: tuple[str, ...] | None) -> str:
+    if table_keys is None:
+        return "all writers of this graph are refused, because the tables that it names cannot be determined"
+    return f"writers of {', '.join(table_keys)} and changes of the schema are refused"
+
+
+def _check(sidecar: Sidecar, operation_id: str) -> None:
+    """Raise unless every field has its declared type, every text is valid Unicode and every table key names a table."""
+    if sidecar.operation_id != operation_id:
+        raise ValueError(f"it is about operation {sidecar.operation_id}")
+    mistyped = _mistyped_field(sidecar)
+    if mistyped is not None:
+        raise TypeError(f"the type of {mistyped}")
+    encode(sidecar)
+    new = (*(each.table_key for each in sidecar.added), *(each.table_key for each in sidecar.dropped))
+    for table_key in (*new, *(key for key, _ in sidecar.lines | sidecar.read_lines)):
+        table_path(table_key)
+
+
+def _table_keys(fields: Any) -> tuple[str, ...] | None:
+    """The tables that a damaged sidecar names; None unless it certainly names them all and leaves the schema alone."""
+    try:
+        own = fields.get(_OWN, {})
+        if _writer_kind(fields["writer_kind"]) == "SchemaApply" or "schema" in own:
+            return None
+        records = (
+            *fields["tables"],
+            *fields.get("additional_registrations", ()),
+            *fields.get("tombstones", ()),
+            *own.get("pointed", ()),
+        )
+        named = {*(each["table_key"] for each in records), *own.get("reads", ())}
+        for table_key in named:
+            table_path(table_key)
+    except _MALFORMED:
+        return None
+    return tuple(sorted(named)) or None
+
+
+def refuse(error: RecoveryRequired) -> None:
+    """Raise the error of a sidecar that cannot be read: for operations that concern every table."""
+    raise error
+
+
+def report_unreadable(error: RecoveryRequired) -> None:
+    """Log a sidecar that cannot be read: for operations that it does not concern."""
+    log.warning("%s", error)
+
+
+@cache
+def _hints(record: Any) -> dict[str, Any]:
+    return get_type_hints(record)
+
+
+def _mistyped_field(record: Any) -> str | None:
+    """The first field of a record whose value does not have its declared type."""
+    hints = _hints(type(record))  # type: ignore[arg-type]
+    names = (each.name for each in dataclass_fields(record))
+    return next((name for name in names if not _has_type(getattr(record, name), hints[name])), None)
+
+
+def _has_type(value: Any, hint: Any) -> bool:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return any(_has_type(value, each) for each in arguments)
+    if origin is Literal:
+        return any(value == each for each in arguments)
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_has_type(each, arguments[0]) for each in value)
+    if is_dataclass(hint):
+        return isinstance(value, hint) and _mistyped_field(value) is None  # type: ignore[arg-type]
+    if isinstance(value, bool):
+        return hint is bool
+    return isinstance(value, origin or (int | float if hint is float else hint))
 
 
 _OWN = "omnigraph_python"

@@ -11,13 +11,19 @@ import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import BranchNotFound, CommitOutcomeUnknown, OmniGraphError, OperationTakenOver
+from omnigraph.errors import BranchNotFound, CommitOutcomeUnknown, OmniGraphError, OperationTakenOver, RecoveryRequired
 from omnigraph.manifest.layout import MAIN
 from omnigraph.storage.objects.store_clock import read_store_clock, remove_left_probes
 from omnigraph.transaction.intents import queue
-from omnigraph.transaction.intents.queue import QueueEntry, list_sidecars, read_sidecars, recover_if_over
+from omnigraph.transaction.intents.queue import (
+    QueueEntry,
+    list_sidecars,
+    read_sidecars,
+    recover_if_over,
+)
 from omnigraph.transaction.intents.queue_rules import may_recover
 from omnigraph.transaction.intents.sidecar import PREFIX
+from omnigraph.transaction.intents.sidecar_json import report_unreadable
 from omnigraph.transaction.recovery.recover import recover
 from omnigraph.transaction.recovery.schema_files import finish_schema, settle_leftovers
 
@@ -64,11 +70,17 @@ def fate(manifest: GraphManifest, lost: OperationTakenOver) -> tuple[GraphCommit
 def _stands(manifest: GraphManifest, operation_id: str, clock: StoreClock) -> bool:
     """Whether the operation's sidecar still exists; if its owner is gone, it is recovered here."""
     objects, world = manifest.stores.objects, manifest.world
-    found = next((each for each in list_sidecars(objects) if each.sidecar.operation_id == operation_id), None)
+    everyone = list_sidecars(objects, unreadable=lambda error: _refuse_if_about(error, operation_id))
+    found = next((each for each in everyone if each.sidecar.operation_id == operation_id), None)
     if found is None:
         return False
     recover_if_over(objects, found, world, lambda ticket: recover(manifest, ticket), clock)
     return True
+
+
+def _refuse_if_about(error: RecoveryRequired, operation_id: str) -> None:
+    if error.operation_id == operation_id:
+        raise error
 
 
 @contextmanager
@@ -140,8 +152,8 @@ def _unknown(sidecar: Sidecar, error: BaseException) -> CommitOutcomeUnknown:
 def sweep(manifest: GraphManifest) -> dict[str, Decision]:
     """Recover every operation whose owner is gone, in the order they began; return the decisions by operation id.
 
-    Operations of live owners are left alone, and so are dead ones that compete with a running one. Failing to list or
-    to read a sidecar is an error: continuing would write over an operation that nobody has examined.
+    Operations of live owners are left alone, and so are dead ones that compete with a running one. One that cannot be
+    read or recovered is logged and left: the queue refuses the writers that it concerns.
     """
     objects, world = manifest.stores.objects, manifest.world
     settle_leftovers(manifest)
@@ -149,7 +161,7 @@ def sweep(manifest: GraphManifest) -> dict[str, Decision]:
     done = {}
     listed = objects.list(PREFIX)
     remove_left_probes(objects, listed, world)
-    everyone = read_sidecars(objects, listed)
+    everyone = read_sidecars(objects, listed, unreadable=report_unreadable)
     given_up = all(each.is_given_up(world) for each in everyone)
     clock = None if given_up else read_store_clock(objects, world)
     over = [each for each in everyone if each.is_over(world, clock)]
@@ -157,7 +169,11 @@ def sweep(manifest: GraphManifest) -> dict[str, Decision]:
     for found in over:
         if not may_recover(found.sidecar, living):
             continue
-        decision = recover_if_over(objects, found, world, lambda ticket: recover(manifest, ticket), clock)
+        try:
+            decision = recover_if_over(objects, found, world, lambda ticket: recover(manifest, ticket), clock)
+        except RecoveryRequired as error:
+            report_unreadable(error)
+            continue
         if decision is not None:
             done[found.sidecar.operation_id] = decision
     return done

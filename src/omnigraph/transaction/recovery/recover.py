@@ -305,4 +305,5 @@ def _violated(sidecar: Sidecar, seen: list[Observation], findings: list[TableFin
         "restore it from a copy. The sidecar is kept.",
         operation_id=sidecar.operation_id,
         branch=sidecar.branch,
+        table_keys=tuple(sorted({table_key for table_key, _ in sidecar.lines})) or None,
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from omnigraph.catalog.arrow import put_schema, table_arrow_schemas
-from omnigraph.errors import BranchNotFound, NotFound, SchemaContractDrift, SchemaError
+from omnigraph.errors import BranchNotFound, NotFound, RecoveryRequired, SchemaContractDrift, SchemaError
 from omnigraph.failpoints import reach
 from omnigraph.language.schema.compile import compile_accepted
 from omnigraph.language.stored.files import check_schema_files, schema_files
@@ -155,7 +155,10 @@ def settle_leftovers(manifest: GraphManifest) -> None:
 
 def _is_told_of(manifest: GraphManifest) -> bool:
     """Whether a sidecar of a schema change exists: then its owner, or whoever recovers it, deals with the files."""
-    return any(each.sidecar.writer_kind == "SchemaApply" for each in list_sidecars(manifest.stores.objects))
+    unreadable: list[RecoveryRequired] = []
+    found = list_sidecars(manifest.stores.objects, unreadable=unreadable.append)
+    may_be_one = any(each.table_keys is None for each in unreadable)
+    return may_be_one or any(each.sidecar.writer_kind == "SchemaApply" for each in found)
 
 
 def _is_whole(manifest: GraphManifest, files: dict[str, bytes]) -> bool:
