@@ -168,6 +168,7 @@ EXAMPLES: dict[str, object] = {
     "float": 1.5,
     "object": ["anything"],
     "tuple[str, ...]": ("a", "b"),
+    "tuple[str, ...] | None": ("a", "b"),
     "tuple[object, ...]": (1, None),
     "Sequence[str]": ("a", "b"),
     "tuple[Diagnostic, ...]": (Diagnostic("wrong", "T1", line=3),),

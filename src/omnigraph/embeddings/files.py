@@ -156,7 +156,7 @@ class FileEmbedding:
         self.outcome.records += 1
         try:
             record = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InvalidInput(f"{self.source}: record {self.outcome.records} is not JSON: {error}") from error
         if not isinstance(record, dict) or record.get("type") not in self.specification.types:
             return None

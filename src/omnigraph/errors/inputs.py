@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from omnigraph.errors.root import Diagnostic, OmniGraphError
+from omnigraph.errors.root import Diagnostic, OmniGraphError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,6 +25,16 @@ def require_choice(what: str, value: object, choices: Sequence[str]) -> None:
     """Raise `InvalidInput` unless the value is one of the choices; a misspelt one would otherwise pass for another."""
     if value not in choices:
         raise InvalidInput(f"there is no {what} {value!r}: use {', '.join(choices[:-1])} or {choices[-1]}.")
+
+
+def require_text(what: str, value: object) -> None:
+    """Raise `InvalidInput` unless the value is None or a text that can be stored."""
+    if value is not None and not isinstance(value, str):
+        raise InvalidInput(f"{what} is a text, not {shown(value)}.")
+    try:
+        (value or "").encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(f"{what} {shown(value)} is not valid Unicode: {error.reason}.") from None
 
 
 class InvalidInput(OmniGraphError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import reprlib
 import sys
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -49,6 +50,15 @@ def _revive(kind: type[OmniGraphError], message: str, held: dict[str, object]) -
     Exception.__init__(error, message)
     error.__dict__.update(held)
     return error
+
+
+def shown(value: object) -> str:
+    """A value as messages quote it: shortened to 60 characters, however deep it is."""
+    try:
+        text = repr(value)
+    except RecursionError:
+        text = reprlib.repr(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def pack_error(error: OmniGraphError) -> str:

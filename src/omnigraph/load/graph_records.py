@@ -21,9 +21,9 @@ import orjson
 
 from omnigraph.catalog.catalog import EdgeType
 from omnigraph.errors.inputs import suggestion
+from omnigraph.errors.root import shown
 from omnigraph.values.batches import RESERVED, Batch, GraphType, batch_of_rows
 from omnigraph.values.columns import SourcePositions, Unit
-from omnigraph.values.scalars import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

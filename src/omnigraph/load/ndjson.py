@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 
+from omnigraph.errors.root import shown
 from omnigraph.load.graph_records import BATCH_ROWS, BadRecord, RecordSorter, strict_object
 from omnigraph.values.columns import SourcePosition, refuse
-from omnigraph.values.scalars import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

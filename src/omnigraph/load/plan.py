@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.errors import InvalidInput
 from omnigraph.errors.inputs import require_choice
+from omnigraph.errors.root import shown
 from omnigraph.load.files import InputFile, find_files, is_lance
 from omnigraph.load.read import JSON_SUFFIXES, is_table_suffix
 from omnigraph.manifest.layout import MAIN
 from omnigraph.tasks.runner import require_engine
-from omnigraph.values.scalars import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pyarrow as pa
 
 from omnigraph.errors import InvalidInput
+from omnigraph.errors.root import shown
 from omnigraph.load.files import InputFile, is_remote, open_input, resolved_options
 from omnigraph.load.graph_records import BATCH_ROWS, BadRecord, RecordSorter, strict_object
 from omnigraph.load.ndjson import bad_record, numbered_lines, read_permissive, read_strict
@@ -22,7 +23,6 @@ from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.tables.table import Table, open_dataset
 from omnigraph.values.arrow_casts import cast_column, text_column
 from omnigraph.values.columns import SourcePosition, refuse
-from omnigraph.values.scalars import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 from omnigraph.catalog.arrow import edge_arrow_schema, node_arrow_schema
 from omnigraph.catalog.catalog import EdgeType
 from omnigraph.errors import UniqueViolation
+from omnigraph.errors.root import shown
 from omnigraph.kernels.arrays import one_array
 from omnigraph.kernels.hashing import all_differ
 from omnigraph.values.columns import SourcePosition, refuse
 from omnigraph.values.row_ids import derived_ids, given_or_new_ids, mismatches, spells_a_member, strict_ids
-from omnigraph.values.scalars import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

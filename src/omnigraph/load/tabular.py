@@ -14,12 +14,12 @@ import pyarrow as pa
 
 from omnigraph.catalog.arrow import default_array
 from omnigraph.catalog.catalog import EdgeType, PropertyType
+from omnigraph.errors.root import shown
 from omnigraph.load.graph_records import BATCH_ROWS, BadRecord, unknown_field
 from omnigraph.values.arrow_casts import cast_column
 from omnigraph.values.batches import Batch, GraphType, batch_of_rows
 from omnigraph.values.columns import BadCell, SourcePosition, SourcePositions, Unit, refuse
 from omnigraph.values.row_ids import key_texts
-from omnigraph.values.scalars import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import BranchReplaced, CommitRejected, GraphClosed, InvalidInput, NotAGraph, NotFound
+from omnigraph.errors.inputs import require_text
 from omnigraph.manifest.branch_lease import claim_branches, settled, with_known_outcome
 from omnigraph.manifest.branch_manifest import BranchManifest
 from omnigraph.manifest.branches import Branch, list_branches, make_branch, remove_branch
@@ -227,6 +228,8 @@ class GraphManifest:
         """Tag a commit, which keeps it. Refused for a commit whose tables a cleanup has condemned already."""
         self._require_writable()
         check_tag_name(name)
+        require_text("an actor", actor)
+        require_text("the message of a tag", message)
         return with_known_outcome(
             f"creating tag {name!r}",
             lambda: self._create_tag(name, commit_id, actor, message),

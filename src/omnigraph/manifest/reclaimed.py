@@ -111,7 +111,7 @@ class ReclaimedVersions:
             runs = fields["running"].items()
             running = {str(key): Run(_lines(each["lines"]), bool(each["confirmed"])) for key, each in runs}
             return cls(_lines(fields["gone"]), running)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise StoreError(
                 f"{RECLAIMED} does not say which versions cleanups have taken ({error}). Nothing is cleaned up, and no "
                 "branch or tag is made of an old commit. Restore it from a copy, or upgrade omnigraph.",

@@ -146,6 +146,6 @@ def _read(stores: Storage, path: str) -> Tag | None:
             fields.get("actor_id"),
             fields.get("message"),
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         # Ignoring it would let a cleanup delete what somebody wanted to keep.
         raise InvalidInput(f"{path} is not a tag ({error!r}): look at it, and remove it if nobody needs it.") from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from omnigraph.errors.inputs import require_text
 from omnigraph.kernels.report import Report
 from omnigraph.manifest.layout import MAIN, physical_branch
 from omnigraph.manifest.publisher import ANY_HEAD, AnyHead
@@ -209,6 +210,10 @@ class Operation:
     merged_parent: str | None = None
     schema: str | AnySchema | None = ANY_SCHEMA
     last_look: Callable[[], None] | None = None
+
+    def __post_init__(self) -> None:
+        require_text("an actor", self.actor)
+        require_text("an idempotency key", self.idempotency_key)
 
 
 @dataclass(frozen=True, repr=False)

@@ -216,18 +216,12 @@ def refuse_cell(
     position: SourcePosition, rule: str, message: str, *, type_name: str, property_name: str, value: object = None
 ) -> InvalidRecord | ValueViolation:
     """The error for one value: it violates a rule of the schema (required, enum), or is not a value of the type."""
-    texts = {
-        "required": f"required property {type_name}.{property_name} has no value{message}",
-        "enum": f"invalid enum value '{value}' for {type_name}.{property_name} ({message})",
-    }
-    if rule not in texts:
+    if rule not in ("required", "enum"):
         text = f"{type_name}.{property_name}: {message}"
         return refuse(position, rule, text, type_name=type_name, property_name=property_name)
+    text = f"required property {type_name}.{property_name} has no value{message}"
+    if rule == "enum":
+        text = f"invalid enum value '{value}' for {type_name}.{property_name} ({message})"
     return ValueViolation(
-        f"{position}: {texts[rule]}",
-        rule=rule,
-        type_name=type_name,
-        property_name=property_name,
-        row_id=None,
-        value=value,
+        f"{position}: {text}", rule=rule, type_name=type_name, property_name=property_name, row_id=None, value=value
     )

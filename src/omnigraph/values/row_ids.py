@@ -17,10 +17,11 @@ import pyarrow.compute as pc
 from omnigraph.catalog.catalog import FLOATS, EdgeType, PropertyType
 from omnigraph.catalog.key_ids import canonical_text, composite_text, edge_id, node_id
 from omnigraph.errors import ConstraintViolation
+from omnigraph.errors.root import shown
 from omnigraph.kernels.arrays import ID, one_array, physical_type
 from omnigraph.language.ir.types import parse_date, parse_datetime
 from omnigraph.values.columns import first_true, refuse
-from omnigraph.values.scalars import WrongValue, shown, stored_value
+from omnigraph.values.scalars import WrongValue, stored_value
 from omnigraph.world import CROCKFORD
 
 if TYPE_CHECKING:

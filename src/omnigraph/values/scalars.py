@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from omnigraph.catalog.catalog import FLOATS, INTEGERS, PropertyType
 from omnigraph.catalog.defaults import INTEGER_LIMITS
+from omnigraph.errors.root import shown
 from omnigraph.language.ir.types import parse_date, parse_datetime, python_value
 from omnigraph.world import EPOCH
 
@@ -55,12 +56,6 @@ def stored_value(declared: PropertyType, value: object) -> object:
     if declared.is_list:
         return _list(declared, plain)
     return _scalar(declared, plain)
-
-
-def shown(value: object) -> str:
-    """A value as error messages quote it: shortened to 60 characters."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def _wrong_type(declared: PropertyType, value: object) -> WrongValue:

@@ -83,7 +83,7 @@ def _files(input_: str | None, output: str | None, spec: str | None) -> "tuple[P
         current().fail("give --seed, or --input, --output and --spec.")
     try:
         held = json.loads(read_text(spec, "specification"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{spec} is not JSON: {error}") from error
     return _existing(Path(input_)), Path(output), read_specification(held, spec)
 

@@ -56,7 +56,7 @@ def parameters(params: str | None, params_file: str | None) -> dict[str, Any]:
         return {}
     try:
         held = json_text.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"the parameters are not JSON: {error}.") from error
     if held is None:
         return {}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from omnigraph.catalog.catalog import FLOATS, PropertyType
 from omnigraph.errors import Diagnostic, QueryError
 from omnigraph.errors.inputs import suggestion
+from omnigraph.errors.root import shown
 from omnigraph.language.ir.expressions import ParameterValue
 from omnigraph.language.ir.query import CheckedQuery, Parameter
 from omnigraph.language.ir.types import INTEGER_RANGES, in_utc, parse_date, parse_datetime, python_value
@@ -177,6 +178,10 @@ def _float(value: object, to: PropertyType) -> float:
 def _string(value: object, to: PropertyType) -> object:
     if not isinstance(value, str):
         raise _wrong(value, to)
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise _Refused("P4", f"{shown(value)} is not valid Unicode: {error.reason}") from None
     return value
 
 
@@ -212,8 +217,7 @@ def _blob(value: object, to: PropertyType) -> object:
 
 
 def _wrong(value: object, to: PropertyType) -> _Refused:
-    shown = repr(value)
-    return _Refused("P4", f"expected {to}, got {shown if len(shown) <= 60 else shown[:59] + '…'}")
+    return _Refused("P4", f"expected {to}, got {shown(value)}")
 
 
 _CONVERSIONS: dict[str, Callable[[Any, PropertyType], object]] = {

@@ -13,6 +13,7 @@ from typing import NoReturn, get_args
 
 from omnigraph.catalog.canonical import Json
 from omnigraph.catalog.catalog import ScalarName
+from omnigraph.errors.root import shown
 from omnigraph.lazy import record
 
 IR_VERSION = 1
@@ -49,8 +50,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _fault(path: str, wanted: str, value: object) -> StoredSchemaFault:
-    shown = repr(value)
-    return StoredSchemaFault(f"{path or 'the file'} should be {wanted}, found {shown[:60]}")
+    return StoredSchemaFault(f"{path or 'the file'} should be {wanted}, found {shown(value)}")
 
 
 def _text(value: object, path: str) -> Json:

@@ -145,8 +145,11 @@ class LeaseRecord:
             fields = json.loads(data)
             owner = Owner.from_json(fields["owner"])
             seconds = float(fields.get("seconds", DEFAULT_SECONDS))
-            return cls(owner, int(fields["expires_at"]), str(fields["purpose"]), fields.get("unfinished"), seconds)
-        except (ValueError, KeyError, TypeError):
+            unfinished = fields.get("unfinished")
+            if not isinstance(unfinished, str | None):
+                raise TypeError("the type of unfinished")
+            return cls(owner, int(fields["expires_at"]), str(fields["purpose"]), unfinished, seconds)
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return cls(Owner("unreadable", "", ""), 0, "unreadable")
 
 

@@ -64,6 +64,8 @@ def parse_location(
 ) -> Location:
     """Parse a URI or a path. `storage_options` are added to the settings of the environment and override them."""
     text = os.fspath(uri)
+    if not _is_unicode(text):
+        raise InvalidUri(text, "it is not valid Unicode")
     scheme, separator, _ = text.partition("://")
     if not separator:
         return _local(text, text, world)
@@ -79,6 +81,14 @@ def parse_location(
         known = ", ".join(f"{each}://" for each in OBJECT_STORES)
         raise InvalidUri(display_uri(text), f"use a path, file:// or one of {known}")
     return _in_bucket(text, scheme, world, storage_options or {})
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _local(given: str, path: str, world: World) -> Location:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.counters import count
 from omnigraph.errors import InvalidInput
+from omnigraph.errors.inputs import require_text
 from omnigraph.storage.objects.local import LocalFiles, is_hidden
 from omnigraph.storage.objects.model import ObjectInfo, Objects, ObjectVersion
 from omnigraph.storage.objects.remote import open_remote_objects
@@ -133,6 +134,7 @@ class ObjectStore:
 
 def _check(path: str) -> None:
     """Accept only names that mean the same on every kind of store."""
+    require_text("the name of an object", path)
     parts = path.split("/")
     if any(part in {"", ".", ".."} for part in parts) or is_hidden(parts[-1]) or "\0" in path:
         raise InvalidInput(f"{path!r} cannot name a control object: use a relative path without empty or dot parts")

@@ -70,6 +70,10 @@ def _read(text: str) -> tuple[Query, ...]:
     from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
     try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise Misread(Span(error.start, error.start + 1), "this character is half of a surrogate pair") from None
+    try:
         queries: tuple[Query, ...] = _parser().parse(text)
     except UnexpectedCharacters as error:
         raise Misread(
