@@ -57,6 +57,16 @@ def test_both_engines_agree_on_very_many_drawn_merges(spark: SparkSession, tmp_p
     assert {"CardinalityViolation", "ValueConstraintViolation"} <= met
 
 
+def test_edges_follow_their_node_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "g", schema="node P { name: String @key  age: I32? } edge K: P -> P { @key(src, dst) }")
+    graph.load([*({"type": "P", "data": {"name": name}} for name in "ab"), {"edge": "K", "from": "a", "to": "b"}])
+    graph.branches.create("side")
+    for branch, text in (("side", 'delete P where name = "a"'), ("main", 'update P set { age: 9 } where name = "a"')):
+        graph.mutate(f"query q() {{ {text} }}", branch=branch)
+    graph.merge("side", resolve="ours", engine="spark", spark=spark)
+    assert (graph.snapshot()["node:P"].row_count, graph.snapshot()["edge:K"].row_count) == (2, 1)
+
+
 def test_rules_that_only_the_merged_whole_breaks_are_told_alike(spark: SparkSession, tmp_path: Path) -> None:
     graph = Drawn.begin(tmp_path, 0).graph
     sides = {"main": ("p5", "Bern", "Rome"), "side": ("p0", "Rome", "Oslo")}

@@ -255,6 +255,10 @@ class Conflict:
 
     `base`, `ours` and `theirs` are the entity before both, on the target and on the source; None where it is not there.
     `properties` are those that both sides changed, each in its own way.
+
+    `edges`, as `table_key/id`, are those that one side removed together with this node: they stay if the node stays. At
+    most 100 are listed, `more_edges` counts the others. `follows` is the node that one side removed this edge with: the
+    edge is resolved as the node, unless it is resolved by its own name.
     """
 
     kind: ConflictKind
@@ -265,6 +269,14 @@ class Conflict:
     ours: Row | None = None
     theirs: Row | None = None
     properties: tuple[str, ...] = ()
+    edges: tuple[str, ...] = ()
+    more_edges: int = 0
+    follows: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The entity as a mapping of resolutions names it: `table_key/id`."""
+        return f"{self.table_key}/{self.row_id}"
 
     @property
     def is_about_rows(self) -> bool:

@@ -11,7 +11,7 @@ The driver receives conflicts, fragment metadata, and four bytes for each replac
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.catalog import EdgeType
 from omnigraph.catalog.rules import type_of, unique_rules
-from omnigraph.history.merge.partitioned.backend import MergeResult, merge_bytes
+from omnigraph.history.merge.partitioned.backend import MergeResult, Replaced, merge_bytes
 from omnigraph.history.merge.partitioned.relations import key_columns, put_keys, values_of
 from omnigraph.history.merge.partitioned.send import MergePlan, run_merge
 from omnigraph.history.merge.partitioned.task import TO_DRIVER
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from omnigraph.history.merge.partitioned.deltas import SpillDirectory
     from omnigraph.history.merge.partitioned.hash_partitions import MergeBudget
     from omnigraph.history.merge.partitioned.task import TableJob
-    from omnigraph.history.merge.reconcile import MergeSettings, Pair, Reconciled
+    from omnigraph.history.merge.reconcile import MergePairs, MergeSettings, Pair, Reconciled
     from omnigraph.storage.tables.staging import Staged
     from omnigraph.storage.tables.table import Table
     from omnigraph.tasks.runner import TaskRunner
@@ -72,29 +72,41 @@ class SparkMerge:
         return bool(pairs) and (self.budget is None or merge_bytes(common, pairs) > self.budget.bytes)
 
     def reconcile(
-        self, catalog: Catalog, view: ReadView, common: CommonState, pairs: Sequence[Pair], settings: MergeSettings
+        self, catalog: Catalog, view: ReadView, common: CommonState, pairs: MergePairs, settings: MergeSettings
     ) -> Reconciled:
-        """Merge all partitions in tasks, then check the rules across rows on the merged state."""
-        plan = MergePlan(catalog, view, common)
-        for pair in pairs:
+        """Merge all partitions in tasks, nodes before edges, then check the rules across rows on the merged state."""
+        plan, runner = MergePlan(catalog, view, common), SparkRunner(self.session)
+        result = MergeResult(plan.job(settings, writes=self.writes))
+        merged: list[DataFrame] = []
+
+        def add(pair: Pair) -> None:
             plan.add(pair, self.place, rule_columns(catalog, pair[1].table_key), writes=self.writes)
-        job, runner = plan.job(settings, writes=self.writes), SparkRunner(self.session)
-        wanted = max(runner.cores, -(-merge_bytes(common, pairs) // BYTES_PER_PART))
-        parts = min(MOST_PARTITIONS, 1 << (wanted - 1).bit_length())
-        # The job runs once: the driver reads some of its rows, and the constraint checks read the others.
-        merged = cast("SparkBatches", run_merge(runner, plan.sources, job, parts)).frame.persist()
+
         try:
-            result = MergeResult(job)
-            with errors_of_tasks():
-                rows: Any = merged.where(f"kind IN ({', '.join(map(repr, TO_DRIVER))})").toArrow()
-            result.take(each for batch in rows.to_batches() for each in batch.to_pylist())
+            for some in result.phases(plan, pairs, add):
+                partitions = _partitions(runner, merge_bytes(common, some))
+                # A job runs once: the driver reads some of its rows, and the constraint checks read the others.
+                done = cast(
+                    "SparkBatches", run_merge(runner, list(plan.sources), result.job, partitions)
+                ).frame.persist()
+                merged.append(done)
+                with errors_of_tasks():
+                    rows: Any = done.where(f"kind IN ({', '.join(map(repr, TO_DRIVER))})").toArrow()
+                result.take(each for batch in rows.to_batches() for each in batch.to_pylist())
             stage = partial(_stage, runner, common.tables.world, catalog, result)
-            tables = {each.here.table_key: (number, each) for number, each in enumerate(job.tables)}
+            tables = {each.here.table_key: (number, each) for number, each in enumerate(result.job.tables)}
+            frame = reduce(lambda one, other: one.union(other), merged)
             return result.reconciled(
-                catalog, view, stage, lambda: SparkRelations(self.session, catalog, view, merged, tables, self.name)
+                catalog, view, stage, lambda: SparkRelations(self.session, catalog, view, frame, tables, self.name)
             )
         finally:
-            merged.unpersist()
+            for each in merged:
+                each.unpersist()
+
+
+def _partitions(runner: SparkRunner, size: int) -> int:
+    wanted = max(runner.cores, -(-size // BYTES_PER_PART))
+    return min(MOST_PARTITIONS, 1 << (wanted - 1).bit_length())
 
 
 def rule_columns(catalog: Catalog, table_key: str) -> tuple[str, ...]:
@@ -108,7 +120,7 @@ def _stage(
     runner: TaskRunner, world: World, catalog: Catalog, result: MergeResult, table_key: str
 ) -> Callable[[Table], Staged]:
     """The staging of one table's fragments, with deletion files for its replaced and removed rows."""
-    replaced = result.replaced[table_key]
+    replaced = result.replaced.get(table_key, Replaced())
     here = next(each.here for each in result.job.tables if each.here.table_key == table_key)
     kind, location = type_of(catalog, table_key), result.job.location
     staged = StagedRows(kind, location, here.path, here.branch, tuple(replaced.fragments))

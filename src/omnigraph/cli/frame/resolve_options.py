@@ -50,7 +50,10 @@ def resolver_of(resolve: "Choice | None", file: str | None) -> "Resolver":
 def say_conflicts(conflicts: "Iterable[Conflict]", more: int = 0) -> None:
     """A line for each, and one for those that are not listed."""
     for each in conflicts:
-        say(f"  {each.kind} {each.table_key} {each.row_id}: {each.message}")
+        say(f"  {'  ' if each.follows else ''}{each.kind} {each.table_key} {each.row_id}: {each.message}")
+        if each.edges:
+            others = f" and {each.more_edges} more" if each.more_edges else ""
+            say(f"    with it: {', '.join(each.edges)}{others}")
     if more:
         say(f"  and {more} more")
 
@@ -63,7 +66,11 @@ def say_left_out(left_out: "Mapping[str, int]", *, dry_run: bool) -> None:
 
 def conflicts_json(conflicts: "Iterable[Conflict]") -> list[dict[str, Any]]:
     """Conflicts for programs."""
-    return [
-        {"kind": each.kind, "type_key": each.table_key, "id": each.row_id, "message": each.message}
-        for each in conflicts
-    ]
+    return [conflict_json(each) for each in conflicts]
+
+
+def conflict_json(conflict: "Conflict") -> dict[str, Any]:
+    """One conflict, with its edges if it is about a node with edges, and its node if it follows one."""
+    told = {"kind": conflict.kind, "type_key": conflict.table_key, "id": conflict.row_id, "message": conflict.message}
+    edges = {"edges": list(conflict.edges), "more_edges": conflict.more_edges} if conflict.edges else {}
+    return {**told, **edges, **({"follows": conflict.follows} if conflict.follows else {})}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.cli.frame.resolve_options import conflict_json
 from omnigraph.manifest.layout import MAIN
 
 if TYPE_CHECKING:
@@ -100,11 +101,7 @@ def lost_precondition_json(error: HeadMismatch) -> dict[str, Any]:
 
 def conflicts_json(error: MergeConflicts) -> dict[str, Any]:
     """The refusal of a merge."""
-    conflicts = [
-        {"kind": each.kind, "type_key": each.table_key, "id": each.row_id, "message": each.message}
-        for each in error.conflicts
-    ]
-    return {"error": error.message, "code": "conflict", "merge_conflicts": conflicts}
+    return {"error": error.message, "code": "conflict", "merge_conflicts": list(map(conflict_json, error.conflicts))}
 
 
 def kind_and_name(type_key: str) -> tuple[str, str]:

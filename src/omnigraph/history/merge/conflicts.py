@@ -72,13 +72,17 @@ def resolve(resolver: Resolver, conflict: Conflict) -> Resolution:
 
     A mapping names conflicts as `table_key/id`, with `*` for all others.
     """
+    named = resolve_by_name(resolver, conflict)
+    return resolver.get("*") if named is None and isinstance(resolver, Mapping) else named
+
+
+def resolve_by_name(resolver: Resolver, conflict: Conflict) -> Resolution:
+    """How the resolver resolves a conflict, without the `*` of a mapping."""
     if resolver is None:
         return None
     if callable(resolver):
         return resolver(conflict)
-    if isinstance(resolver, Mapping):
-        return resolver.get(f"{conflict.table_key}/{conflict.row_id}", resolver.get("*"))
-    return resolver
+    return resolver.get(conflict.name) if isinstance(resolver, Mapping) else resolver
 
 
 def of_violation(violation: ConstraintViolation, table_keys: Mapping[str, str]) -> Conflict:

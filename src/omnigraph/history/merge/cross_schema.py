@@ -17,8 +17,9 @@ from omnigraph.catalog.arrow import put_schema
 from omnigraph.errors import CommitRejected, NotFound
 from omnigraph.history.delta import equal_values, same_rows
 from omnigraph.history.merge.conflicts import ConflictList, of_violation
+from omnigraph.history.merge.incident_edges import DisputedNodes, incident_edges, is_node_table
 from omnigraph.history.merge.merge_base import CommonState, ConvertedCommonState, ConvertedState
-from omnigraph.history.merge.reconcile import Reconciled, reconcile, table_keys
+from omnigraph.history.merge.reconcile import Reconciled, conflicts_of, reconcile, table_keys
 from omnigraph.history.merge.schema_lineage import RowConversion
 from omnigraph.history.merge.target_upgrade import catch_up
 from omnigraph.history.merge.three_way import merge_table
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from omnigraph.history.delta import TableDelta
+    from omnigraph.history.merge.incident_edges import IncidentEdges, Side
     from omnigraph.history.merge.reconcile import MergeSettings
     from omnigraph.history.merge.schema_lineage import MergeSchema
     from omnigraph.history.merge.three_way import TableMerge
@@ -89,11 +91,9 @@ class CrossSchemaMerge:
         common = self._common(newer.snapshot, self.merge_schema.to_end)
         for key in view.snapshot.tables if self.merge_schema.target_is_behind else ():
             view.entry(key)
-        merges = {key: self._merge(common, ours, theirs, key, settings) for key in sorted(newer.snapshot.tables)}
+        merges = self._merges(common, ours, theirs, sorted(newer.snapshot.tables), settings)
         changes = {key: _changes(each) for key, each in merges.items() if each is not None}
-        listed = ConflictList()
-        for each in (merge for merge in merges.values() if merge is not None):
-            listed.add(each.conflicts, each.more)
+        listed = conflicts_of(merge for merge in merges.values() if merge is not None)
         if listed:
             return CrossSchemaResult(Reconciled(changes, tuple(listed.conflicts), more=listed.more), left_out)
         if self.merge_schema.target_is_behind:
@@ -155,6 +155,26 @@ class CrossSchemaMerge:
         pairs = [(each, each) for each in end if not common.has(each)]
         return settings.merge_backend is not None and settings.merge_backend.takes(common, pairs)
 
+    def _merges(
+        self,
+        common: ConvertedCommonState,
+        ours: ConvertedState,
+        theirs: ConvertedState,
+        keys: list[str],
+        settings: MergeSettings,
+    ) -> dict[str, TableMerge | None]:
+        """Merge the nodes, then the edges, which follow the decisions about their nodes."""
+        sides: tuple[tuple[Side, ConvertedState], ...] = (("source", theirs), ("target", ours))
+        nodes = [key for key in keys if is_node_table(key)]
+        entries = {(side, key): found for side, each in sides for key in nodes if (found := each.entry(key))}
+        done = {key: self._merge(common, ours, theirs, key, settings, None) for key in nodes}
+        disputed = DisputedNodes.of((key, each.fates) for key, each in done.items() if each is not None)
+        catalog, tables = self.merge_schema.accepted.catalog, self.manifest.stores.tables
+        for key in (key for key in keys if not is_node_table(key)):
+            incident = incident_edges(catalog, tables, disputed, entries, key)
+            done[key] = self._merge(common, ours, theirs, key, settings, incident)
+        return done
+
     def _merge(
         self,
         common: ConvertedCommonState,
@@ -162,13 +182,16 @@ class CrossSchemaMerge:
         theirs: ConvertedState,
         key: str,
         settings: MergeSettings,
+        incident: IncidentEdges | None,
     ) -> TableMerge | None:
         """Merge one table; None when the source has nothing that the target lacks."""
         here, there = ours.entry(key), theirs.entry(key)
-        if there is None or (here is not None and here.pin == there.pin) or common.has(theirs, key):
+        if there is None or (here is not None and here.pin == there.pin):
+            return None
+        if common.has(theirs, key) and incident is None:
             return None
         source = common.delta(theirs, key)
-        if source.is_empty:
+        if source.is_empty and incident is None:
             return None
         return merge_table(
             source,
@@ -176,6 +199,7 @@ class CrossSchemaMerge:
             by_property=settings.by_property,
             resolver=settings.resolver,
             undecided=common.undecided(key),
+            incident=incident,
         )
 
     def _upgrade_target(
@@ -247,7 +271,10 @@ def _onto_source(source: TableDelta, target: TableDelta, merge: TableMerge | Non
     if merge is not None:
         merged_ids = pa.concat_arrays([one_array(merge.puts.column(ID)), pa.array(sorted(merge.deletes), pa.string())])
         unchanged = puts.filter(pc.invert(pc.is_in(target.after_ids, value_set=merged_ids)))
-        puts = pa.concat_tables([unchanged, merge.puts.filter(pc.is_in(merge.puts.column(ID), value_set=changed_ids))])
+        restored = [] if merge.restored is None else [merge.restored]
+        puts = pa.concat_tables(
+            [unchanged, merge.puts.filter(pc.is_in(merge.puts.column(ID), value_set=changed_ids)), *restored]
+        )
     deleted = changed_ids.filter(pc.invert(pc.is_in(changed_ids, value_set=one_array(puts.column(ID)))))
     deleted = deleted.filter(pc.invert(pc.is_in(deleted, value_set=source.deleted.column(ID))))
     same = same_rows(source.after, puts.sort_by(ID))

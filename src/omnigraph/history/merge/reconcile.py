@@ -9,17 +9,26 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from omnigraph.history.merge.conflicts import ConflictList, Resolver, of_violation
+from omnigraph.history.merge.incident_edges import (
+    DisputedNodes,
+    EdgesOfNodes,
+    incident_edges,
+    is_node_table,
+    node_entries,
+    with_restorable,
+)
 from omnigraph.history.merge.three_way import TableMerge, merge_table
 from omnigraph.transaction.constraints.validate import violations
 from omnigraph.transaction.table_writes import writes_of
 from omnigraph.transaction.write_set import FastForward, TableChanges, TableWrite
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from omnigraph.catalog.catalog import Catalog
     from omnigraph.errors.commits import Conflict
     from omnigraph.history.delta import TableDelta
+    from omnigraph.history.merge.incident_edges import IncidentEdges
     from omnigraph.history.merge.merge_base import CommonState
     from omnigraph.manifest.snapshot import Snapshot, TableEntry
     from omnigraph.storage.tables.row_rewrite import RowLocations
@@ -39,10 +48,35 @@ class MergeBackend(Protocol):
         ...
 
     def reconcile(
-        self, catalog: Catalog, view: ReadView, common: CommonState, pairs: Sequence[Pair], settings: MergeSettings
+        self, catalog: Catalog, view: ReadView, common: CommonState, pairs: MergePairs, settings: MergeSettings
     ) -> Reconciled:
         """Like `reconcile` in memory: row conflicts, and, if there are none, violations of the merged state."""
         ...
+
+
+@dataclass(frozen=True)
+class MergePairs:
+    """The tables of a merge: those that both sides have, and the keys of those that the source may have changed."""
+
+    every: tuple[Pair, ...]
+    changed: frozenset[str]
+
+    @property
+    def differing(self) -> list[Pair]:
+        """The tables that the source may have changed."""
+        return [pair for pair in self.every if pair[1].table_key in self.changed]
+
+    @property
+    def nodes(self) -> list[Pair]:
+        """The node tables among them."""
+        return [pair for pair in self.differing if is_node_table(pair[1].table_key)]
+
+    def edges(self, catalog: Catalog, view: ReadView, disputed: DisputedNodes) -> list[Pair]:
+        """The edge tables to merge once the nodes are: also unchanged ones, if edges of a node may come back."""
+        found = with_restorable(catalog, disputed, self.every, self.changed)
+        for _, here in found:
+            view.entry(here.table_key)
+        return found
 
 
 @dataclass(frozen=True)
@@ -80,6 +114,8 @@ class Reconciled:
     pointers: tuple[FastForward, ...] = ()
     large: dict[str, LargeChange] = field(default_factory=dict)
     more: int = 0
+    # Tables with edges that the source removed and that stay: they differ from the source's version.
+    restored: frozenset[str] = frozenset()
 
     @property
     def puts(self) -> dict[str, int]:
@@ -123,22 +159,49 @@ def reconcile(
     pointers = _pointers(view, common, theirs) if common.conversion is None else ()
     if common.conversion is None and _is_only_behind(view, common, theirs, pointers):
         return Reconciled(pointers=pointers)
-    pairs = [each for each in _pairs(view, common, theirs) if _may_differ(common, *each)]
-    for _, here in pairs:
+    every = _pairs(view, common, theirs)
+    pairs = MergePairs(tuple(every), frozenset(each[1].table_key for each in every if _may_differ(common, *each)))
+    for _, here in pairs.differing:
         view.entry(here.table_key)
-    if settings.merge_backend is not None and settings.merge_backend.takes(common, pairs):
-        return replace(settings.merge_backend.reconcile(catalog, view, common, pairs, settings), pointers=pointers)
-    found = [merge_pair(common, there, here, settings) for there, here in pairs]
-    merges = [each for each in found if each is not None]
+    if settings.merge_backend is not None and settings.merge_backend.takes(common, pairs.differing):
+        done = settings.merge_backend.reconcile(catalog, view, common, pairs, settings)
+        return replace(done, pointers=_without(pointers, done.restored))
+    merges = _merge_tables(catalog, view, common, pairs, settings)
     changes = {each.table_key: _changes(each) for each in merges}
-    listed = ConflictList()
-    for each in merges:
-        listed.add(each.conflicts, each.more)
+    listed = conflicts_of(merges)
     if listed:
         return Reconciled(changes, tuple(listed.conflicts), more=listed.more)
     types = table_keys(view)
     listed.add(of_violation(each, types) for each in violations(catalog, view, changes))
-    return Reconciled(changes, tuple(listed.conflicts), pointers, more=listed.more)
+    restored = {each.table_key for each in merges if each.restored is not None and each.restored.num_rows}
+    return Reconciled(changes, tuple(listed.conflicts), _without(pointers, restored), more=listed.more)
+
+
+def _merge_tables(
+    catalog: Catalog, view: ReadView, common: CommonState, pairs: MergePairs, settings: MergeSettings
+) -> list[TableMerge]:
+    """Merge the nodes, then the edges, which follow the decisions about their nodes."""
+    nodes = [merged for pair in pairs.nodes if (merged := merge_pair(common, *pair, settings)) is not None]
+    disputed, entries = DisputedNodes.of((each.table_key, each.fates) for each in nodes), node_entries(pairs.every)
+    edges = []
+    for pair in pairs.edges(catalog, view, disputed):
+        incident = incident_edges(catalog, common.tables, disputed, entries, pair[1].table_key)
+        edges.append(merge_pair(common, *pair, settings, incident))
+    return [*nodes, *(each for each in edges if each is not None)]
+
+
+def conflicts_of(merges: Iterable[TableMerge]) -> ConflictList:
+    """The conflicts of all tables, with the edges of nodes listed with their node."""
+    listed, edges = ConflictList(), EdgesOfNodes()
+    for each in merges:
+        listed.add(each.conflicts, each.more)
+        edges.add_all(each.edges.edges, each.edges.more)
+    listed.conflicts = list(edges.shown_with(listed.conflicts))
+    return listed
+
+
+def _without(pointers: tuple[FastForward, ...], restored: Collection[str]) -> tuple[FastForward, ...]:
+    return tuple(each for each in pointers if each.to.table_key not in restored)
 
 
 def table_keys(view: ReadView) -> dict[str, str]:
@@ -183,10 +246,16 @@ def _may_differ(common: CommonState, there: TableEntry, here: TableEntry) -> boo
     return there.pin != here.pin and not common.has(there)
 
 
-def merge_pair(common: CommonState, there: TableEntry, here: TableEntry, settings: MergeSettings) -> TableMerge | None:
+def merge_pair(
+    common: CommonState,
+    there: TableEntry,
+    here: TableEntry,
+    settings: MergeSettings,
+    incident: IncidentEdges | None = None,
+) -> TableMerge | None:
     """Merge one table; None when the source has nothing that the view lacks."""
     source = common.delta_of_source(there, here)
-    if source.is_empty:
+    if source.is_empty and incident is None:
         return None
     target = common.delta(here)
     merged = merge_table(
@@ -195,6 +264,7 @@ def merge_pair(common: CommonState, there: TableEntry, here: TableEntry, setting
         by_property=settings.by_property,
         resolver=settings.resolver,
         undecided=common.undecided(here.table_key),
+        incident=incident,
     )
     return replace(merged, locations=_locations(source, target))
 

@@ -6,7 +6,7 @@ remaining rows become Python objects and are decided one by one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,13 +14,15 @@ import pyarrow.compute as pc
 
 from omnigraph.errors.commits import Conflict, ConflictKind, Row
 from omnigraph.history.delta import same_value
-from omnigraph.history.merge.conflicts import MOST_LISTED, ConflictList, Resolver, merge_columns, resolve
+from omnigraph.history.merge.conflicts import MOST_LISTED, ConflictList, Resolver, merge_columns
+from omnigraph.history.merge.incident_edges import EdgesOfNodes, fates_of, resolve_edge
 from omnigraph.kernels.arrays import ID, MILLISECONDS, replace_types
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from omnigraph.history.delta import TableDelta
+    from omnigraph.history.merge.incident_edges import Fate, Fates, IncidentEdges, Side
     from omnigraph.storage.tables.row_rewrite import RowLocations
 
 
@@ -33,6 +35,8 @@ class TableMerge:
     """The changes to make on the target, with puts sorted by id, and the conflicts that the caller must resolve first.
 
     `more`: the number of conflicts that are not listed. `locations`: those of the rows on the target, if known.
+    `fates`: what was decided about rows that one side removed and the other changed. `restored`: edges that the source
+    removed with a node that stays. `edges`: those of nodes about which nothing is decided.
     """
 
     table_key: str
@@ -41,6 +45,9 @@ class TableMerge:
     conflicts: tuple[Conflict, ...]
     more: int = 0
     locations: RowLocations | None = None
+    fates: Fates = field(default_factory=dict)
+    restored: pa.Table | None = None
+    edges: EdgesOfNodes = field(default_factory=EdgesOfNodes)
 
 
 def merge_table(
@@ -51,16 +58,49 @@ def merge_table(
     resolver: Resolver,
     undecided: frozenset[str] = frozenset(),
     most: int | None = MOST_LISTED,
+    incident: IncidentEdges | None = None,
 ) -> TableMerge:
     """Apply the source's changes on top of the target's.
 
     Rows that only the source changed are taken as they are. Rows that both changed are merged property by property, or,
     without `by_property`, must be equal on both sides; so must `undecided` rows, which have no agreed base. At most
-    `most` conflicts are listed; None lists all.
+    `most` conflicts are listed; None lists all. Of an edge table, `incident` tells which nodes stay.
     """
     contested = _changed_by_both(source, target, undecided)
+    if incident is not None:
+        merged = _merge_contested(source, target, contested, by_property, resolver, undecided, most, incident)
+        return _with_restored(merged, source, target, contested, incident)
     if not len(contested):
         return TableMerge(source.table_key, source.after, _ids(source.deleted), ())
+    return _merge_contested(source, target, contested, by_property, resolver, undecided, most, None)
+
+
+def _with_restored(
+    merged: TableMerge, source: TableDelta, target: TableDelta, contested: pa.Array[Any], incident: IncidentEdges
+) -> TableMerge:
+    """Retain the edges of nodes that stay: those that the source removed, and again those that the target removed."""
+    here, there = _except(source.deleted, contested), _except(target.deleted, contested)
+    stays = here.filter(pa.array(incident.restored(here, "source")))
+    again = there.filter(pa.array(incident.restored(there, "target"))).cast(merged.puts.schema)
+    puts = pa.concat_tables([merged.puts, again]).sort_by(ID) if again.num_rows else merged.puts
+    edges = incident.of_open_nodes(source, target)
+    return replace(merged, puts=puts, deletes=merged.deletes - _ids(stays), restored=stays, edges=edges)
+
+
+def _except(rows: pa.Table, ids: pa.Array[Any]) -> pa.Table:
+    return rows.filter(pc.invert(pc.is_in(rows.column(ID), value_set=ids)))
+
+
+def _merge_contested(
+    source: TableDelta,
+    target: TableDelta,
+    contested: pa.Array[Any],
+    by_property: bool,
+    resolver: Resolver,
+    undecided: frozenset[str],
+    most: int | None,
+    incident: IncidentEdges | None,
+) -> TableMerge:
     puts = source.after.filter(pc.invert(pc.is_in(source.after_ids, value_set=contested)))
     deletes = source.deleted.filter(pc.invert(pc.is_in(source.deleted.column(ID), value_set=contested)))
     disputed = pa.array(sorted(undecided), pa.string())
@@ -71,14 +111,16 @@ def merge_table(
     for start in range(0, len(remaining), _AT_ONCE):
         some: list[Any] = remaining.slice(start, _AT_ONCE).to_pylist()
         decided.add(
-            _disputed(each, resolver)
+            _disputed(each, resolver, incident)
             if each.row_id in undecided
-            else _decide(each, by_property=by_property, resolver=resolver)
+            else _decide(each, by_property=by_property, resolver=resolver, incident=incident)
             for each in _contested(source, target, some)
         )
     puts = pa.concat_tables([puts, merged.puts, *decided.puts]).sort_by(ID)
     conflicts = tuple(decided.listed.conflicts)
-    return TableMerge(source.table_key, puts, _ids(deletes) | decided.deleted_ids, conflicts, decided.listed.more)
+    return TableMerge(
+        source.table_key, puts, _ids(deletes) | decided.deleted_ids, conflicts, decided.listed.more, fates=decided.fates
+    )
 
 
 def _changed_by_both(source: TableDelta, target: TableDelta, undecided: frozenset[str]) -> pa.Array[Any]:
@@ -105,6 +147,7 @@ class _Decided:
     put: Row | None = None
     delete: bool = False
     conflict: Conflict | None = None
+    fate: tuple[Side, Fate] | None = None
 
 
 @dataclass(frozen=True)
@@ -115,6 +158,7 @@ class _Decisions:
     listed: ConflictList
     puts: list[pa.Table] = field(default_factory=list)
     deleted_ids: set[str] = field(default_factory=set)
+    fates: Fates = field(default_factory=dict)
 
     def add(self, decided: Iterable[_Decided]) -> None:
         rows: list[Row] = []
@@ -123,12 +167,15 @@ class _Decisions:
                 rows.append(each.put)
             if each.delete:
                 self.deleted_ids.add(each.row_id)
+            if each.fate is not None:
+                side, fate = each.fate
+                self.fates.setdefault(side, {})[each.row_id] = fate
             if each.conflict is not None:
                 self.listed.add([each.conflict])
         self.puts.append(_table(rows, self.schema))
 
 
-def _decide(entity: _Contested, *, by_property: bool, resolver: Resolver) -> _Decided:
+def _decide(entity: _Contested, *, by_property: bool, resolver: Resolver, incident: IncidentEdges | None) -> _Decided:
     base, ours, theirs = entity.base, entity.ours, entity.theirs
     if _same_row(ours, theirs):
         return _Decided(entity.row_id)
@@ -145,14 +192,14 @@ def _decide(entity: _Contested, *, by_property: bool, resolver: Resolver) -> _De
         if theirs is None
         else "the target removed it and the source changed it"
     )
-    return _resolved(entity, "DeleteVsUpdate", side, (), resolver)
+    return _resolved(entity, "DeleteVsUpdate", side, (), resolver, incident=incident)
 
 
-def _disputed(entity: _Contested, resolver: Resolver) -> _Decided:
+def _disputed(entity: _Contested, resolver: Resolver, incident: IncidentEdges | None) -> _Decided:
     if _same_row(entity.ours, entity.theirs):
         return _Decided(entity.row_id)
     message = "the histories of both sides have crossed, and each has resolved it differently"
-    return _resolved(entity, "DivergentUpdate", message, (), resolver)
+    return _resolved(entity, "DivergentUpdate", message, (), resolver, incident=incident)
 
 
 def _resolved(
@@ -162,18 +209,20 @@ def _resolved(
     properties: tuple[str, ...],
     resolver: Resolver,
     agreed: Row | None = None,
+    incident: IncidentEdges | None = None,
 ) -> _Decided:
     """Let the resolver decide. What only one side changed (`agreed`, on top of ours) is taken whichever side wins."""
     conflict = Conflict(
         kind, entity.table_key, entity.row_id, message, entity.base, entity.ours, entity.theirs, properties
     )
-    choice = resolve(resolver, conflict)
+    conflict, choice = resolve_edge(incident, resolver, conflict)
     if choice is None:
-        return _Decided(entity.row_id, conflict=conflict)
+        return _Decided(entity.row_id, conflict=conflict, fate=fates_of(conflict, "open"))
     row = _chosen(choice, entity, properties, agreed)
+    fate = fates_of(conflict, "removed" if row is None else "kept")
     if _same_row(row, entity.ours):
-        return _Decided(entity.row_id)
-    return _Decided(entity.row_id, delete=True) if row is None else _Decided(entity.row_id, put=row)
+        return _Decided(entity.row_id, fate=fate)
+    return _Decided(entity.row_id, put=row, delete=row is None, fate=fate)
 
 
 def _chosen(choice: Any, entity: _Contested, properties: tuple[str, ...], agreed: Row | None) -> Row | None:

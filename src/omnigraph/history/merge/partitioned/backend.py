@@ -9,11 +9,12 @@ stage       when the commit protocol asks for it: one transaction for each table
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from omnigraph.history.merge.conflicts import ConflictList
+from omnigraph.history.merge.incident_edges import DisputedNodes, EdgesOfNodes, node_entries
 from omnigraph.history.merge.partitioned.constraints import Changed, Relations, RuleCheck
 from omnigraph.history.merge.partitioned.hash_partitions import MergeBudget, estimated_bytes, partitions_for
 from omnigraph.history.merge.partitioned.relations import KeyColumnTables
@@ -26,13 +27,14 @@ from omnigraph.tasks.runner import unpack
 from omnigraph.tasks.staged_rows import StagedFragment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from omnigraph.catalog.catalog import Catalog
+    from omnigraph.history.merge.incident_edges import Fates
     from omnigraph.history.merge.merge_base import CommonState
     from omnigraph.history.merge.partitioned.deltas import SpillDirectory
     from omnigraph.history.merge.partitioned.task import Kind, MergeJob
-    from omnigraph.history.merge.reconcile import MergeSettings, Pair
+    from omnigraph.history.merge.reconcile import MergePairs, MergeSettings, Pair
     from omnigraph.storage.tables.staging import Staged
     from omnigraph.storage.tables.table import Table
     from omnigraph.transaction.read_view import ReadView
@@ -55,20 +57,24 @@ class PartitionedMerge:
         return merge_bytes(common, pairs) > self.budget.bytes
 
     def reconcile(
-        self, catalog: Catalog, view: ReadView, common: CommonState, pairs: Sequence[Pair], settings: MergeSettings
+        self, catalog: Catalog, view: ReadView, common: CommonState, pairs: MergePairs, settings: MergeSettings
     ) -> Reconciled:
-        """Merge all groups of partitions, then check the rules over the merged state."""
+        """Merge all groups of partitions, nodes before edges, then check the rules over the merged state."""
         self.spill.clear()
         plan = MergePlan(catalog, view, common)
-        for pair in pairs:
-            plan.add(pair, self.spill, None, writes=False)
-        job = plan.job(settings, writes=False)
-        partitions = partitions_for(merge_bytes(common, pairs), self.budget.group_bytes)
         runner = LocalRunner(group_bytes=self.budget.group_bytes)
-        result = MergeResult(job)
-        spilled = {each.here.table_key: SpilledChange(self.spill.folder(), partitions) for each in job.tables}
-        for batch in cast("LocalBatches", run_merge(runner, plan.sources, job, partitions)).stream():
-            result.take(batch.to_pylist(), spilled)
+        spilled: dict[str, SpilledChange] = {}
+
+        def run(some: Sequence[Pair], job: MergeJob) -> Iterable[dict[str, Any]]:
+            partitions = partitions_for(merge_bytes(common, some), self.budget.group_bytes)
+            folders = {each.here.table_key: self.spill.folder() for each in job.tables[job.first :]}
+            spilled.update({key: SpilledChange(folder, partitions) for key, folder in folders.items()})
+            batches = cast("LocalBatches", run_merge(runner, plan.sources, job, partitions)).stream()
+            return (each for batch in batches for each in batch.to_pylist())
+
+        result = MergeResult(plan.job(settings, writes=False))
+        for some in result.phases(plan, pairs, lambda pair: plan.add(pair, self.spill, None, writes=False)):
+            result.take(run(some, result.job), spilled)
 
         def stage(key: str) -> Stage:
             return partial(
@@ -107,6 +113,16 @@ class Replaced:
     rows: int = 0
     row_ids: list[int] = field(default_factory=list)
 
+    def add(self, kind: Kind, rows: int, body: bytes) -> None:
+        """Add a row of `RESULT` of one of these kinds."""
+        if kind == "fragment":
+            self.fragments.append(StagedFragment(len(self.fragments), 0, rows, body.decode()))
+        elif kind == "replaced":
+            self.rows += rows
+            self.row_ids += json.loads(body)
+        else:
+            self.removed[rows] = self.removed.get(rows, b"") + body
+
     @property
     def row_id_span(self) -> int:
         """The difference between the highest and the lowest row id of replaced rows."""
@@ -122,6 +138,27 @@ class MergeResult:
     broken: ConflictList = field(default_factory=ConflictList)
     changed: dict[str, Changed] = field(default_factory=dict)
     replaced: dict[str, Replaced] = field(default_factory=dict)
+    fates: list[tuple[str, Fates]] = field(default_factory=list)
+    edges: EdgesOfNodes = field(default_factory=EdgesOfNodes)
+    restored: set[str] = field(default_factory=set)
+
+    def phases(self, plan: MergePlan, pairs: MergePairs, add: Callable[[Pair], None]) -> Iterator[Sequence[Pair]]:
+        """Yield the tables to merge at a time, nodes before edges; the caller runs `job` and takes its result."""
+        some: Sequence[Pair] = pairs.nodes
+        for is_last in (False, True):
+            disputed = DisputedNodes.of(self.fates)
+            if is_last:
+                some = pairs.edges(plan.catalog, plan.view, disputed)
+            first = len(plan.tables)
+            plan.sources.clear()
+            for pair in some:
+                add(pair)
+            entries = node_entries(pairs.every)
+            self.job = replace(
+                self.job, tables=tuple(plan.tables), first=first, disputed=disputed, entries=entries if is_last else {}
+            )
+            if some:
+                yield some
 
     def take(self, rows: Iterable[dict[str, Any]], spilled: Mapping[str, SpilledChange] = _NOTHING) -> None:
         """Add rows of `RESULT`. `spilled` takes the rows to write and the ids to remove."""
@@ -130,27 +167,27 @@ class MergeResult:
             self._take(key, each["kind"], each["rows"], each["body"], spilled)
 
     def _take(self, key: str, kind: Kind, rows: int, body: bytes, spilled: Mapping[str, SpilledChange]) -> None:
-        replaced = self.replaced.setdefault(key, Replaced())
         match kind:
             case "conflicts":
                 self.conflicts.add(conflicts_in(body), rows)
             case "broken":
                 self.broken.add(conflicts_in(body), rows)
+            case "fates":
+                self.fates.append((key, json.loads(body)))
+            case "edges":
+                self.edges.add_all(*json.loads(body))
             case "counts":
                 self._count(key, **json.loads(body))
-            case "fragment":
-                replaced.fragments.append(StagedFragment(len(replaced.fragments), 0, rows, body.decode()))
-            case "replaced":
-                replaced.rows += rows
-                replaced.row_ids += json.loads(body)
-            case "removed":
-                replaced.removed[rows] = replaced.removed.get(rows, b"") + body
             case "puts":
                 spilled[key].put(unpack(body))
             case "deletes":
                 spilled[key].delete(unpack(body))
+            case _:
+                self.replaced.setdefault(key, Replaced()).add(kind, rows, body)
 
-    def _count(self, key: str, puts: int, deletes: int, *, foreign: bool) -> None:
+    def _count(self, key: str, puts: int, deletes: int, *, foreign: bool, restored: int) -> None:
+        if restored:
+            self.restored.add(key)
         before = self.changed.get(key, Changed(0, 0, has_foreign_ids=False))
         if puts or deletes or key in self.changed:
             self.changed[key] = Changed(
@@ -165,7 +202,8 @@ class MergeResult:
             key: LargeChange(key, each.puts, each.deletes, stage(key)) for key, each in sorted(self.changed.items())
         }
         found = self.conflicts or self._violations(catalog, view, open_)
-        return Reconciled(large=large, conflicts=tuple(found.conflicts), more=found.more)
+        conflicts = self.edges.shown_with(found.conflicts)
+        return Reconciled(large=large, conflicts=conflicts, more=found.more, restored=frozenset(self.restored))
 
     def _violations(self, catalog: Catalog, view: ReadView, open_: Callable[[], ClosableRelations]) -> ConflictList:
         relations = open_()

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.rules import type_of, value_rules
 from omnigraph.history.merge.conflicts import ConflictList, of_violation
+from omnigraph.history.merge.incident_edges import DisputedNodes, incident_edges, is_node_table
 from omnigraph.history.merge.merge_base import CommonState
 from omnigraph.history.merge.partitioned.deltas import RowPartition
 from omnigraph.history.merge.partitioned.deltas import rows_schema as read_schema
@@ -35,15 +36,16 @@ if TYPE_CHECKING:
     from omnigraph.catalog.catalog import Catalog
     from omnigraph.errors.commits import Conflict
     from omnigraph.history.merge.conflicts import Resolver
+    from omnigraph.history.merge.incident_edges import Side
     from omnigraph.history.merge.schema_lineage import RowConversion
     from omnigraph.history.merge.three_way import TableMerge
     from omnigraph.manifest.snapshot import Snapshot, TableEntry
     from omnigraph.storage.objects.location import Location
 
-Kind = Literal["conflicts", "broken", "counts", "fragment", "replaced", "removed", "puts", "deletes"]
+Kind = Literal["conflicts", "broken", "counts", "fates", "edges", "fragment", "replaced", "removed", "puts", "deletes"]
 RESULT = pa.schema([("kind", TEXT), ("number", INT), ("rows", LONG), ("body", BYTES)])
 # The kinds that the driver of a cluster receives; the others stay with the tasks, for the constraint checks.
-TO_DRIVER: tuple[Kind, ...] = ("conflicts", "broken", "counts", "fragment", "replaced", "removed")
+TO_DRIVER: tuple[Kind, ...] = (*("conflicts", "broken", "counts", "fates", "edges", "fragment", "replaced", "removed"),)
 _AT_ONCE = 65_536
 
 
@@ -67,7 +69,10 @@ class TableJob:
 
 @dataclass(frozen=True)
 class MergeJob:
-    """What every task needs. Without `writes` the merge is a preview, and no fragments are written."""
+    """What every task needs. Without `writes` the merge is a preview, and no fragments are written.
+
+    Nodes are merged first: the job of the edges begins at the table `first`, and has the decisions about `disputed`.
+    """
 
     location: Location
     catalog: Catalog
@@ -79,16 +84,21 @@ class MergeJob:
     by_property: bool
     resolver: Resolver = field(repr=False)
     writes: bool
+    first: int = 0
+    disputed: DisputedNodes = field(default_factory=DisputedNodes)
+    entries: Mapping[tuple[Side, str], TableEntry] = field(default_factory=dict)
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Merge the rows of one partition. Yields rows of `RESULT`."""
         arrived = collected(batches)
         store = tables_in_task(self.location)
-        for number, table in enumerate(self.tables):
+        for number, table in enumerate(self.tables[self.first :], self.first):
             deltas = RowPartition(store, _Arrived(store, table, arrived).rows)
             common = CommonState(store, self.root, self.tips, self.conversion, deltas)
             settings = MergeSettings(by_property=self.by_property, resolver=self.resolver)
-            merged = merge_pair(common, table.there, table.here, settings)
+            key = table.here.table_key
+            incident = incident_edges(self.catalog, store, self.disputed, self.entries, key)
+            merged = merge_pair(common, table.there, table.here, settings, incident)
             if merged is not None:
                 yield from _TaskResult(self, number, table, merged).all(arrived.get(table.locations, []))
 
@@ -125,8 +135,13 @@ class _TaskResult:
         merged = self.merged
         if merged.conflicts:
             yield self._row("conflicts", merged.more, pickle.dumps(merged.conflicts))
+        if merged.fates and is_node_table(self._key):
+            yield self._row("fates", 0, json.dumps(merged.fates).encode())
+        if merged.edges.edges:
+            yield self._row("edges", 0, json.dumps([merged.edges.edges, merged.edges.more]).encode())
         puts, deletes = merged.puts, pa.array(sorted(merged.deletes), pa.string())
-        counts = {"puts": puts.num_rows, "deletes": len(deletes), "foreign": False}
+        restored = 0 if merged.restored is None else merged.restored.num_rows
+        counts = {"puts": puts.num_rows, "deletes": len(deletes), "foreign": False, "restored": restored}
         if puts.num_rows and not merged.conflicts:
             broken = self._broken(puts)
             if broken:
