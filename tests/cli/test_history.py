@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from omnigraph.cli.render.commit_graph import draw
+from omnigraph.cli.render.commit_graph import draw_graph
 from omnigraph.manifest.rows import GraphCommit
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ def _history(**parents: str) -> list[GraphCommit]:
     ],
 )
 def test_pictures_of_histories(history: dict[str, str], picture: list[str]) -> None:
-    drawn = [f"{line} {commit.id if commit else ''}".rstrip() for line, commit in draw(_history(**history))]
+    drawn = [f"{line} {commit.id if commit else ''}".rstrip() for line, commit in draw_graph(_history(**history))]
 
     assert drawn == picture
 

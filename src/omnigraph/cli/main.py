@@ -11,7 +11,7 @@ import typer
 
 from omnigraph.cli.frame.completion import PROGRAM, VARIABLE, prepare_completion
 from omnigraph.cli.frame.help import WIDEST, write_commands, write_examples, write_parameters, write_prose
-from omnigraph.cli.frame.index import HIDDEN, names, place_of, shown
+from omnigraph.cli.frame.index import HIDDEN, location_of, names, visible_commands
 from omnigraph.cli.frame.options import SOURCE_NAME, Command, Group, given
 from omnigraph.cli.frame.output import FAILED, hide_tracebacks, note, report, unusable_file
 from omnigraph.errors import OmniGraphError
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 RENAMED = {"read": "query", "change": "mutate", "check": "lint"}
 
 
-class Shelf(Mapping[str, "AnyCommand"]):
-    """All commands by name; each is loaded when it is taken, because loading all of them takes time."""
+class LazyCommands(Mapping[str, "AnyCommand"]):
+    """All commands by name; each is imported on first use, because loading all of them takes time."""
 
     def __init__(self) -> None:
-        self._taken: dict[str, AnyCommand] = {}
+        self._loaded: dict[str, AnyCommand] = {}
 
     def __getitem__(self, name: str) -> AnyCommand:
-        if name not in self._taken:
+        if name not in self._loaded:
             if name not in names():
                 raise KeyError(name)
-            self._taken[name] = _command(name)
-        return self._taken[name]
+            self._loaded[name] = _command(name)
+        return self._loaded[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(names())
@@ -52,10 +52,10 @@ class Program(Group):
     """The whole command line: translates old names, and turns errors into messages and exit codes."""
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**{**settings, "commands": Shelf()})
+        super().__init__(**{**settings, "commands": LazyCommands()})
 
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, AnyCommand | None, list[str]]:
-        """The command of the first words."""
+        """The command that the first arguments name."""
         if args[0] == "query" and args[1:2] in (["lint"], ["check"]):
             note(f"warning: `query {args[1]}` is now `lint`")
             args = ["lint", *args[2:]]
@@ -80,25 +80,25 @@ class Program(Group):
                 raise typer.Exit(FAILED) from error
 
     def format_help(self, ctx: Context, formatter: HelpFormatter) -> None:
-        """The commands by chapter, and what they all take."""
+        """The commands by chapter, and the global options."""
         self.format_usage(ctx, formatter)
         write_prose(formatter, self.help or "")
-        write_commands(formatter, shown())
+        write_commands(formatter, visible_commands())
         write_parameters(formatter, ctx, self.get_params(ctx))
         write_examples(formatter, self.help or "")
 
     def shell_complete(self, ctx: Context, incomplete: str) -> list[CompletionItem]:
-        """The commands that begin so, with the lines about them; or the options."""
+        """The commands with this prefix and their summaries; or the options."""
         from typer._click.shell_completion import CompletionItem
 
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
-        lines = {name: line for commands in shown().values() for name, line in commands.items()}
+        lines = {name: line for commands in visible_commands().values() for name, line in commands.items()}
         return [CompletionItem(name, help=line) for name, line in lines.items() if name.startswith(incomplete)]
 
 
 def _command(name: str) -> AnyCommand:
-    module, attribute = place_of(name)
+    module, attribute = location_of(name)
     found = getattr(import_module(module), attribute)
     if isinstance(found, typer.Typer):
         group = typer.main.get_group(found)

@@ -1,8 +1,8 @@
-"""Who runs a call: this process, Spark, or whichever fits.
+"""Chooses the engine of a call: this process or Spark.
 
 A load runs in memory, task by task in this process, or on Spark; an export is written here or by Spark; a merge that is
-too large for memory is worked on partition by partition here, or by Spark; so are index builds and compaction. Whether
-Spark is installed is asked before a module that needs it is imported.
+too large for memory runs partition by partition here, or on Spark; so do index builds and compaction. Whether Spark is
+installed is checked before a module that needs it is imported.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ ExportFormat: TypeAlias = Literal["jsonl", "parquet", "csv"]
 
 @dataclass(frozen=True)
 class Export:
-    """What goes where. `types` limits it; None is every type."""
+    """One export: the state, the destination and the format. `types` limits it; None is every type."""
 
     snapshot: Snapshot
     catalog: Catalog
-    place: str | os.PathLike[str]
+    destination: str | os.PathLike[str]
     form: ExportFormat
     types: Sequence[str] | None
 
@@ -68,22 +68,21 @@ class Export:
         """Write graph records to one file, or each type to a file of its own."""
         from omnigraph.export.records import export_records, export_tables
 
-        tables, place = manifest.stores.tables, Path(self.place)
+        tables, destination = manifest.stores.tables, Path(self.destination)
         if self.form != "jsonl":
-            written = export_tables(self.snapshot, tables, self.catalog, place, form=self.form, types=self.types)
+            written = export_tables(self.snapshot, tables, self.catalog, destination, form=self.form, types=self.types)
             return [*written.values()]
-        with place.open("wb") as file:
+        with destination.open("wb") as file:
             file.writelines(export_records(self.snapshot, tables, self.catalog, types=self.types))
-        return [place]
+        return [destination]
 
     def write_on_spark(self, manifest: GraphManifest, spark: SparkSession | None) -> list[Path | str]:
-        """Let many tasks write many files."""
-
+        """Write many files with Spark tasks."""
         require_spark("an export with engine='spark'")
         from omnigraph.spark.export import export_files
         from omnigraph.spark.runtime.session import spark_session
 
-        session, where = spark_session(session=spark, world=manifest.world), os.fspath(self.place)
+        session, where = spark_session(session=spark, world=manifest.world), os.fspath(self.destination)
         files = export_files(session, manifest, self.catalog, self.snapshot, where, form=self.form, types=self.types)
         return [each.file if "://" in each.file else Path(each.file) for each in files]
 
@@ -95,16 +94,16 @@ BUDGET = MergeBudget()
 def merge_backend(
     engine: Engine, spark: SparkSession | None, world: World, *, dry_run: bool = False
 ) -> Iterator[MergeBackend]:
-    """Where large merges are worked on; what lies there is gone at the end.
+    """The backend of large merges; its temporary files are removed at the end.
 
-    `spark` works on every merge, on a session of its own if there is none; `auto` takes a session that is there, and
-    only for merges that are too large for memory.
+    `spark` takes every merge, with a new session if there is none; `auto` uses a running session, and only for merges
+    that are too large for memory.
     """
     require_engine(engine)
-    with SpillDirectory(world) as place:
-        session = spark if engine != "auto" or spark is not None else _at_hand()
+    with SpillDirectory(world) as spill:
+        session = spark if engine != "auto" or spark is not None else _running_session()
         if engine == "local" or (engine == "auto" and session is None):
-            yield PartitionedMerge(place, BUDGET)
+            yield PartitionedMerge(spill, BUDGET)
             return
         require_spark("this merge")
         from omnigraph.spark.load import load_session
@@ -112,10 +111,10 @@ def merge_backend(
 
         name = f"omnigraph_merge_{world.ulid().lower()}"
         budget = BUDGET if engine == "auto" else None
-        yield SparkMerge(session or load_session(world=world), place, name, budget, writes=not dry_run)
+        yield SparkMerge(session or load_session(world=world), spill, name, budget, writes=not dry_run)
 
 
-def _at_hand() -> SparkSession | None:
+def _running_session() -> SparkSession | None:
     if "pyspark" not in sys.modules:
         return None
     from omnigraph.spark.runtime.session import session_at_hand
@@ -124,7 +123,7 @@ def _at_hand() -> SparkSession | None:
 
 
 def index_builder(engine: str) -> Build | None:
-    """Who builds the parts of an index."""
+    """The function that builds index segments on Spark; None builds them in this process."""
     if not _on_spark(engine, "building indexes on Spark"):
         return None
     from omnigraph.spark.maintenance import build_on_spark
@@ -133,7 +132,7 @@ def index_builder(engine: str) -> Build | None:
 
 
 def rewriter(engine: str) -> Execute | None:
-    """Who compacts small fragments."""
+    """The function that runs compaction tasks on Spark; None runs them in this process."""
     if not _on_spark(engine, "optimize on Spark"):
         return None
     from omnigraph.spark.maintenance import execute_on_spark
@@ -182,7 +181,7 @@ class Loaded(Report):
 
 @dataclass(frozen=True)
 class Loading:
-    """A graph that is loaded into."""
+    """The target graph of loads."""
 
     manifest: GraphManifest
     schemas: Schemas

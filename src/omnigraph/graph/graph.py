@@ -1,6 +1,6 @@
-"""The graph a user holds. Thin: every method hands over to the part of the house that does the work.
+"""`Graph`, the public API. Its methods are thin: each calls the package that implements it.
 
-Each method imports its part when it is called, so that looking at a graph does not load what loads and merges.
+A method imports that package when it is called, so that reading a graph does not import loads and merges.
 """
 
 from __future__ import annotations
@@ -68,20 +68,20 @@ class Graph:
         self._schemas = Schemas(manifest)
         self._queries = QueryCache()
         self.actor = actor
-        # Who makes vectors of texts; None is the provider that the environment names.
+        # The embedding provider; None is the one that the environment names.
         self.embeddings: Embeddings | None = None
         self.branches = Branches(manifest)
         self.tags = Tags(manifest, lambda: self.actor)
         self._feeds: dict[str, ChangeFeed] = {}
 
     def __reduce__(self) -> tuple[Callable[..., Graph], tuple[object, ...]]:
-        """Pickled, it is a place and how it was opened: another process opens it anew, with an embedder of its own."""
+        """Pickled as location and options: another process opens the graph again, with an embedder of its own."""
         manifest = self._manifest
         return _opened_again, (manifest.stores.tables.location, manifest.read_only, manifest.fold, self.actor)
 
     @property
     def uri(self) -> str:
-        """Where the graph is."""
+        """The location of the graph."""
         return self._manifest.uri
 
     @property
@@ -91,7 +91,7 @@ class Graph:
 
     @property
     def schema(self) -> str:
-        """The schema's source, as it was written. Another process's change is seen from the next operation on."""
+        """The source text of the schema. A change by another process is visible from the next operation on."""
         return self._schemas.current().source
 
     @property
@@ -178,10 +178,10 @@ class Graph:
         name: str | None = None,
         options: ReadOptions = DEFAULT_OPTIONS,
     ) -> pa.RecordBatchReader:
-        """Run a query whose result need not fit into memory: a reader that makes Arrow batches as they are taken.
+        """Run a query whose result need not fit in memory: a reader that produces Arrow batches on demand.
 
         Its rows are those of `query`, over one state of the graph however long reading takes. Without `order`, groups
-        and `distinct` the first batch comes at once; otherwise many matches wait on disk, within `options`.
+        and `distinct` the first batch comes at once; otherwise many matches are spilled to disk, within `options`.
         """
         return self._reading.stream(self._request(source, params, branch, at, name, options))
 
@@ -210,7 +210,7 @@ class Graph:
         name: str | None = None,
         options: ReadOptions = DEFAULT_OPTIONS,
     ) -> tuple[Result, Explanation]:
-        """Run a query, and tell how it ran: rows and time of each operator, and the ways it went."""
+        """Run a query, and report rows and time of each operator, and the access paths it used."""
         return self._reading.analyze(self._request(source, params, branch, at, name, options))
 
     def mutate(
@@ -224,7 +224,7 @@ class Graph:
         if_commit: str | None = None,
         idempotency_key: str | None = None,
     ) -> Mutated:
-        """Carry out a mutation as one commit.
+        """Run a mutation as one commit.
 
         `if_commit`: only if the branch's newest commit is this one. `idempotency_key`: a second call with the same key
         on the same branch returns the first one's commit and changes nothing.
@@ -254,8 +254,8 @@ class Graph:
 
         `source`: a file, glob or directory, graph records (text or dictionaries), or a mapping of type names to Arrow,
         pandas, polars or Spark tables, files or rows; edges have `from` and `to`. `mode`: `append` (every id must be
-        new), `merge` (rows replace those of the same id) or `overwrite` (of the types in the source). `from_`: make the
-        branch from this one if it is not there. `engine`: `auto` takes Spark for its own frames and, where it is
+        new), `merge` (rows replace those of the same id) or `overwrite` (of the types in the source). `from_`: create
+        the branch from this one if it does not exist. `engine`: `auto` takes Spark for its own frames and, where it is
         installed, for more than 64 MiB of files; `spark` and `master` say which one. In this process, more than 256 MiB
         are loaded in bounded memory. `on_error`: `"fail"`, or `og.quarantine(…)`, which every engine understands.
         `embed`: make the vectors that are missing from the texts that `@embed` names.
@@ -295,15 +295,15 @@ class Graph:
         """Merge a branch into another as one commit with two parents.
 
         Two sides that changed different properties of one entity merge, unless `by_property` is off. What they
-        disagree on is settled by `resolve`: `"ours"` (the target), `"theirs"` (the source), a mapping of
-        `table_key/id` to one of them, or a function of the conflict; whatever is left is `MergeConflicts`, and nothing
-        is written. `dry_run` only tells what would happen. `delete_branch`: the source goes afterwards; when something
-        stands on it, it stays, and the answer says why. An `idempotency_key` is merged under once.
-        States of different schemas meet in the later one, and the target has it afterwards.
+        disagree on is resolved by `resolve`: `"ours"` (the target), `"theirs"` (the source), a mapping of
+        `table_key/id` to one of them, or a function of the conflict; remaining conflicts raise `MergeConflicts`, and
+        nothing is written. `dry_run` only reports what would happen. `delete_branch`: delete the source afterwards; if
+        another branch or a tag depends on it, it stays, and the report says why. A second merge with the same
+        `idempotency_key` returns the first one's commit. States of different schemas are merged in the later schema,
+        which the target has afterwards.
 
         Memory is bounded: more than 64 MiB of changed rows are merged partition by partition, spilled to disk, or by
-        Spark tasks. `engine`: `spark` has every merge worked on there, `auto` large ones where a session (`spark`) is
-        there.
+        Spark tasks. `engine`: `spark` runs every merge there, `auto` large ones if a session (`spark`) exists.
         """
         from omnigraph.graph.backends import merge_backend
         from omnigraph.history.merge.conflicts import require_resolver
@@ -343,7 +343,7 @@ class Graph:
 
         `since`: the `cursor` of an earlier page, a commit id, `"beginning"`, or None for now. A page has at most
         `limit` changes and says with `caught_up` whether there were more. `types`, `kinds` (node, edge) and `ops`
-        (insert, update, delete) limit it. `ChangeFeedGap` when a cleanup has taken what is asked for.
+        (insert, update, delete) limit it. `ChangeFeedGap` when a cleanup has removed what is requested.
         """
         feed = self.change_feed(branch=branch)
         return feed.page(since, limit=limit, only=feed.only(types, kinds, ops))
@@ -369,7 +369,7 @@ class Graph:
         return changes_of(self._manifest, commit.id, wanted(branch_manifest.locations, types, kinds, ops))
 
     def baseline(self, *, branch: str = MAIN, types: Sequence[str] | None = None) -> Baseline:
-        """The newest state of a branch to begin a copy with: its `records()`, and the `cursor` to keep it by."""
+        """The newest state of a branch to start a copy from: its `records()`, and the `cursor` to update it with."""
         from omnigraph.history.change_feed import take_baseline
 
         return take_baseline(self._manifest, self.change_feed(branch=branch), self._schemas, types)
@@ -403,7 +403,7 @@ class Graph:
     def ensure_indices(self, *, branch: str = MAIN, engine: Engine = "auto", actor: str | None = None) -> IndexReport:
         """Build the indexes that the schema declares and that are missing, as one commit.
 
-        `engine="spark"` has the parts of each index built by Spark tasks.
+        `engine="spark"` builds the segments of each index with Spark tasks.
         """
         from omnigraph.graph.backends import index_builder
         from omnigraph.maintenance.indexes import IndexBuild
@@ -412,10 +412,10 @@ class Graph:
         return IndexBuild(self._manifest, catalog, branch=branch, actor=actor or self.actor, build=build).run()
 
     def optimize(self, *, branch: str = MAIN, engine: Engine = "auto", actor: str | None = None) -> OptimizeReport:
-        """Compact small fragments, complete the declared indexes and tidy `__manifest`, as one commit. No history is
-        lost.
+        """Compact small fragments, complete the declared indexes and compact `__manifest`, as one commit.
+        The history stays.
 
-        `engine="spark"` has the tables rewritten and indexed by Spark tasks. Tables that another program has written
+        `engine="spark"` rewrites and indexes the tables with Spark tasks. Tables that another program has written
         to are skipped, and the report says so.
         """
         from omnigraph.graph.backends import index_builder, rewriter
@@ -437,8 +437,8 @@ class Graph:
 
         Tagged commits stay, and the states that branches began with or last merged. With `older_than`, commits younger
         than that stay as well; with `keep=None` it decides alone. What was the newest state within `grace` stays for
-        readers that hold it. `dry_run` only tells what would go. A commit whose state is gone stays in the history;
-        reading it is `VersionReclaimed`.
+        readers that hold it. `dry_run` only reports what would be deleted. A commit whose state was deleted
+        stays in the history; reading it raises `VersionReclaimed`.
         """
         from omnigraph.maintenance.cleanup import Cleanup
 
@@ -457,7 +457,7 @@ class Graph:
     def plan_schema(self, schema: str | Path, *, allow_data_loss: bool = False) -> MigrationPlan:
         """The steps from the graph's schema to another one; print it, or take its `to_dict()`. Nothing is changed.
 
-        `schema` is the text of a `.pg` schema, or a `Path` to one. `allow_data_loss`: what is dropped goes for good.
+        `schema` is the text of a `.pg` schema, or a `Path` to one. `allow_data_loss`: dropped data is deleted.
         """
         self._manifest.fresh_branch(MAIN)
         return self._schema_change(schema, allow_data_loss=allow_data_loss).plan()
@@ -467,10 +467,10 @@ class Graph:
     ) -> Applied:
         """Change the schema as one commit: all of it, or nothing.
 
-        Rows come into their new shape, and must keep every new rule. What is dropped can still be read at earlier
-        commits, unless `allow_data_loss` says that it may go for good. `SchemaChangeRefused` tells what stands in the
-        way: a step, rows, or other branches. `behind` of the answer names branches that keep the earlier schema.
-        `dry_run` looks at all of that and changes nothing.
+        Rows are converted to the new schema, and must satisfy every new rule. Dropped data can still be read at earlier
+        commits, unless `allow_data_loss` allows deleting it. `SchemaChangeRefused` says what prevents the change: a
+        step, rows, or other branches. `behind` of the report names branches that keep the earlier schema. `dry_run`
+        checks all of that and changes nothing.
         """
 
         def attempt(_: str | None) -> Applied:
@@ -506,7 +506,7 @@ class Graph:
 
     @renamed_keywords(snapshot="at", removed_in="0.3")
     def entity(self, type_name: str, entity_id: str, *, branch: str = MAIN, at: State | None = None) -> Entity | None:
-        """One node or edge as it is on a branch or in a state; None if it is not there."""
+        """One node or edge as it is on a branch or in a state; None if it does not exist."""
         from omnigraph.history.entities import entity_at
 
         state = resolve(self._manifest, at, branch=branch)
@@ -529,7 +529,7 @@ class Graph:
         return open_blob(state, tables, self.catalog_of(state), type_name, entity_id, property_name)
 
     def history(self, type_name: str, entity_id: str, *, branch: str = MAIN, at: State | None = None) -> EntityHistory:
-        """All that a node or edge has been up to a state, with the commits that made it so, the newest first."""
+        """All versions of a node or edge up to a state, with the commits that wrote them, the newest first."""
         from omnigraph.history.entities import history_of
 
         state = resolve(self._manifest, at, branch=branch)
@@ -545,10 +545,10 @@ class Graph:
         actor: str | None = None,
         dry_run: bool = False,
     ) -> Reverted:
-        """Take back what a commit did, as a new commit.
+        """Revert the changes of a commit, as a new commit.
 
-        What was changed again since is a conflict, settled by `resolve` as in a merge: `"ours"` is the branch as it is,
-        `"theirs"` as it was before the commit. Whatever is left is `RevertConflicts`, and nothing is written.
+        What was changed since is a conflict, resolved by `resolve` as in a merge: `"ours"` is the branch as it is,
+        `"theirs"` as it was before the commit. Remaining conflicts raise `RevertConflicts`, and nothing is written.
         """
         from omnigraph.graph.backends import merge_backend
         from omnigraph.history.merge.conflicts import require_resolver
@@ -574,13 +574,13 @@ class Graph:
         return commit_named(self._manifest, commit_id)
 
     def recoveries(self) -> list[Recovery]:
-        """The operations that died and were finished or undone, the oldest first."""
+        """The interrupted operations that were completed or rolled back, the oldest first."""
         from omnigraph.transaction.recovery.audit import recoveries
 
         return recoveries(self._manifest.stores)
 
     def refresh(self) -> None:
-        """Finish or undo operations that died since the graph was opened, and see what others have changed."""
+        """Complete or roll back interrupted operations, and read what others have committed."""
         from omnigraph.transaction.recovery.outcome import sweep
 
         if not self.read_only:
@@ -612,7 +612,7 @@ class Graph:
         return ReadRequest(source, params, name, resolve(self._manifest, at, branch=branch), options)
 
     def close(self) -> None:
-        """Release the caches and handles. Any later use is `GraphClosed`; results that were returned stay."""
+        """Release the caches and handles. Any later use raises `GraphClosed`; results that were returned stay."""
         self._feeds.clear()
         self._queries = QueryCache()
         self._manifest.close()

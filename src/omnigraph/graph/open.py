@@ -1,4 +1,4 @@
-"""`omnigraph.init` and `omnigraph.open`; and the parts of an open graph, for the packages above."""
+"""`omnigraph.init` and `omnigraph.open`; and the components of an open graph, for the packages above."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GraphParts:
-    """What an open graph is made of. `embeddings` gives its provider, or raises if none is configured."""
+    """The components of an open graph. `embeddings` returns its provider, or raises if none is configured."""
 
     manifest: GraphManifest
     schemas: Schemas
@@ -32,7 +32,7 @@ class GraphParts:
 
 
 def parts_of(graph: Graph) -> GraphParts:
-    """The parts of a graph, for code of this program that works below `Graph`."""
+    """The components of a graph, for internal callers that work below `Graph`."""
     return GraphParts(graph._manifest, graph._schemas, graph._embeddings)
 
 
@@ -46,7 +46,7 @@ def init(
     cache_bytes: int | None = None,
     world: World = REAL,
 ) -> Graph:
-    """Make a new graph. `schema` is the text of a `.pg` schema, or a `Path` to one. Refuses an existing graph.
+    """Create a graph. `schema` is the text of a `.pg` schema, or a `Path` to one. Refuses an existing graph.
 
     `cache_bytes` is the memory that all open graphs of the process may use together to cache what they read.
     """
@@ -67,9 +67,9 @@ def open_graph(
     cache_bytes: int | None = None,
     world: World = REAL,
 ) -> Graph:
-    """Open a graph. For writing, operations that died are finished or undone first; read-only never writes.
+    """Open a graph. For writing, interrupted operations are completed or rolled back first; read-only never writes.
 
-    `auto_compact`: now and then a write joins the small fragments that earlier ones have left, within its own commit.
+    `auto_compact`: some writes also compact the small fragments of earlier ones, within their own commit.
     `cache_bytes` is the memory that all open graphs of the process may use together to cache what they read.
     """
     location = parse_location(uri, world, storage_options)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from omnigraph.manifest.tags import Tag
 
 
-# Commits that a notebook shows.
-_SHOWN = 50
+# The number of commits that a notebook shows.
+_MOST = 50
 
 
 class CommitLog(list["GraphCommit"]):
@@ -32,9 +32,9 @@ class CommitLog(list["GraphCommit"]):
 
     def _repr_html_(self) -> str:
         rows: list[tuple[object, ...]] = [
-            (each.id, f"{each.created_at:%Y-%m-%d %H:%M:%S}", each.branch, each.actor or "") for each in self[:_SHOWN]
+            (each.id, f"{each.created_at:%Y-%m-%d %H:%M:%S}", each.branch, each.actor or "") for each in self[:_MOST]
         ]
-        more = f"<p>{len(self):,} commits</p>" if len(self) > _SHOWN else ""
+        more = f"<p>{len(self):,} commits</p>" if len(self) > _MOST else ""
         return html_rows(("commit", "UTC", "branch", "actor"), rows) + more
 
 
@@ -54,15 +54,15 @@ class Branches:
         return self._manifest.branches()
 
     def delete(self, name: str, *, force: bool = False) -> None:
-        """Remove a branch and what only it has. Refused for main, and while anything stands on it.
+        """Remove a branch and what only it has. Refused for main, and while another branch or a tag depends on it.
 
-        Also refused while two other branches have merged it and not each other: a merge of the two goes back to its
-        commits. Merge them first; with `force` it is deleted all the same.
+        Also refused while two other branches have merged it and not each other: a merge of the two uses its commits
+        as merge base. Merge them first, or delete it with `force`.
         """
         self._manifest.delete_branch(name, force=force)
 
     def delete_merged(self, merged: Merged) -> Merged:
-        """Remove the branch that was merged. The merge stands whether or not the branch can go."""
+        """Delete the branch that was merged. If it cannot be deleted, the merge remains, and the report says why."""
         try:
             self.delete(merged.source)
         except OmniGraphError as error:
@@ -104,5 +104,5 @@ class Tags:
         return read_tag(self._manifest.stores, name)
 
     def delete(self, name: str) -> None:
-        """Remove a tag. The commit stays until a cleanup finds that nothing keeps it."""
+        """Remove a tag. The commit stays until a cleanup removes it."""
         self._manifest.delete_tag(name)

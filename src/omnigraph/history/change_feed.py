@@ -84,7 +84,7 @@ PAGE_COMMITS = 512
 class ChangePage(Report):
     """Some changes of a branch, in order. `cursor` is where the next page begins.
 
-    `caught_up`: the commit that was newest when the page was asked for has been told whole.
+    `caught_up`: the page ends with the last change of the newest commit at the time of the request.
     """
 
     branch: str
@@ -110,7 +110,7 @@ class ChangePage(Report):
 
 @dataclass(frozen=True)
 class CommitChanges:
-    """What one commit did. Nothing is read before it is asked for."""
+    """What one commit did. Rows are read when they are iterated over."""
 
     commit: GraphCommit
     changed_tables: tuple[ChangedTable, ...]
@@ -120,10 +120,10 @@ class CommitChanges:
     def __iter__(self) -> Iterator[Change]:
         return self._after(None)
 
-    def _after(self, place: CommitPosition | None) -> Iterator[Change]:
-        """The changes that come after a place."""
+    def _after(self, position: CommitPosition | None) -> Iterator[Change]:
+        """The changes after a position."""
         try:
-            yield from changes_in(list(self.changed_tables), self._tables, self.only, place)
+            yield from changes_in(list(self.changed_tables), self._tables, self.only, position)
         except VersionReclaimed as error:
             raise ChangeFeedGap(self.commit.branch, self.commit.id) from error
 
@@ -132,7 +132,7 @@ class CommitChanges:
         if limit < 1:
             raise InvalidInput("a page has at least one change: give a limit above 0.")
         found: list[Change] = []
-        for change in self._after(self._place(token)):
+        for change in self._after(self._position_of(token)):
             if len(found) == limit:
                 last = found[-1]
                 return found, self._token((last.table_key, last.id))
@@ -142,7 +142,7 @@ class CommitChanges:
     def _token(self, inside: tuple[str, str]) -> str:
         return Position(self.commit.id, self.commit.branch, None, self.commit.parent, inside).encode()
 
-    def _place(self, token: str | None) -> CommitPosition | None:
+    def _position_of(self, token: str | None) -> CommitPosition | None:
         if token is None:
             return None
         position = decode(token)
@@ -168,22 +168,22 @@ class ChangeFeed:
         self._graph: str | None = None
 
     def now(self) -> str:
-        """The place after the newest commit."""
+        """The position after the newest commit."""
         branch_manifest = self._manifest.fresh_branch(self.branch)
         return self._at(branch_manifest, branch_manifest.head_id).encode()
 
     def beginning(self) -> str:
-        """The place before the first commit."""
+        """The position before the first commit."""
         return self._at(self._manifest.fresh_branch(self.branch), None).encode()
 
     def cursor_after(self, commit_id: str) -> str:
-        """The place after a commit of the branch's first-parent chain."""
+        """The position after a commit of the branch's first-parent chain."""
         branch_manifest = self._manifest.fresh_branch(self.branch)
         _chain(branch_manifest, commit_id)
         return self._at(branch_manifest, commit_id).encode()
 
     def commits(self, since: str | None, until: str | None = None, limit: int | None = None) -> list[GraphCommit]:
-        """The commits after one place and up to another (else the newest), the oldest first."""
+        """The commits after one position and up to another (else the newest), the oldest first."""
         branch_manifest = self._manifest.fresh_branch(self.branch)
         chain = _chain(branch_manifest, self._position(branch_manifest, since).after)
         if until is not None:
@@ -193,11 +193,11 @@ class ChangeFeed:
         return chain[:limit]
 
     def changed_tables(self, commit: GraphCommit, only: Only = EVERYTHING) -> list[ChangedTable]:
-        """The tables that a commit changed, each as something that another process can read."""
+        """The tables that a commit changed, each as a value that can be sent to another process."""
         return changed_tables_of(self._manifest.branch(self.branch), commit, only)
 
     def page(self, since: str | None, *, limit: int = PAGE_CHANGES, only: Only = EVERYTHING) -> ChangePage:
-        """The next changes after a place: a cursor, a commit id, `beginning`, or None for now."""
+        """The next changes after a position: a cursor, a commit id, `beginning`, or None for now."""
         if limit < 1:
             raise InvalidInput("a page has at least one change: give a limit above 0.")
         branch_manifest = self._manifest.fresh_branch(self.branch)
@@ -206,7 +206,7 @@ class ChangeFeed:
         changes: list[Change] = []
         for commit in chain[:PAGE_COMMITS]:
             inside = CommitPosition(*position.inside) if position.inside is not None else None
-            for change in self._told(branch_manifest, commit, only, inside):
+            for change in self._changes(branch_manifest, commit, only, inside):
                 if len(changes) == limit:
                     return self._page(changes, self._inside(position, changes[-1], commit), caught_up=False)
                 changes.append(change)
@@ -216,11 +216,11 @@ class ChangeFeed:
     def only(
         self, types: Sequence[str] | None, kinds: Sequence[EntityKind] | None, ops: Sequence[ChangeOp] | None
     ) -> Only:
-        """Which changes are wanted, with types named as in a load; a type that there never was is an error."""
-        known = self._manifest.fresh_branch(self.branch).locations
-        return wanted(known, types, kinds, ops)
+        """Which changes are wanted, with types named as in a load; a type that never existed is an error."""
+        table_keys = self._manifest.fresh_branch(self.branch).locations
+        return wanted(table_keys, types, kinds, ops)
 
-    def _told(
+    def _changes(
         self, branch_manifest: BranchManifest, commit: GraphCommit, only: Only, inside: CommitPosition | None
     ) -> Iterator[Change]:
         try:
@@ -233,9 +233,9 @@ class ChangeFeed:
         return ChangePage(self.branch, tuple(changes), position.encode(), caught_up)
 
     def _inside(self, position: Position, last: Change, commit: GraphCommit) -> Position:
-        """In the middle of a commit, or before it when none of it has been told."""
-        told = (last.table_key, last.id) if last.commit.id == commit.id else position.inside
-        return replace(position, inside=told)
+        """A position inside a commit, or before it when none of its changes was returned."""
+        inside = (last.table_key, last.id) if last.commit.id == commit.id else position.inside
+        return replace(position, inside=inside)
 
     def _position(self, branch_manifest: BranchManifest, since: str | None) -> Position:
         if since is None:
@@ -252,7 +252,7 @@ class ChangeFeed:
         return Position(self._graph_id(), self.branch, witness_of(branch_manifest.incarnation), commit_id)
 
     def _graph_id(self) -> str:
-        """What tells a graph from others: its first commit."""
+        """The identity of the graph: the id of its first commit."""
         if self._graph is None:
             commits = self._manifest.branch().lineage().commits.values()
             self._graph = min((each for each in commits if each.parent is None), key=lambda each: each.created_us).id
@@ -273,7 +273,7 @@ def changed_tables_of(branch_manifest: BranchManifest, commit: GraphCommit, only
 
 
 def wanted(
-    known: Iterable[str],
+    table_keys: Iterable[str],
     types: Sequence[str] | None,
     kinds: Sequence[EntityKind] | None,
     ops: Sequence[ChangeOp] | None,
@@ -283,7 +283,7 @@ def wanted(
         require_choice("kind", kind, get_args(EntityKind))
     for op in ops or ():
         require_choice("operation", op, get_args(ChangeOp))
-    keys = list(known)
+    keys = list(table_keys)
     named = None if types is None else {resolve_table_key(name, keys) for name in types}
     if named is None and kinds is None:
         return Only(None, None if ops is None else frozenset(ops))

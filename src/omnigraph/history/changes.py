@@ -34,7 +34,7 @@ _ROWS_AT_ONCE = 1_000
 
 @dataclass(frozen=True)
 class Image:
-    """An entity at one moment: its properties, and for an edge the ids of its endpoints."""
+    """An entity at one commit: its properties, and for an edge the ids of its endpoints."""
 
     properties: dict[str, Any]
     source: str | None = None
@@ -168,7 +168,7 @@ def _of_table(changed: ChangedTable, delta: TableDelta, only: Only, begin: str |
 
 
 def _order(delta: TableDelta) -> pa.Table:
-    """Every changed id, sorted, with its operation and the numbers of its rows in `before` and `after`."""
+    """Every changed id, sorted, with its operation and the row numbers in `before` and `after`."""
     ids = pc.unique(pa.concat_arrays([delta.before_ids, delta.after_ids]))
     ids = ids.take(pc.sort_indices(ids))
     before, after = pc.index_in(ids, value_set=delta.before_ids), pc.index_in(ids, value_set=delta.after_ids)
@@ -176,17 +176,17 @@ def _order(delta: TableDelta) -> pa.Table:
     return pa.table({ID: ids, "op": ops, "before": before, "after": after})
 
 
-def _images(rows: pa.Table, places: pa.ChunkedArray[Any]) -> list[Image | None]:
+def _images(rows: pa.Table, row_numbers: pa.ChunkedArray[Any]) -> list[Image | None]:
     """The rows at these positions as images; None where the position is null."""
-    there = iter(python_rows(rows.take(places.drop_null())))
-    return [None if place is None else _image(next(there)) for place in places.to_pylist()]
+    there = iter(python_rows(rows.take(row_numbers.drop_null())))
+    return [None if row_number is None else _image(next(there)) for row_number in row_numbers.to_pylist()]
 
 
 def _image(row: dict[str, Any]) -> Image:
-    return Image({name: value for name, value in row.items() if name not in (ID, "src", "dst")}, *_ends(row))
+    return Image({name: value for name, value in row.items() if name not in (ID, "src", "dst")}, *_endpoints(row))
 
 
-def _ends(row: dict[str, Any]) -> tuple[str | None, str | None]:
+def _endpoints(row: dict[str, Any]) -> tuple[str | None, str | None]:
     return row.get("src"), row.get("dst")
 
 
@@ -239,10 +239,12 @@ def decode(text: str) -> Position:
         raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
         data, check = raw[:-_CHECK_BYTES], raw[-_CHECK_BYTES:]
         if not data or check != _check(data):
-            raise ValueError("its check does not fit")
+            raise ValueError("its checksum does not match")
         return _position(json.loads(data))
     except (ValueError, TypeError) as error:
-        raise ChangeCursorRejected(f"it is damaged, or no cursor at all ({error}). Use one as it was given.") from error
+        raise ChangeCursorRejected(
+            f"it is damaged, or not a cursor ({error}). Use a cursor exactly as it was returned."
+        ) from error
 
 
 def witness_of(incarnation: str | None) -> str | None:

@@ -85,11 +85,11 @@ MOVED_ROWS = 5_000
 
 @dataclass(frozen=True, repr=False)
 class TableDelta:
-    """What turns one state of a table into another. Rows that were rewritten with the same values are not in it.
+    """The changes from one state of a table to another. Rows that were rewritten with the same values are not in it.
 
     `before` has the rows that are changed or removed, as they were; `after` those that are changed or added, as they
-    are. Both are sorted by id. Where it is known, `left` says where all those rows lay that the later state does not
-    have in the same place, and `came` where those lie that the earlier one did not have there, same values or not.
+    are. Both are sorted by id. `left` has the locations of rows that the later state does not have at the same address,
+    and `came` those of rows that the earlier state did not have there, with equal values or not; None if not computed.
     """
 
     table_key: str
@@ -110,12 +110,12 @@ class TableDelta:
 
     @cached_property
     def inserted(self) -> pa.Table:
-        """Rows that were not there before."""
+        """Rows that the earlier state does not have."""
         return self.after.filter(pc.invert(pc.is_in(self.after_ids, value_set=self.before_ids)))
 
     @cached_property
     def deleted(self) -> pa.Table:
-        """Rows that are there no more, as they were."""
+        """Rows that the later state does not have, as they were."""
         return self.before.filter(pc.invert(pc.is_in(self.before_ids, value_set=self.after_ids)))
 
     @cached_property
@@ -176,36 +176,42 @@ def descends(tables: TableStore, entry: TableEntry, ancestor: TableEntry) -> boo
 def _differing(tables: TableStore, base: TableEntry, side: TableEntry) -> tuple[pa.Table, pa.Table, bool]:
     """The rows of either version that the other does not have at the same row address, with their locations.
 
-    Also whether every other row has kept its address, which is not so when rows that only moved are left out.
+    Also whether every other row has the same address in both, which is false when rows that only moved are left out.
     """
     old, new = tables.open(base.pin), tables.open(side.pin)
-    gone, come = version_differences(tables, old, new)
-    moved = min(gone.rows, come.rows) > MOVED_ROWS and descends(tables, side, base)
-    before, after = _not_only_moved(old, new, gone, come) if moved else (_rows_of(old, gone), _rows_of(new, come))
+    old_only, new_only = version_differences(tables, old, new)
+    moved = min(old_only.rows, new_only.rows) > MOVED_ROWS and descends(tables, side, base)
+    before, after = (
+        _not_only_moved(old, new, old_only, new_only) if moved else (_rows_of(old, old_only), _rows_of(new, new_only))
+    )
     return with_blobs(old, before), with_blobs(new, after), not moved
 
 
-def _not_only_moved(old: Table, new: Table, gone: VersionOnly, come: VersionOnly) -> tuple[pa.Table, pa.Table]:
+def _not_only_moved(old: Table, new: Table, old_only: VersionOnly, new_only: VersionOnly) -> tuple[pa.Table, pa.Table]:
     """Leave out rows that a compaction only moved: same row id, and last updated at the same version."""
-    there, here = _row_versions(old, gone), _row_versions(new, come)
+    there, here = _row_versions(old, old_only), _row_versions(new, new_only)
     shared, at, again = np.intersect1d(there[0], here[0], assume_unique=True, return_indices=True)
     same = shared[there[1][at] == here[1][again]]
-    left = np.concatenate([gone.addresses, there[2][~np.isin(there[0], same)]])
-    came = np.concatenate([come.addresses, here[2][~np.isin(here[0], same)]])
+    left = np.concatenate([old_only.addresses, there[2][~np.isin(there[0], same)]])
+    came = np.concatenate([new_only.addresses, here[2][~np.isin(here[0], same)]])
     return rows_at(old, _columns(old), left), rows_at(new, _columns(new), came)
 
 
-def _row_versions(table: Table, part: VersionOnly) -> tuple[Addresses, Addresses, Addresses]:
-    """Row ids, versions of the last update, and row addresses of the rows in a part's fragments."""
-    rows = table.read([ROW_ID, UPDATED_AT, ROW_ADDRESS], fragments=part.fragments)
+def _row_versions(table: Table, version_only: VersionOnly) -> tuple[Addresses, Addresses, Addresses]:
+    """Row ids, versions of the last update, and row addresses of the rows in the fragments of one version."""
+    rows = table.read([ROW_ID, UPDATED_AT, ROW_ADDRESS], fragments=version_only.fragments)
     return rows.column(ROW_ID).to_numpy(), rows.column(UPDATED_AT).to_numpy(), rows.column(ROW_ADDRESS).to_numpy()
 
 
-def _rows_of(table: Table, part: VersionOnly) -> pa.Table:
-    if not part.fragments:
-        return rows_at(table, _columns(table), part.addresses)
-    rows = table.read(_columns(table), fragments=part.fragments)
-    return pa.concat_tables([rows_at(table, _columns(table), part.addresses), rows]) if len(part.addresses) else rows
+def _rows_of(table: Table, version_only: VersionOnly) -> pa.Table:
+    if not version_only.fragments:
+        return rows_at(table, _columns(table), version_only.addresses)
+    rows = table.read(_columns(table), fragments=version_only.fragments)
+    return (
+        pa.concat_tables([rows_at(table, _columns(table), version_only.addresses), rows])
+        if len(version_only.addresses)
+        else rows
+    )
 
 
 def net(table_key: str, before: pa.Table, after: pa.Table) -> TableDelta:
@@ -266,7 +272,7 @@ class DiffSummary(Report):
 
 @dataclass(frozen=True, repr=False)
 class GraphDiff(Report):
-    """The way from `before` to `after`. Exact: rows that were rewritten with the same values are not in it."""
+    """The differences between `before` and `after`. Rows that were rewritten with the same values are not in it."""
 
     before: Snapshot
     after: Snapshot
@@ -283,7 +289,7 @@ class GraphDiff(Report):
                 yield delta
 
     def summary(self) -> list[DiffSummary]:
-        """The numbers, by table."""
+        """The number of changed rows, by table."""
         return [
             DiffSummary(each.table_key, each.inserted.num_rows, each.updated[1].num_rows, each.deleted.num_rows)
             for each in self
@@ -291,8 +297,8 @@ class GraphDiff(Report):
 
     def to_dict(self) -> dict[str, Any]:
         """Both commits, and how many rows of each table were added, changed and removed; reads the changed rows."""
-        ends = {"before": self.before.commit_id, "after": self.after.commit_id}
-        return {**ends, "tables": [each.to_dict() for each in self.summary()]}
+        commits = {"before": self.before.commit_id, "after": self.after.commit_id}
+        return {**commits, "tables": [each.to_dict() for each in self.summary()]}
 
     def _repr_html_(self) -> str:
         rows: list[tuple[object, ...]] = [(e.table_key, e.inserted, e.updated, e.deleted) for e in self.summary()]

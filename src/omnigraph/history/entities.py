@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.tables.table import TableStore
 
 Entity = dict[str, Any]
-_ENDS = {"src": "from", "dst": "to"}
+_ENDPOINT_NAMES = {"src": "from", "dst": "to"}
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,7 +39,7 @@ class EntityVersion(Report):
 
 @dataclass(frozen=True, repr=False)
 class EntityHistory(Report):
-    """All that an entity has been, the newest first. Not `complete` when a cleanup has taken its older states."""
+    """All versions of an entity, the newest first. Not `complete` when a cleanup has removed older ones."""
 
     versions: tuple[EntityVersion, ...]
     complete: bool
@@ -57,12 +57,12 @@ class EntityHistory(Report):
 def entity_at(tables: TableStore, snapshot: Snapshot, type_name: str, row_id: str) -> Entity | None:
     """An entity by its type and id, with `from` and `to` if it is an edge; None when it does not exist."""
     entry = snapshot.tables[resolve_table_key(type_name, snapshot.tables)]
-    found = _look_up(tables, entry, row_id)
+    found = _read_entity(tables, entry, row_id)
     return None if found is None else found[0]
 
 
 def history_of(manifest: GraphManifest, until: Snapshot, type_name: str, row_id: str) -> EntityHistory:
-    """Every state that an entity had on a branch until a snapshot; a lasting one is looked up once."""
+    """Every state that an entity had on a branch until a snapshot; a version of several commits is read once."""
     tables, branch_manifest = manifest.stores.tables, manifest.fresh_branch(until.branch)
     key = resolve_table_key(type_name, branch_manifest.locations)
     states = branch_manifest.table_history(key, until.manifest_version)
@@ -70,7 +70,7 @@ def history_of(manifest: GraphManifest, until: Snapshot, type_name: str, row_id:
     at = 0
     try:
         while at < len(states):
-            entity, since = _look_up(tables, states[at][1], row_id) or (None, states[at][1].version)
+            entity, since = _read_entity(tables, states[at][1], row_id) or (None, states[at][1].version)
             while at + 1 < len(states) and states[at + 1][1].version >= since:
                 at += 1
             found.append(EntityVersion(states[at][0], entity))
@@ -80,7 +80,7 @@ def history_of(manifest: GraphManifest, until: Snapshot, type_name: str, row_id:
     return EntityHistory(tuple(_distinct(found)), complete=True)
 
 
-def _look_up(tables: TableStore, entry: TableEntry, row_id: str) -> tuple[Entity, int] | None:
+def _read_entity(tables: TableStore, entry: TableEntry, row_id: str) -> tuple[Entity, int] | None:
     """The entity, and the table version at which it was last updated."""
     table = tables.open(entry.pin)
     rows = table.read([*table.schema.names, UPDATED_AT], equal(ID, row_id))
@@ -88,11 +88,11 @@ def _look_up(tables: TableStore, entry: TableEntry, row_id: str) -> tuple[Entity
         return None
     row = python_rows(rows)[0]
     since = row.pop(UPDATED_AT)
-    return {_ENDS.get(name, name): value for name, value in row.items()}, since
+    return {_ENDPOINT_NAMES.get(name, name): value for name, value in row.items()}, since
 
 
 def _distinct(versions: list[EntityVersion]) -> Iterator[EntityVersion]:
-    """Leave out rewrites that changed nothing, and the time before the entity existed."""
+    """Leave out rewrites that changed nothing, and the commits before the entity existed."""
     for at, each in enumerate(versions):
         older = versions[at + 1].entity if at + 1 < len(versions) else None
         if not _same(each.entity, older):

@@ -1,4 +1,4 @@
-"""`omnigraph blob`: the bytes of one blob, and what is known of it."""
+"""`omnigraph blob`: the bytes of one blob, and its size and ETag."""
 
 import sys
 from pathlib import Path
@@ -74,11 +74,11 @@ def stat(
 
     found, target = _open(entity, type_name, entity_id, property_name, uri, branch, snapshot)
     selector = {"entity": entity, "type": type_name, "id": entity_id, "property": property_name}
-    told = present(kind=found.kind, size=found.size, etag=found.etag, uri=found.uri)
+    document = present(kind=found.kind, size=found.size, etag=found.etag, uri=found.uri)
     if json:
-        say_json({"selector": selector, **told, "target": target})
+        say_json({"selector": selector, **document, "target": target})
         return
-    for name, value in told.items():
+    for name, value in document.items():
         say(f"{name}: {value}")
 
 
@@ -105,7 +105,7 @@ def _open(
 
 
 def _refuse_impossible(offset: int, length: int | None) -> None:
-    """Before anything is read: no blob has a place before its first byte or after the largest number of one."""
+    """Before anything is read: a range must begin at byte 0 or later, and its end must fit in 63 bits."""
     if offset < 0 or (length is not None and length <= 0):
         raise InvalidInput("a part of a blob begins at --offset 0 or later, and --length is at least 1.")
     if offset + (length or 0) >= 2**63:

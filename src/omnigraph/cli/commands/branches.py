@@ -119,13 +119,13 @@ def merge(
     $ omnigraph branch merge review --uri social.omni --resolve theirs
     $ omnigraph branch merge review --uri social.omni --engine spark
     """
-    settled = resolver_of(resolve, resolve_file)
+    resolver = resolver_of(resolve, resolve_file)
     graph = addressed(uri).open()
     try:
         merged = graph.merge(
             source,
             into=into,
-            resolve=settled,
+            resolve=resolver,
             by_property=not strict,
             dry_run=dry_run,
             delete_branch=delete_branch,
@@ -137,20 +137,25 @@ def merge(
 
             say_json(conflicts_json(conflicts))
         raise
-    _tell(merged, json=json, dry_run=dry_run)
+    _say_merged(merged, json=json, dry_run=dry_run)
 
 
-def _tell(merged: "Merged", *, json: bool, dry_run: bool) -> None:
+def _say_merged(merged: "Merged", *, json: bool, dry_run: bool) -> None:
     from omnigraph.cli.render.documents import present
 
     if merged.kept_because is not None:
         note(f"warning: branch {merged.source} was merged but not deleted: {merged.kept_because}")
     if json:
-        told = {"source": merged.source, "target": merged.target, "outcome": merged.kind, **present(actor_id=actor())}
+        document = {
+            "source": merged.source,
+            "target": merged.target,
+            "outcome": merged.kind,
+            **present(actor_id=actor()),
+        }
         counted = {"conflicts": merged.conflict_count} if dry_run else {}
-        say_json({**told, **_schema(merged), **_fate(merged), **counted})
+        say_json({**document, **_schema(merged), **_fate(merged), **counted})
         return
-    _tell_schema(merged, dry_run=dry_run)
+    _say_schema(merged, dry_run=dry_run)
     if dry_run:
         say(f"would merge {merged.source} into {merged.target}: {merged.kind}, {merged.conflict_count} conflicts")
         say_conflicts(merged.conflicts, merged.more_conflicts)
@@ -160,8 +165,8 @@ def _tell(merged: "Merged", *, json: bool, dry_run: bool) -> None:
         say(f"deleted branch {merged.source}")
 
 
-def _tell_schema(merged: "Merged", *, dry_run: bool) -> None:
-    """What the target takes over of the schema, and which values have no place in it."""
+def _say_schema(merged: "Merged", *, dry_run: bool) -> None:
+    """The schema steps of the target, and the values that the later schema has no property for."""
     for step in merged.schema_steps:
         say(f"schema of {merged.target}: {step}")
     say_left_out(merged.left_out, dry_run=dry_run)

@@ -118,8 +118,8 @@ def changes(
     found = addressed(uri).open(read_only=True).commit_changes(commit_id, types=types, kinds=chosen, ops=happened)
     some, token = found.page(limit, page_token)
     if json:
-        told = {"cause": cause_json(found.commit), "changes": [change_json(each) for each in some]}
-        say_json({**told, **present(next_page_token=token)})
+        document = {"cause": cause_json(found.commit), "changes": [change_json(each) for each in some]}
+        say_json({**document, **present(next_page_token=token)})
         return
     for each in some:
         for line in change_lines(each):
@@ -154,8 +154,8 @@ def _when(each: "GraphCommit") -> str:
 
 
 def _draw(opened: "Graph", branch: str | None, wanted: dict[str, str], limit: int | None) -> None:
-    """The commits as a picture; those that a filter leaves out keep their place and lose their text."""
-    from omnigraph.cli.render.commit_graph import draw
+    """The commits as a picture; commits that the filter excludes are drawn without text."""
+    from omnigraph.cli.render.commit_graph import draw_graph
 
     branches = [branch] if branch is not None else [each.name for each in opened.branches.list()]
     histories = {name: opened.commits(branch=name) for name in branches}
@@ -164,23 +164,23 @@ def _draw(opened: "Graph", branch: str | None, wanted: dict[str, str], limit: in
         if history:
             heads.setdefault(history[0].id, []).append(name)
     everything = {each.id: each for history in histories.values() for each in history}
-    for picture, each in _cut(draw(everything.values()), limit):
-        told = _told(each, heads.get(each.id, [])) if each is not None and _passes(each, wanted) else ""
-        say(f"{picture} {told}".rstrip())
+    for picture, each in _cut(draw_graph(everything.values()), limit):
+        text = _commit_text(each, heads.get(each.id, [])) if each is not None and _passes(each, wanted) else ""
+        say(f"{picture} {text}".rstrip())
 
 
 def _cut(
     lines: "Iterable[tuple[str, GraphCommit | None]]", limit: int | None
 ) -> "Iterable[tuple[str, GraphCommit | None]]":
-    shown = 0
+    count = 0
     for picture, each in lines:
-        shown += each is not None
-        if limit is not None and shown > limit:
+        count += each is not None
+        if limit is not None and count > limit:
             return
         yield picture, each
 
 
-def _told(each: "GraphCommit", heads: list[str]) -> str:
+def _commit_text(each: "GraphCommit", heads: list[str]) -> str:
     names = f" ({', '.join(heads)})" if heads else ""
     return f"{each.id}{names} {_when(each)} {each.actor or ''}".rstrip()
 
@@ -201,28 +201,28 @@ def revert(
 
     $ omnigraph revert 01M7GP1WZ52FYZDCM3NRT8NXYP --uri social.omni --dry-run
     """
-    settled = resolver_of(resolve, resolve_file)
+    resolver = resolver_of(resolve, resolve_file)
     graph = addressed(uri).open()
     try:
         done = graph.revert(
-            commit_id, branch=branch or "main", resolve=settled, by_property=not strict, dry_run=dry_run
+            commit_id, branch=branch or "main", resolve=resolver, by_property=not strict, dry_run=dry_run
         )
     except RevertConflicts as error:
         if json:
             found = conflicts_json(error.conflicts)
             say_json({"error": error.message, "code": "conflict", "merge_conflicts": found})
         raise
-    _tell(done, json=json, dry_run=dry_run)
+    _say_reverted(done, json=json, dry_run=dry_run)
 
 
-def _tell(done: "Reverted", *, json: bool, dry_run: bool) -> None:
+def _say_reverted(done: "Reverted", *, json: bool, dry_run: bool) -> None:
     from omnigraph.cli.render.documents import commit_json
 
     if json:
-        told: dict[str, Any] = {"reverted": done.reverted.id, "branch": done.branch}
+        document: dict[str, Any] = {"reverted": done.reverted.id, "branch": done.branch}
         made = commit_json(done.commit) if done.commit is not None else None
         left_out = {"left_out": done.left_out} if done.left_out else {}
-        say_json({**told, **({"conflicts": done.conflict_count} if dry_run else {"commit": made}), **left_out})
+        say_json({**document, **({"conflicts": done.conflict_count} if dry_run else {"commit": made}), **left_out})
         return
     if dry_run:
         say(f"would revert {done.reverted.id} on {done.branch}: {_rows(done)}, {done.conflict_count} conflicts")

@@ -39,8 +39,8 @@ def diff(
 def _datasets(found: "GraphDiff", *, rows: bool) -> "Iterator[dict[str, Any]]":
     for delta in found:
         counts = {"inserted": delta.inserted.num_rows, "updated": delta.updated[1].num_rows}
-        told = {"type_key": delta.table_key, **counts, "deleted": delta.deleted.num_rows}
-        yield {**told, "changes": list(_changes(delta))} if rows else told
+        document = {"type_key": delta.table_key, **counts, "deleted": delta.deleted.num_rows}
+        yield {**document, "changes": list(_changes(delta))} if rows else document
 
 
 def _say_counts(found: "GraphDiff") -> None:
@@ -86,10 +86,10 @@ def _differing(change: dict[str, Any]) -> "Iterator[tuple[str, str | None, str |
     for name in {**before, **after}:
         old, new = before.get(name), after.get(name)
         if name != "id" and old != new:
-            yield name, _shown(old) if before else None, _shown(new) if after else None
+            yield name, _display_text(old) if before else None, _display_text(new) if after else None
 
 
-def _shown(value: Any) -> str:
+def _display_text(value: Any) -> str:
     return value if isinstance(value, str) else dumps(value, ensure_ascii=False)
 
 

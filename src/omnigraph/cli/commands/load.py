@@ -70,16 +70,16 @@ def load(
     target = addressed(uri)
     how: dict[str, Any] = {"engine": engine, "master": master, "idempotency_key": idempotency_key, "embed": embed}
     how |= {"on_error": set_aside(quarantine, rejects)} if quarantine else {}
-    told = _loaded(target, data, mode, branch, from_, strict=True, json=json, **how)
+    document = _loaded(target, data, mode, branch, from_, strict=True, json=json, **how)
     if json:
-        say_json({name: value for name, value in told.items() if name != "actor_id"})
+        say_json({name: value for name, value in document.items() if name != "actor_id"})
         return
-    kinds = f"{len(told['nodes'])} node types and {len(told['edges'])} edge types"
-    say(f"loaded {target.uri} on branch {branch} with {mode}: {told['total_entities']} entities across {kinds}")
-    if told["branch_created"]:
+    kinds = f"{len(document['nodes'])} node types and {len(document['edges'])} edge types"
+    say(f"loaded {target.uri} on branch {branch} with {mode}: {document['total_entities']} entities across {kinds}")
+    if document["branch_created"]:
         say(f"branch {branch} created from {from_}")
-    if told.get("rejected"):
-        say(f"set aside: {', '.join(f'{rows} by {rule}' for rule, rows in told['rejected'].items())}")
+    if document.get("rejected"):
+        say(f"set aside: {', '.join(f'{rows} by {rule}' for rule, rows in document['rejected'].items())}")
 
 
 def ingest(
@@ -96,19 +96,20 @@ def ingest(
     """
     note("warning: `ingest` is now `load`, which names its --mode")
     target = addressed(uri)
-    told = _loaded(target, data, mode, branch, from_, strict=False, json=json)
+    document = _loaded(target, data, mode, branch, from_, strict=False, json=json)
     if json:
-        say_json(told)
+        say_json(document)
         return
-    made = "branch created" if told["branch_created"] else "branch exists"
+    made = "branch created" if document["branch_created"] else "branch exists"
     say(
-        f"ingested {told['total_entities']} entities from {data} into branch {branch} from {from_} with {mode} ({made})"
+        f"ingested {document['total_entities']} entities from {data} into branch {branch} from {from_} "
+        f"with {mode} ({made})"
     )
     for kind in ("node", "edge"):
-        for each in told[f"{kind}s"]:
+        for each in document[f"{kind}s"]:
             say(f"{kind} type '{each['name']}': {each['entities_loaded']} entities loaded")
-    if "actor_id" in told:
-        say(f"actor_id: {told['actor_id']}")
+    if "actor_id" in document:
+        say(f"actor_id: {document['actor_id']}")
 
 
 def _loaded(

@@ -76,7 +76,7 @@ def list_recoveries(uri: Uri = None, json: Json = False) -> None:
     """
     found = addressed(uri).open(read_only=True).recoveries()
     if json:
-        say_json({"recoveries": [_told(each) for each in found]})
+        say_json({"recoveries": [_recovery_json(each) for each in found]})
     elif is_terminal():
         rows = [(each.operation_id, each.kind, each.writer_kind, each.for_actor, _when(each)) for each in found]
         show_table(("operation", "outcome", "kind", "actor", "when"), rows)
@@ -86,7 +86,7 @@ def list_recoveries(uri: Uri = None, json: Json = False) -> None:
             say(f"{each.operation_id} {each.kind} writer={each.writer_kind} commit={each.commit_id}{actor}")
 
 
-def _told(each: "Recovery") -> dict[str, Any]:
+def _recovery_json(each: "Recovery") -> dict[str, Any]:
     from omnigraph.cli.render.documents import present
 
     datasets = [
@@ -148,7 +148,7 @@ def _optimized_text(each: "OptimizedTable") -> str:
 
 
 def _optimized_json(each: "OptimizedTable") -> dict[str, Any]:
-    told = {
+    document = {
         "type_key": each.table_key,
         "fragments_removed": each.fragments_removed,
         "fragments_added": each.fragments_added,
@@ -159,7 +159,7 @@ def _optimized_json(each: "OptimizedTable") -> dict[str, Any]:
         "indexed": list(each.indexed),
         "pending_indexes": [{"property": one.property, "reason": one.reason} for one in each.pending],
     }
-    return {**told, "error": each.error} if each.error else told
+    return {**document, "error": each.error} if each.error else document
 
 
 def cleanup(
@@ -199,12 +199,12 @@ def cleanup(
     graph = target.open(read_only=dry_run)
     with working("cleaning up"):
         report = graph.cleanup(keep=keep, older_than=age, grace=_duration(grace), dry_run=dry_run)
-    _tell_cleaned(report, target.uri, json=json)
+    _say_cleaned(report, target.uri, json=json)
     if any(each.error for each in report.tables):
         raise typer.Exit(FAILED)
 
 
-def _tell_cleaned(report: "CleanupReport", uri: str, *, json: bool) -> None:
+def _say_cleaned(report: "CleanupReport", uri: str, *, json: bool) -> None:
     if json:
         age = None if report.older_than is None else int(report.older_than.total_seconds())
         datasets = [
@@ -217,26 +217,26 @@ def _tell_cleaned(report: "CleanupReport", uri: str, *, json: bool) -> None:
             }
             for each in report.tables
         ]
-        told = {"uri": uri, "keep_versions": report.keep, "older_than_secs": age, "dry_run": report.dry_run}
-        say_json({**told, "datasets": datasets})
+        document = {"uri": uri, "keep_versions": report.keep, "older_than_secs": age, "dry_run": report.dry_run}
+        say_json({**document, "datasets": datasets})
         return
     verb = "would remove" if report.dry_run else "removed"
     for each in report.tables:
-        said = f"failed: {each.error}" if each.error else _removed(each.versions_removed, each.bytes_removed)
+        said = f"failed: {each.error}" if each.error else _removal_text(each.versions_removed, each.bytes_removed)
         forks = f", forks {', '.join(each.forks_removed)}" if each.forks_removed else ""
         say(f"{each.table_key}: {said}{forks}")
-    say(f"{verb} {_removed(report.versions_removed, report.bytes_removed)}")
+    say(f"{verb} {_removal_text(report.versions_removed, report.bytes_removed)}")
 
 
-def _removed(versions: int, size: int) -> str:
+def _removal_text(versions: int, size: int) -> str:
     return f"{versions} {'version' if versions == 1 else 'versions'}, {size:,} bytes"
 
 
 def _policy(keep: int | None, older_than: str | None) -> str:
-    parts = ([f"the newest {keep} commits of each branch"] if keep is not None else []) + (
+    conditions = ([f"the newest {keep} commits of each branch"] if keep is not None else []) + (
         [f"everything of the last {older_than}"] if older_than is not None else []
     )
-    return " and ".join(parts)
+    return " and ".join(conditions)
 
 
 def _duration(text: str) -> dt.timedelta:
@@ -264,12 +264,12 @@ def repair(
         raise InvalidInput("--force says what to do with changes that may have touched rows: it needs --confirm too.")
     target = addressed(uri)
     report = target.open(read_only=not confirm).repair(confirm=confirm, force=force)
-    _tell_repaired(report, target.uri, json=json)
+    _say_repaired(report, target.uri, json=json)
     if report.refused:
         raise typer.Exit(FAILED)
 
 
-def _tell_repaired(report: "RepairReport", uri: str, *, json: bool) -> None:
+def _say_repaired(report: "RepairReport", uri: str, *, json: bool) -> None:
     if json:
         datasets = [
             {
@@ -284,8 +284,8 @@ def _tell_repaired(report: "RepairReport", uri: str, *, json: bool) -> None:
             }
             for each in report.tables
         ]
-        told = {"uri": uri, "confirm": report.confirm, "force": report.force}
-        say_json({**told, "graph_manifest_version": report.manifest_version, "datasets": datasets})
+        document = {"uri": uri, "confirm": report.confirm, "force": report.force}
+        say_json({**document, "graph_manifest_version": report.manifest_version, "datasets": datasets})
         return
     moved = [each for each in report.tables if each.classification != "no_drift"]
     for each in moved:

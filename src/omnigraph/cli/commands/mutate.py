@@ -69,20 +69,20 @@ def mutate(
             if_commit=if_commit,
             idempotency_key=idempotency_key,
         )
-    except HeadMismatch as lost:
-        _tell_lost(lost, json=json)
-        raise typer.Exit(LOST_PRECONDITION) from lost
-    told = _told(done, branch or "main", chosen)
-    say_json(told) if json else _say(told, done)
+    except HeadMismatch as mismatch:
+        _say_mismatch(mismatch, json=json)
+        raise typer.Exit(LOST_PRECONDITION) from mismatch
+    document = _mutated_json(done, branch or "main", chosen)
+    say_json(document) if json else _say(document, done)
 
 
-def _tell_lost(lost: HeadMismatch, *, json: bool) -> None:
-    from omnigraph.cli.render.documents import lost_precondition_json
+def _say_mismatch(mismatch: HeadMismatch, *, json: bool) -> None:
+    from omnigraph.cli.render.documents import precondition_json
 
-    say_json(lost_precondition_json(lost)) if json else report(lost, debug=given().debug)
+    say_json(precondition_json(mismatch)) if json else report(mismatch, debug=given().debug)
 
 
-def _told(done: "Mutated", branch: str, name: str) -> dict[str, Any]:
+def _mutated_json(done: "Mutated", branch: str, name: str) -> dict[str, Any]:
     from omnigraph.cli.render.documents import commit_json, present
 
     commit = done.commit
@@ -91,9 +91,10 @@ def _told(done: "Mutated", branch: str, name: str) -> dict[str, Any]:
     return {"branch": branch, "query_name": name, **counts, **actor, "commit": commit_json(commit) if commit else None}
 
 
-def _say(told: dict[str, Any], done: "Mutated") -> None:
-    say(f"changed {told['branch']} via {told['query_name']}: {done.affected_nodes} nodes, {done.affected_edges} edges")
-    if "actor_id" in told:
-        say(f"actor_id: {told['actor_id']}")
+def _say(document: dict[str, Any], done: "Mutated") -> None:
+    counts = f"{done.affected_nodes} nodes, {done.affected_edges} edges"
+    say(f"changed {document['branch']} via {document['query_name']}: {counts}")
+    if "actor_id" in document:
+        say(f"actor_id: {document['actor_id']}")
     if done.repeated and done.commit is not None:
         say(f"repeated: commit {done.commit.id} had been made with this key")

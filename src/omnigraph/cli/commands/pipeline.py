@@ -49,11 +49,11 @@ def plan(file: File, run_id: RunId = None, master: Master = None, json: Json = F
     read, target = _read(file, run_id)
     graph = target.open(read_only=True)
     with working(f"planning {file}"):
-        told = read.plan(graph, session=_session(master))
+        plan = read.plan(graph, session=_session(master))
     if json:
-        say_json(told.to_dict())
+        say_json(plan.to_dict())
     else:
-        say(str(told))
+        say(str(plan))
 
 
 @pipeline.command("run", cls=Command)
@@ -71,7 +71,7 @@ def run(file: File, run_id: RunId = None, master: Master = None, json: Json = Fa
     if json:
         say_json(_run_json(file, target.uri, read, done))
         return
-    for line in _told(read, done):
+    for line in _run_lines(read, done):
         say(line)
 
 
@@ -110,7 +110,7 @@ def _run_json(file: str, uri: str, read: "Pipeline", done: "PipelineRun") -> dic
     }
 
 
-def _told(read: "Pipeline", done: "PipelineRun") -> list[str]:
+def _run_lines(read: "Pipeline", done: "PipelineRun") -> list[str]:
     branch, summary = read.branch, done.summary
     if summary is None:
         lines = [f"run {read.run_id} was done before: commit {done.commit.id}"]

@@ -122,11 +122,11 @@ def query(
     chosen = parse_queries(source, query or "<query>").select(name)
     if chosen.is_mutation:
         raise InvalidInput(f"query {chosen.name!r} contains mutations: run it with `omnigraph mutate`.")
-    asked = QueryArguments(target, source, chosen.name, values, branch or "main", snapshot, timeout)
+    arguments = QueryArguments(target, source, chosen.name, values, branch or "main", snapshot, timeout)
     if explain or analyze:
-        _say_plan(asked, analyze=analyze, json=json)
+        _say_plan(arguments, analyze=analyze, json=json)
     else:
-        _say_rows(asked, "json" if json else form)
+        _say_rows(arguments, "json" if json else form)
 
 
 @dataclass(frozen=True)
@@ -142,46 +142,48 @@ class QueryArguments:
     timeout: float | None
 
     @property
-    def place(self) -> dict[str, str]:
-        """What was read, for the output."""
+    def target_json(self) -> dict[str, str]:
+        """The branch or snapshot that was read, as the output names it."""
         return {"branch": self.branch} if self.snapshot is None else {"snapshot": self.snapshot}
 
 
-def _say_rows(asked: QueryArguments, form: Format | None) -> None:
+def _say_rows(arguments: QueryArguments, form: Format | None) -> None:
     from omnigraph.cli.render.rows import ReadOutput, TableStyle, render, stream_lines
     from omnigraph.query.exec.limits import ReadOptions
     from omnigraph.query.result.json import json_rows
 
-    graph = asked.target.open(read_only=True)
-    # Taken first, so that the commit that is told is the one that was read.
-    state = graph.snapshot(branch=asked.branch, at=asked.snapshot)
-    options, defaults = ReadOptions(timeout=asked.timeout), settings().defaults
+    graph = arguments.target.open(read_only=True)
+    # Taken first, so that the commit that is printed is the one that was read.
+    state = graph.snapshot(branch=arguments.branch, at=arguments.snapshot)
+    options, defaults = ReadOptions(timeout=arguments.timeout), settings().defaults
     wanted = form or defaults.output or "table"
     if wanted in ("csv", "jsonl"):
-        reader = graph.stream(asked.source, asked.values, at=state, name=asked.name, options=options)
-        for line in stream_lines(asked.name, asked.place, reader, wanted):
+        reader = graph.stream(arguments.source, arguments.values, at=state, name=arguments.name, options=options)
+        for line in stream_lines(arguments.name, arguments.target_json, reader, wanted):
             say(line)
         return
-    result = graph.query(asked.source, asked.values, at=state, name=asked.name, options=options)
+    result = graph.query(arguments.source, arguments.values, at=state, name=arguments.name, options=options)
     rows = json_rows(result.to_arrow(), large_integers_as_text=True)
-    output = ReadOutput(asked.name, asked.place, result.columns, rows, state.commit_id)
+    output = ReadOutput(arguments.name, arguments.target_json, result.columns, rows, state.commit_id)
     style = TableStyle(defaults.table_max_column_width, defaults.table_cell_layout)
     for line in render(output, wanted, style):
         say(line)
 
 
-def _say_plan(asked: QueryArguments, *, analyze: bool, json: bool) -> None:
+def _say_plan(arguments: QueryArguments, *, analyze: bool, json: bool) -> None:
     from omnigraph.query.exec.limits import ReadOptions
 
-    graph = asked.target.open(read_only=True)
-    state = graph.snapshot(branch=asked.branch, at=asked.snapshot)
-    options = ReadOptions(timeout=asked.timeout)
+    graph = arguments.target.open(read_only=True)
+    state = graph.snapshot(branch=arguments.branch, at=arguments.snapshot)
+    options = ReadOptions(timeout=arguments.timeout)
     if analyze:
-        _, plan = graph.analyze(asked.source, asked.values, at=state, name=asked.name, options=options)
+        _, plan = graph.analyze(arguments.source, arguments.values, at=state, name=arguments.name, options=options)
     else:
-        plan = graph.explain(asked.source, asked.values, at=state, name=asked.name, options=options)
+        plan = graph.explain(arguments.source, arguments.values, at=state, name=arguments.name, options=options)
     if json:
         steps = [line.to_dict() for line in plan.lines]
-        say_json({"query_name": asked.name, "target": asked.place, "analyzed": analyze, "operators": steps})
+        say_json(
+            {"query_name": arguments.name, "target": arguments.target_json, "analyzed": analyze, "operators": steps}
+        )
     else:
         say(str(plan))

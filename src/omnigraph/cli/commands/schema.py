@@ -66,15 +66,17 @@ def plan(
     from omnigraph.language.schema.compile import compile_schema
 
     desired = compile_schema(read_text(schema_file, "schema file"), schema_file)
-    place, accepted = _accepted(uri, from_)
+    location, accepted = _accepted(uri, from_)
     found = plan_evolution(accepted, desired, allow_data_loss)
     if json:
-        told = found.to_dict()
-        say_json({"uri": place, "supported": found.supported, "step_count": len(found.steps), "steps": told["steps"]})
+        document = found.to_dict()
+        say_json(
+            {"uri": location, "supported": found.supported, "step_count": len(found.steps), "steps": document["steps"]}
+        )
         return
     from omnigraph.cli.render.documents import plan_lines
 
-    say(f"schema plan for {place}")
+    say(f"schema plan for {location}")
     for line in plan_lines(found):
         say(line)
 

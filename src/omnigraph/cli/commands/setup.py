@@ -34,8 +34,8 @@ def doctor(uri: Uri = None, json: Json = False) -> None:
         checks = [*_probe(target), _graph(target)]
     ok = all(passed for _, passed, _ in checks)
     if json:
-        told = [{"name": name, "ok": passed, "detail": detail} for name, passed, detail in checks]
-        say_json({"uri": target.uri, "ok": ok, "checks": told})
+        document = [{"name": name, "ok": passed, "detail": detail} for name, passed, detail in checks]
+        say_json({"uri": target.uri, "ok": ok, "checks": document})
     else:
         for name, passed, detail in checks:
             say(f"{'ok  ' if passed else 'FAIL'} {name}: {detail}")
@@ -52,7 +52,7 @@ def _probe(target: GraphScope) -> list[tuple[str, bool, str]]:
 
 
 def _graph(target: GraphScope) -> tuple[str, bool, str]:
-    """A place without a graph is fine: one can be made there."""
+    """A location without a graph is fine: one can be created there."""
     name = "the graph opens"
     try:
         graph = target.open(read_only=True)
@@ -196,9 +196,9 @@ def _detail(held: CliConfig, name: str, found: ProfileScope | None) -> dict[str,
 
 def _endpoint(held: CliConfig, found: ProfileScope) -> str | None:
     """The address itself; a server or cluster that is given as one needs no entry."""
-    known = {"server": held.servers, "cluster": held.clusters, "store": {}}[found.kind]
+    addresses = {"server": held.servers, "cluster": held.clusters, "store": {}}[found.kind]
     literal = found.kind == "store" or "://" in found.target
-    return known.get(found.target, found.target if literal else None)
+    return addresses.get(found.target, found.target if literal else None)
 
 
 def version(json: Json = False) -> None:

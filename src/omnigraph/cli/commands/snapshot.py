@@ -26,16 +26,16 @@ def snapshot(
     refuse_together(branch=branch, at=at)
     target = addressed(uri)
     found = target.open(read_only=True).snapshot(branch=branch or "main", at=at)
-    told = _told(found, _stamp(target.uri, found.branch))
+    document = _snapshot_json(found, _format_version(target.uri, found.branch))
     if json:
-        say_json(told)
+        say_json(document)
     elif is_terminal():
-        _show(told)
+        _show(document)
     else:
-        _say(told)
+        _say(document)
 
 
-def _stamp(uri: str, branch: str) -> int:
+def _format_version(uri: str, branch: str) -> int:
     """The format that the branch is in, which an older release may have written."""
     from omnigraph.manifest.graph_manifest import open_stores
     from omnigraph.manifest.layout import MANIFEST, physical_branch, read_stamp
@@ -46,7 +46,7 @@ def _stamp(uri: str, branch: str) -> int:
     return read_stamp(tables.open_newest(MANIFEST, physical_branch(branch)))
 
 
-def _told(found: "Snapshot", stamp: int) -> dict[str, Any]:
+def _snapshot_json(found: "Snapshot", format_version: int) -> dict[str, Any]:
     from omnigraph.cli.render.documents import kind_and_name, present
 
     datasets = [
@@ -63,15 +63,15 @@ def _told(found: "Snapshot", stamp: int) -> dict[str, Any]:
     return {
         "graph_branch": found.branch,
         "graph_manifest_version": found.manifest_version,
-        "internal_schema_version": stamp,
+        "internal_schema_version": format_version,
         "datasets": datasets,
     }
 
 
-def _say(told: dict[str, Any]) -> None:
+def _say(document: dict[str, Any]) -> None:
     for name in ("graph_branch", "graph_manifest_version", "internal_schema_version"):
-        say(f"{name}: {told[name]}")
-    for each in told["datasets"]:
+        say(f"{name}: {document[name]}")
+    for each in document["datasets"]:
         say(
             f"{each['entity_kind']} type '{each['type_name']}' "
             f"published_dataset_version={each['published_dataset_version']} "
@@ -79,7 +79,7 @@ def _say(told: dict[str, Any]) -> None:
         )
 
 
-def _show(told: dict[str, Any]) -> None:
+def _show(document: dict[str, Any]) -> None:
     rows = [
         (
             each["entity_kind"],
@@ -88,7 +88,7 @@ def _show(told: dict[str, Any]) -> None:
             each["published_dataset_version"],
             each.get("native_dataset_branch", "main"),
         )
-        for each in told["datasets"]
+        for each in document["datasets"]
     ]
-    title = f"branch {told['graph_branch']}, manifest version {told['graph_manifest_version']}"
+    title = f"branch {document['graph_branch']}, manifest version {document['graph_manifest_version']}"
     show_table(("kind", "type", "entities", "version", "branch"), rows, title=title)

@@ -28,7 +28,7 @@ def refuse_together(**options: object) -> None:
 
 
 def read_text(path: str, what: str) -> str:
-    """A file of the user's, with the problem told in their terms."""
+    """Read a file that the user named; a failure names the file and its purpose."""
     try:
         return Path(path).read_text("utf-8")
     except UnicodeDecodeError as error:
@@ -38,7 +38,7 @@ def read_text(path: str, what: str) -> str:
 
 
 def query_source(query: str | None, query_string: str | None, verb: str) -> str:
-    """The text of an ad-hoc query. A name alone would mean a stored one, and those live on servers."""
+    """The text of an ad-hoc query. A name alone would mean a stored query, which only servers have."""
     refuse_together(query=query, query_string=query_string)
     if query_string is not None:
         return query_string
@@ -55,11 +55,11 @@ def parameters(params: str | None, params_file: str | None) -> dict[str, Any]:
     if text is None:
         return {}
     try:
-        held = json_text.loads(text)
+        loaded = json_text.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"the parameters are not JSON: {error}.") from error
-    if held is None:
+    if loaded is None:
         return {}
-    if not isinstance(held, dict):
+    if not isinstance(loaded, dict):
         raise InvalidInput("the parameters must be a JSON object of names and values.")
-    return held
+    return loaded

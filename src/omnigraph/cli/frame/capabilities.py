@@ -21,9 +21,9 @@ _DIRECT = {"init", "optimize", "repair", "cleanup", "lint", "schema plan", "ensu
 _LOCAL = {"profile list", "profile show", "version", "completion", "embed"}
 # These few look for their graph in a cluster, too.
 _IN_CLUSTERS = {"optimize", "repair", "cleanup", "lint"}
-# Reading has no author, and neither has upkeep.
+# Reads and maintenance have no author.
 _WITHOUT_ACTOR = ("query", "commit", "changes", "blob", "diff")
-# Commands that ask before they destroy, and those that say on stderr where they write.
+# Commands that ask before they delete data, and those that print on stderr where they write.
 _DESTRUCTIVE = {"cleanup", "load", "ingest", "branch delete", "pipeline run"}
 _ECHOING = {
     *("load", "ingest", "branch create", "branch delete", "branch merge", "schema apply", "pipeline run"),
@@ -42,7 +42,7 @@ _MEANING: dict[Flag, str] = {
 
 
 def capability(label: str) -> Capability:
-    """What a command, named by its words, works on."""
+    """What a command works on."""
     if label in _LOCAL:
         return "local"
     return "direct" if label in _DIRECT else "any"

@@ -30,7 +30,7 @@ def completion(
 
 
 def prepare_completion() -> None:
-    """Let a shell that asks for completions be answered."""
+    """Register the shells that may request completions."""
     from typer._completion_classes import completion_init
 
     completion_init()

@@ -24,7 +24,7 @@ KINDS: tuple[ScopeKind, ...] = ("server", "cluster", "store")
 _SECTIONS = ("operator", "defaults", "servers", "clusters", "profiles", "aliases")
 _DEFAULTS = ("output", "table_max_column_width", "table_cell_layout", "server", "store", "default_graph")
 _FORMATS = ("table", "kv", "csv", "jsonl", "json")
-_KNOWN: dict[str, tuple[str, ...]] = {
+_ALLOWED_KEYS: dict[str, tuple[str, ...]] = {
     "servers": ("url",),
     "clusters": ("root",),
     "profiles": (*KINDS, "default_graph"),
@@ -34,7 +34,7 @@ _KNOWN: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Defaults:
-    """What holds where nothing was said."""
+    """The values of options that are not given."""
 
     output: Literal["table", "kv", "csv", "jsonl", "json"] | None = None
     table_max_column_width: int = 80
@@ -66,15 +66,15 @@ class CliConfig:
     def binding(self, name: str) -> ProfileScope:
         """A profile, checked."""
         if name not in self.profiles:
-            known = ", ".join(sorted(self.profiles)) or "none"
-            raise InvalidInput(f"there is no profile {name!r}; known profiles: {known}.")
-        held = self.profiles[name]
-        kinds = [kind for kind in KINDS if held.get(kind) is not None]
+            names = ", ".join(sorted(self.profiles)) or "none"
+            raise InvalidInput(f"there is no profile {name!r}; known profiles: {names}.")
+        loaded = self.profiles[name]
+        kinds = [kind for kind in KINDS if loaded.get(kind) is not None]
         if len(kinds) != 1:
             raise InvalidInput(f"profile {name!r} must have exactly one of server, cluster and store.")
-        if kinds == ["store"] and held.get("default_graph") is not None:
+        if kinds == ["store"] and loaded.get("default_graph") is not None:
             raise InvalidInput(f"profile {name!r} names one store: default_graph has no meaning there.")
-        return ProfileScope(kinds[0], str(held[kinds[0]]), held.get("default_graph"))
+        return ProfileScope(kinds[0], str(loaded[kinds[0]]), loaded.get("default_graph"))
 
 
 def home() -> Path:
@@ -122,29 +122,29 @@ def _parsed(text: str, path: Path) -> object:
         raise InvalidInput(f"{path} is not YAML: {error}") from error
 
 
-def _settings(held: Mapping[str, Any], path: Path) -> CliConfig:
-    _warn_unknown(held, _SECTIONS, path, "")
-    for section, known in _KNOWN.items():
-        for name, entry in _mapping(held.get(section), f"{path}: {section}").items():
-            _warn_unknown(_mapping(entry, f"{path}: {section}.{name}"), known, path, f"{section}.{name}.")
-    operator = _mapping(held.get("operator"), f"{path}: operator")
+def _settings(loaded: Mapping[str, Any], path: Path) -> CliConfig:
+    _warn_unknown(loaded, _SECTIONS, path, "")
+    for section, allowed_keys in _ALLOWED_KEYS.items():
+        for name, entry in _mapping(loaded.get(section), f"{path}: {section}").items():
+            _warn_unknown(_mapping(entry, f"{path}: {section}.{name}"), allowed_keys, path, f"{section}.{name}.")
+    operator = _mapping(loaded.get("operator"), f"{path}: operator")
     _warn_unknown(operator, ("actor",), path, "operator.")
     return CliConfig(
         actor=operator.get("actor"),
-        defaults=_defaults(_mapping(held.get("defaults"), f"{path}: defaults"), path),
-        servers=_addresses(held, "servers", "url", path),
-        clusters=_addresses(held, "clusters", "root", path),
-        profiles=_mapping(held.get("profiles"), f"{path}: profiles"),
+        defaults=_defaults(_mapping(loaded.get("defaults"), f"{path}: defaults"), path),
+        servers=_addresses(loaded, "servers", "url", path),
+        clusters=_addresses(loaded, "clusters", "root", path),
+        profiles=_mapping(loaded.get("profiles"), f"{path}: profiles"),
     )
 
 
-def _defaults(held: Mapping[str, Any], path: Path) -> Defaults:
-    _warn_unknown(held, _DEFAULTS, path, "defaults.")
-    if held.get("server") is not None and held.get("store") is not None:
+def _defaults(loaded: Mapping[str, Any], path: Path) -> Defaults:
+    _warn_unknown(loaded, _DEFAULTS, path, "defaults.")
+    if loaded.get("server") is not None and loaded.get("store") is not None:
         raise InvalidInput(f"{path}: defaults name a server and a store; keep one of them.")
-    if held.get("store") is not None and held.get("default_graph") is not None:
+    if loaded.get("store") is not None and loaded.get("default_graph") is not None:
         raise InvalidInput(f"{path}: defaults.default_graph has no meaning beside defaults.store.")
-    found = {name: held[name] for name in _DEFAULTS if held.get(name) is not None}
+    found = {name: loaded[name] for name in _DEFAULTS if loaded.get(name) is not None}
     _require(found.get("output"), (None, *_FORMATS), f"{path}: defaults.output")
     _require(found.get("table_cell_layout"), (None, "truncate", "wrap"), f"{path}: defaults.table_cell_layout")
     if not isinstance(found.get("table_max_column_width", 1), int):
@@ -152,29 +152,29 @@ def _defaults(held: Mapping[str, Any], path: Path) -> Defaults:
     return Defaults(**found)
 
 
-def _require(value: object, allowed: tuple[object, ...], place: str) -> None:
+def _require(value: object, allowed: tuple[object, ...], where: str) -> None:
     if value not in allowed:
-        raise InvalidInput(f"{place} must be one of {', '.join(str(each) for each in allowed if each)}.")
+        raise InvalidInput(f"{where} must be one of {', '.join(str(each) for each in allowed if each)}.")
 
 
-def _addresses(held: Mapping[str, Any], section: str, key: str, path: Path) -> dict[str, str]:
+def _addresses(loaded: Mapping[str, Any], section: str, key: str, path: Path) -> dict[str, str]:
     found = {}
-    for name, entry in _mapping(held.get(section), f"{path}: {section}").items():
+    for name, entry in _mapping(loaded.get(section), f"{path}: {section}").items():
         if not isinstance(entry.get(key), str):
             raise InvalidInput(f"{path}: {section}.{name} needs {key}.")
         found[str(name)] = entry[key]
     return found
 
 
-def _mapping(value: object, place: str) -> Mapping[str, Any]:
+def _mapping(value: object, where: str) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise InvalidInput(f"{place} must be a mapping of names to values.")
+        raise InvalidInput(f"{where} must be a mapping of names to values.")
     return value
 
 
-def _warn_unknown(held: Mapping[str, Any], known: tuple[str, ...], path: Path, prefix: str) -> None:
-    for name in held:
-        if name not in known:
+def _warn_unknown(loaded: Mapping[str, Any], allowed_keys: tuple[str, ...], path: Path, prefix: str) -> None:
+    for name in loaded:
+        if name not in allowed_keys:
             note(f"warning: {path}: {prefix}{name} is not a known key and is ignored")

@@ -33,35 +33,35 @@ def graph_in_cluster(cluster: str, graph: str | None) -> str:
     if graph is None and len(applied) == 1:
         graph = applied[0]
     if graph is None or graph not in applied:
-        known = ", ".join(applied) or "none"
+        names = ", ".join(applied) or "none"
         problem = "name one with --graph" if graph is None else f"it has no graph {graph!r}"
-        raise InvalidInput(f"cluster {cluster}: {problem}; its graphs: {known}.")
+        raise InvalidInput(f"cluster {cluster}: {problem}; its graphs: {names}.")
     return f"{root.rstrip('/')}/graphs/{graph}.omni"
 
 
 def is_cluster_member(uri: str) -> bool:
-    """Whether a URI is the place of a graph that a cluster looks after: `<root>/graphs/<id>.omni`."""
+    """Whether a URI is the location of a graph of a cluster: `<root>/graphs/<id>.omni`."""
     root, _, name = uri.rstrip("/").rpartition("/graphs/")
     if not root or "/" in name or not name.endswith(".omni"):
         return False
     return _state(root) is not None
 
 
-def _storage_root(place: str) -> str:
-    """A directory with a `cluster.yaml` says where it stores; anything else is the storage root itself."""
-    if "://" in place:
-        return place
-    config = Path(expanded(place)) / "cluster.yaml"
+def _storage_root(address: str) -> str:
+    """The storage root that `cluster.yaml` in a directory names; any other address is the storage root itself."""
+    if "://" in address:
+        return address
+    config = Path(expanded(address)) / "cluster.yaml"
     if not config.is_file():
-        return place
+        return address
     import yaml
 
     try:
-        held = yaml.safe_load(config.read_text("utf-8"))
+        loaded = yaml.safe_load(config.read_text("utf-8"))
     except (yaml.YAMLError, OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{config} cannot be read: {error}") from error
-    storage = held.get("storage") if isinstance(held, dict) else None
-    return str(storage) if storage else place
+    storage = loaded.get("storage") if isinstance(loaded, dict) else None
+    return str(storage) if storage else address
 
 
 def _applied_graphs(root: str) -> list[str]:
@@ -78,12 +78,12 @@ def _state(root: str) -> dict[str, Any] | None:
     from omnigraph.world import REAL
 
     try:
-        held = json.loads(open_control_store(parse_location(root, REAL), REAL).read(STATE))
+        loaded = json.loads(open_control_store(parse_location(root, REAL), REAL).read(STATE))
     except ObjectNotFound:
         return None
     except ValueError as error:
         raise InvalidInput(f"{root}/{STATE} is not JSON: {error}") from error
-    return held if isinstance(held, dict) else {}
+    return loaded if isinstance(loaded, dict) else {}
 
 
 def require_consent(what: str, uri: str, *, is_local: bool, json: bool) -> None:
@@ -166,8 +166,8 @@ def _store(uri: str, flags: Given) -> str:
 
 def _about_server(server: str) -> str:
     if "://" not in server and server not in settings().servers:
-        known = ", ".join(sorted(settings().servers)) or "none"
-        return f"there is no server {server!r} in the configuration; known servers: {known}."
+        names = ", ".join(sorted(settings().servers)) or "none"
+        return f"there is no server {server!r} in the configuration; known servers: {names}."
     return f"--server {server} addresses a graph behind a server. {NO_CLIENT}"
 
 

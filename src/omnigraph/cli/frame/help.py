@@ -74,9 +74,9 @@ def write_commands(formatter: HelpFormatter, chapters: Mapping[str, Mapping[str,
             formatter.write_dl([(_strong(name.ljust(width)), line) for name, line in commands.items()])
 
 
-def usage_pieces(pieces: Sequence[str]) -> list[str]:
+def usage_arguments(arguments: Sequence[str]) -> list[str]:
     """A required argument is written as it is everywhere: without braces."""
-    return [each[1:-1] if each.startswith("{") and each.endswith("}") else each for each in pieces]
+    return [each[1:-1] if each.startswith("{") and each.endswith("}") else each for each in arguments]
 
 
 def lines_about(commands: Mapping[str, Command]) -> dict[str, str]:
@@ -90,7 +90,7 @@ def _panel(parameter: Parameter) -> str:
 
 
 def _without_brackets(names: str) -> str:
-    """`--mode <append|merge>` is `--mode append|merge`: the brackets say nothing."""
+    """`--mode <append|merge>` is `--mode append|merge`: the brackets carry no meaning."""
     return names.replace("<", "").replace(">", "")
 
 
@@ -101,5 +101,5 @@ def _joined(text: str) -> str:
 
 
 def _strong(text: str) -> str:
-    """Bold where somebody looks; click takes it out where nobody does."""
+    """Bold on a terminal; click removes it elsewhere."""
     return typer.style(text, bold=True)

@@ -69,15 +69,15 @@ def names() -> list[str]:
     return [name for commands in CHAPTERS.values() for name in commands]
 
 
-def shown() -> dict[str, dict[str, str]]:
-    """The chapters as the help shows them."""
+def visible_commands() -> dict[str, dict[str, str]]:
+    """The visible commands by chapter, with their summaries."""
     return {
         chapter: {name: line for name, line in commands.items() if name not in HIDDEN}
         for chapter, commands in CHAPTERS.items()
     }
 
 
-def place_of(name: str) -> tuple[str, str]:
+def location_of(name: str) -> tuple[str, str]:
     """The module of a command, and its name there."""
     if name == "completion":
         return "omnigraph.cli.frame.completion", name

@@ -20,7 +20,7 @@ from omnigraph.cli.frame.capabilities import (
 )
 from omnigraph.cli.frame.help import (
     lines_about,
-    usage_pieces,
+    usage_arguments,
     write_commands,
     write_examples,
     write_parameters,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from typer._click import Context, HelpFormatter, Parameter
 
 PANEL = "Scope and global options"
-# Where a run keeps the name of the file that its query came from.
+# The context key for the name of the file that the query came from.
 SOURCE_NAME = "omnigraph.source_name"
 _KEY = "omnigraph.given."
 _FLAGS_WITH_VALUES = {
@@ -72,12 +72,12 @@ class Given:
 
 
 def current() -> Context:
-    """The run that is under way."""
+    """The context of the running command."""
     return get_current_context()
 
 
 def given() -> Given:
-    """What was given so far in this run; a flag after the command's name wins over one before it."""
+    """The global options given so far in this run; a flag after the command's name wins over one before it."""
     meta = current().meta
     names = ("server", "cluster", "graph", "store", "profile", "yes", "quiet", "debug")
     found = {name: meta[_KEY + name] for name in names if _KEY + name in meta}
@@ -85,13 +85,13 @@ def given() -> Given:
 
 
 def label_of(ctx: Context) -> str:
-    """A command's words without the program's name: `branch create`."""
-    words: list[str] = []
+    """The name of a command without the program's name: `branch create`."""
+    names: list[str] = []
     at: Context | None = ctx
     while at is not None and at.parent is not None:
-        words.insert(0, at.command.name or "")
+        names.insert(0, at.command.name or "")
         at = at.parent
-    return " ".join(words)
+    return " ".join(names)
 
 
 class Command(TyperCommand):
@@ -104,7 +104,7 @@ class Command(TyperCommand):
         return [*own, *(each for each in _globals(label_of(ctx)) if not taken & set(each.opts))]
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        """Its arguments; a word too many may be the graph, and is told where that goes."""
+        """Its arguments; an extra argument may be the graph: the message names the option for it."""
         try:
             return super().parse_args(ctx, args)
         except UsageError as error:
@@ -113,13 +113,13 @@ class Command(TyperCommand):
             raise
 
     def invoke(self, ctx: Context) -> Any:
-        """Run it, unless a flag was given that means nothing here."""
+        """Run it, unless a flag was given that does not apply to it."""
         refuse_misplaced(label_of(ctx), given())
         return super().invoke(ctx)
 
     def collect_usage_pieces(self, ctx: Context) -> list[str]:
         """Its arguments, as its usage shows them."""
-        return usage_pieces(super().collect_usage_pieces(ctx))
+        return usage_arguments(super().collect_usage_pieces(ctx))
 
     def format_help(self, ctx: Context, formatter: HelpFormatter) -> None:
         """What it is for, its parameters, and examples."""
@@ -146,11 +146,11 @@ class Group(TyperGroup):
 
 
 def _globals(label: str | None) -> Iterator[TyperOption]:
-    """The global options: all shown for the program itself (None), none for a group (empty), else those of use."""
+    """The global options: all shown for the program itself (None), none for a group (empty), else those that apply."""
     for name, (metavar, text) in _FLAGS_WITH_VALUES.items():
-        yield _option(name, text, metavar=metavar, shown=_is_shown(name, label))
+        yield _option(name, text, metavar=metavar, visible=_is_visible(name, label))
     for name, text in _SWITCHES.items():
-        yield _option(name, text, shown=_is_shown(name, label))
+        yield _option(name, text, visible=_is_visible(name, label))
     yield TyperOption(
         param_decls=["-v", "--version"],
         is_flag=True,
@@ -163,7 +163,7 @@ def _globals(label: str | None) -> Iterator[TyperOption]:
     )
 
 
-def _is_shown(name: str, label: str | None) -> bool:
+def _is_visible(name: str, label: str | None) -> bool:
     if label is None:
         return name != "server"
     if not label or name == "debug":
@@ -173,21 +173,21 @@ def _is_shown(name: str, label: str | None) -> bool:
     return echoes_its_target(label) if name == "quiet" else is_offered(cast("Flag", name), label)
 
 
-def _option(name: str, text: str, *, shown: bool, metavar: str | None = None) -> TyperOption:
+def _option(name: str, text: str, *, visible: bool, metavar: str | None = None) -> TyperOption:
     return TyperOption(
         param_decls=[f"--{name}", f"_{name}"],
         type=bool if metavar is None else str,
         is_flag=metavar is None,
         metavar=metavar,
         expose_value=False,
-        callback=_remember,
+        callback=_store_option,
         help=text,
-        hidden=not shown,
+        hidden=not visible,
         rich_help_panel=PANEL,
     )
 
 
-def _remember(ctx: Context, param: Parameter, value: object) -> object:
+def _store_option(ctx: Context, param: Parameter, value: object) -> object:
     if value:
         ctx.meta[_KEY + (param.name or "").removeprefix("_")] = value
     return value

@@ -44,12 +44,12 @@ def note(text: str) -> None:
 
 
 def is_terminal() -> bool:
-    """Whether a person is looking at stdout."""
+    """Whether stdout is a terminal."""
     return sys.stdout.isatty()
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:
-    """A table for people; numbers stand to the right."""
+    """Print a table; numbers are right-aligned."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -66,7 +66,7 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, titl
 
 
 def working(what: str) -> AbstractContextManager[object]:
-    """A sign of life on stderr while something takes its time; nothing where nobody looks."""
+    """Show a status on stderr while a command runs; nothing unless stderr is a terminal."""
     from rich.console import Console
 
     return Console(stderr=True).status(what)
@@ -74,7 +74,7 @@ def working(what: str) -> AbstractContextManager[object]:
 
 FAILED = 1
 LOST_PRECONDITION = 4
-# What to type next, where the message of the library speaks of its own calls.
+# The next command to type, for messages of the library that name its own calls.
 _HINTS = {
     "branch_not_found": "`omnigraph branch list` lists the branches.",
     "not_found": "`omnigraph commit list` and `omnigraph tag list` list the commits and tags.",
@@ -100,10 +100,10 @@ def unusable_file(error: OSError) -> InvalidInput:
 
 def hide_tracebacks() -> None:
     """Print unexpected errors in two lines from now on."""
-    sys.excepthook = _tell_briefly
+    sys.excepthook = _print_briefly
 
 
-def _tell_briefly(kind: type[BaseException], error: BaseException, _trace: TracebackType | None) -> None:
+def _print_briefly(kind: type[BaseException], error: BaseException, _trace: TracebackType | None) -> None:
     note(f"error[internal]: {kind.__name__}: {error}")
     note("This is a bug in omnigraph. Run the command again with --debug and report the output.")
 

@@ -36,15 +36,15 @@ def resolver_of(resolve: "Choice | None", file: str | None) -> "Resolver":
     if file is None:
         return resolve
     try:
-        held = json_text.loads(read_text(file, "resolution file"))
+        loaded = json_text.loads(read_text(file, "resolution file"))
     except ValueError as error:
         raise InvalidInput(f"the resolution file {file} is not JSON: {error}.") from error
-    if not isinstance(held, dict) or not all(value in ("ours", "theirs") for value in held.values()):
+    if not isinstance(loaded, dict) or not all(value in ("ours", "theirs") for value in loaded.values()):
         raise InvalidInput(
             f'the resolution file {file} must be a JSON object that gives each conflict, as "node:Person/Ada" or '
             '"*" for all others, "ours" or "theirs".'
         )
-    return held
+    return loaded
 
 
 def say_conflicts(conflicts: "Iterable[Conflict]", more: int = 0) -> None:
@@ -59,7 +59,7 @@ def say_conflicts(conflicts: "Iterable[Conflict]", more: int = 0) -> None:
 
 
 def say_left_out(left_out: "Mapping[str, int]", *, dry_run: bool) -> None:
-    """A line for each property whose values have no place any more."""
+    """A line for each property that was dropped and whose values are left out."""
     for name, rows in left_out.items():
         say(f"{'would leave' if dry_run else 'left'} out {name} of {rows} {'row' if rows == 1 else 'rows'}")
 

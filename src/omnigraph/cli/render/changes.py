@@ -54,15 +54,17 @@ def blocks_json(changes: Iterable[Change]) -> list[dict[str, Any]]:
 
 
 def change_lines(change: Change) -> Iterator[str]:
-    """One change for people: what happened, then each property that is another now."""
+    """One change for people: what happened, then each property that changed."""
     yield f"{change.op} {change.type_name} {change.id}"
     for name, old, new in differences(change):
-        shown = [_shown(value) for value, side in ((old, change.before), (new, change.after)) if side is not None]
-        yield f"  {name}: {' → '.join(shown)}"
+        values = [
+            _display_text(value) for value, side in ((old, change.before), (new, change.after)) if side is not None
+        ]
+        yield f"  {name}: {' → '.join(values)}"
 
 
 def differences(change: Change) -> Iterator[tuple[str, Any, Any]]:
-    """The properties and ends that differ, with their values before and after."""
+    """The properties and endpoints that differ, with their values before and after."""
     before, after = _values(change.before), _values(change.after)
     for name in {**before, **after}:
         old, new = before.get(name), after.get(name)
@@ -78,16 +80,16 @@ def when(commit: GraphCommit) -> str:
 def _values(image: Image | None) -> dict[str, Any]:
     if image is None:
         return {}
-    ends = {} if image.source is None else {"from": image.source, "to": image.target}
-    return {**ends, **{name: json_value(value) for name, value in image.properties.items()}}
+    endpoints = {} if image.source is None else {"from": image.source, "to": image.target}
+    return {**endpoints, **{name: json_value(value) for name, value in image.properties.items()}}
 
 
 def _image_json(image: Image | None) -> dict[str, Any] | None:
     if image is None:
         return None
-    ends = None if image.source is None else {"from": image.source, "to": image.target}
+    endpoints = None if image.source is None else {"from": image.source, "to": image.target}
     properties = {name: json_value(value) for name, value in image.properties.items()}
-    return present(properties=properties, endpoints=ends)
+    return present(properties=properties, endpoints=endpoints)
 
 
 def _type_id(table_key: str) -> str:
@@ -95,7 +97,7 @@ def _type_id(table_key: str) -> str:
     return urlsafe_b64encode(sha256(b"omnigraph/type\x1f" + table_key.encode()).digest()).decode().rstrip("=")
 
 
-def _shown(value: Any) -> str:
+def _display_text(value: Any) -> str:
     from json import dumps
 
     return value if isinstance(value, str) else dumps(value, ensure_ascii=False)

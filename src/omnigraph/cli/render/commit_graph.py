@@ -17,57 +17,57 @@ if TYPE_CHECKING:
 
     from omnigraph.manifest.rows import GraphCommit
 
-Line = tuple[str, "GraphCommit | None"]
+GraphLine = tuple[str, "GraphCommit | None"]
 
 
-def draw(commits: Iterable[GraphCommit]) -> Iterator[Line]:
-    """The lines of the picture, each with the commit it stands for or None between commits.
+def draw_graph(commits: Iterable[GraphCommit]) -> Iterator[GraphLine]:
+    """The lines of the drawing, each with its commit, or None between commits.
 
     Parents that are not among the commits are not drawn.
     """
-    known = {each.id: each for each in commits}
+    by_id = {each.id: each for each in commits}
     lanes: list[str] = []
-    for commit in _children_first(known):
+    for commit in _children_first(by_id):
         if commit.id not in lanes:
             lanes.append(commit.id)
         yield from _join(lanes, commit.id)
         at = lanes.index(commit.id)
         yield " ".join("*" if lane == at else "|" for lane in range(len(lanes))), commit
-        yield from _continue(lanes, at, _parents(commit, known))
+        yield from _continue(lanes, at, _parents(commit, by_id))
 
 
-def _children_first(known: dict[str, GraphCommit]) -> Iterator[GraphCommit]:
-    """Every commit after all its children; of those that are free, the newest."""
-    waiting = dict.fromkeys(known, 0)
-    for each in known.values():
-        for parent in _parents(each, known):
-            waiting[parent] += 1
-    free = [each for each in known.values() if not waiting[each.id]]
+def _children_first(by_id: dict[str, GraphCommit]) -> Iterator[GraphCommit]:
+    """Every commit after all its children; of those whose children were drawn, the newest."""
+    open_children = dict.fromkeys(by_id, 0)
+    for each in by_id.values():
+        for parent in _parents(each, by_id):
+            open_children[parent] += 1
+    free = [each for each in by_id.values() if not open_children[each.id]]
     while free:
         free.sort(key=lambda each: (each.created_us, each.manifest_version, each.id))
         commit = free.pop()
         yield commit
-        for parent in _parents(commit, known):
-            waiting[parent] -= 1
-            if not waiting[parent]:
-                free.append(known[parent])
+        for parent in _parents(commit, by_id):
+            open_children[parent] -= 1
+            if not open_children[parent]:
+                free.append(by_id[parent])
 
 
-def _parents(commit: GraphCommit, known: dict[str, GraphCommit]) -> list[str]:
-    return [each for each in (commit.parent, commit.merged_parent) if each is not None and each in known]
+def _parents(commit: GraphCommit, by_id: dict[str, GraphCommit]) -> list[str]:
+    return [each for each in (commit.parent, commit.merged_parent) if each is not None and each in by_id]
 
 
-def _join(lanes: list[str], commit_id: str) -> Iterator[Line]:
-    """Lines that lead to one commit come together above it, one at a time from the right."""
+def _join(lanes: list[str], commit_id: str) -> Iterator[GraphLine]:
+    """Join the lanes that lead to one commit above it, one at a time from the right."""
     while lanes.count(commit_id) > 1:
         *_, other, last = [lane for lane, held in enumerate(lanes) if held == commit_id]
-        reach = {2 * lane - 1: "_" for lane in range(other + 1, last)}
-        yield _line({**reach, **_straight(last), **_moved(last, len(lanes), "/", -1)}), None
+        crossing = {2 * lane - 1: "_" for lane in range(other + 1, last)}
+        yield _line({**crossing, **_straight(last), **_moved(last, len(lanes), "/", -1)}), None
         del lanes[last]
 
 
-def _continue(lanes: list[str], at: int, parents: list[str]) -> Iterator[Line]:
-    """Below a commit its line goes on to the first parent; a second parent gets a line to the right."""
+def _continue(lanes: list[str], at: int, parents: list[str]) -> Iterator[GraphLine]:
+    """Below a commit its lane continues to the first parent; a second parent gets a lane to the right."""
     if not parents:
         if at + 1 < len(lanes):
             yield _line({**_straight(at), **_moved(at + 1, len(lanes), "/", -1)}), None
@@ -84,7 +84,7 @@ def _straight(lanes: int) -> dict[int, str]:
 
 
 def _moved(first: int, lanes: int, stroke: str, by: int) -> dict[int, str]:
-    """The lines from `first` on, each half a column to one side."""
+    """The lanes from `first` on, each moved half a column to one side."""
     return {2 * lane + by: stroke for lane in range(first, lanes)}
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from omnigraph.language.evolution.steps import Step
     from omnigraph.manifest.rows import GraphCommit
 
-# These name what a step is about; the other details tell what happens to it.
+# These name the subject of a step; the other details are its change.
 _SUBJECT = ("type_kind", "type_name", "name", "property_name", "entity")
 
 
@@ -42,24 +42,24 @@ def _sentence(step: Step) -> str:
 
 
 def _subject(step: Step) -> str:
-    told: Any = step.details
-    type_name = told.get("type_name") or told.get("name")
+    details: Any = step.details
+    type_name = details.get("type_name") or details.get("name")
     if type_name is None:
-        return str(told["type_kind"])
-    if "property_name" in told:
-        return f"{type_name}.{told['property_name']}"
-    return str(type_name) if step.kind == "rename_property" else f"{told['type_kind']} {type_name}"
+        return str(details["type_kind"])
+    if "property_name" in details:
+        return f"{type_name}.{details['property_name']}"
+    return str(type_name) if step.kind == "rename_property" else f"{details['type_kind']} {type_name}"
 
 
 def _change(step: Step) -> str:
-    told = {name: value for name, value in step.details.items() if name not in _SUBJECT}
-    if set(told) == {"from", "to"}:
+    details = {name: value for name, value in step.details.items() if name not in _SUBJECT}
+    if set(details) == {"from", "to"}:
         joint = "." if step.kind == "rename_property" else " " if step.kind == "rename_type" else ": "
-        return f"{joint}{_value(told['from'])} → {_value(told['to'])}"
-    if set(told) == {"mode"}:
-        return f" ({told['mode']})"
-    shown = [f"default {_value(value)}" if name == "default" else _value(value) for name, value in told.items()]
-    return f": {', '.join(shown)}" if shown else ""
+        return f"{joint}{_value(details['from'])} → {_value(details['to'])}"
+    if set(details) == {"mode"}:
+        return f" ({details['mode']})"
+    values = [f"default {_value(value)}" if name == "default" else _value(value) for name, value in details.items()]
+    return f": {', '.join(values)}" if values else ""
 
 
 def _value(value: Any) -> str:
@@ -94,7 +94,7 @@ def commit_json(commit: GraphCommit) -> dict[str, Any]:
     )
 
 
-def lost_precondition_json(error: HeadMismatch) -> dict[str, Any]:
+def precondition_json(error: HeadMismatch) -> dict[str, Any]:
     """The refusal of a conditional write: what was required, and what was found."""
     return {"error": error.message, "precondition_failure": present(expected=error.expected or "", actual=error.actual)}
 

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 Format = Literal["table", "kv", "csv", "jsonl", "json"]
 Layout = Literal["truncate", "wrap"]
 Row = dict[str, Any]
-# However narrow the columns are to be, this much of each is shown.
+# Columns are at least this wide, whatever maximum is set.
 NARROWEST = 8
 
 
 @dataclass(frozen=True)
 class ReadOutput:
-    """What a read gave, and where it was read. `target` is a branch or a snapshot."""
+    """The result of a read, and the state that was read. `target` is a branch or a snapshot."""
 
     query_name: str
     target: dict[str, str]
@@ -37,14 +37,14 @@ class ReadOutput:
 
     def to_json(self) -> dict[str, Any]:
         """The envelope that programs read."""
-        told = {
+        document = {
             "query_name": self.query_name,
             "target": self.target,
             "row_count": len(self.rows),
             "columns": list(self.columns),
             "rows": list(self.rows),
         }
-        return told if self.graph_commit_id is None else {**told, "graph_commit_id": self.graph_commit_id}
+        return document if self.graph_commit_id is None else {**document, "graph_commit_id": self.graph_commit_id}
 
     @property
     def heading(self) -> str:
@@ -53,7 +53,7 @@ class ReadOutput:
         return f"{len(self.rows)} rows from {kind} {name} via {self.query_name}"
 
     @property
-    def shown_columns(self) -> list[str]:
+    def display_columns(self) -> list[str]:
         """The columns; without them, every name that a row has, in alphabetical order."""
         return list(self.columns) or sorted({name for row in self.rows for name in row})
 
@@ -84,7 +84,7 @@ def _jsonl(output: ReadOutput) -> Iterator[str]:
 
 
 def _csv(output: ReadOutput) -> Iterator[str]:
-    columns = output.shown_columns
+    columns = output.display_columns
     yield csv_line(columns)
     yield from (csv_line([row.get(name) for name in columns]) for row in output.rows)
 
@@ -109,14 +109,14 @@ def _kv(output: ReadOutput) -> Iterator[str]:
         if number > 1:
             yield ""
         yield f"row {number}"
-        yield from (f"{name}: {_text(row.get(name))}" for name in output.shown_columns)
+        yield from (f"{name}: {_text(row.get(name))}" for name in output.display_columns)
 
 
 _RENDERERS: dict[str, Callable[[ReadOutput], Iterator[str]]] = {"json": _json, "jsonl": _jsonl, "csv": _csv, "kv": _kv}
 
 
 def _table(output: ReadOutput, style: TableStyle) -> Iterator[str]:
-    columns = output.shown_columns
+    columns = output.display_columns
     yield output.heading
     if not columns:
         yield "(no rows)"
@@ -126,7 +126,7 @@ def _table(output: ReadOutput, style: TableStyle) -> Iterator[str]:
     yield _line(columns, widths)
     yield "-+-".join("-" * width for width in widths)
     for row in cells:
-        chunks = [_laid_out(cell, width, style.cell_layout) for cell, width in zip(row, widths, strict=True)]
+        chunks = [_cell_lines(cell, width, style.cell_layout) for cell, width in zip(row, widths, strict=True)]
         for at in range(max(map(len, chunks))):
             yield _line([each[at] if at < len(each) else "" for each in chunks], widths)
 
@@ -140,7 +140,7 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     return " | ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
 
 
-def _laid_out(cell: str, width: int, layout: Layout) -> list[str]:
+def _cell_lines(cell: str, width: int, layout: Layout) -> list[str]:
     """A cell in lines that fit its column."""
     if len(cell) <= width:
         return [cell]
@@ -162,18 +162,18 @@ def compact(value: Any) -> str:
 def stream_lines(
     query_name: str, target: Mapping[str, str], reader: pa.RecordBatchReader, wanted: Literal["csv", "jsonl"]
 ) -> Iterator[str]:
-    """The lines of a format. `jsonl` begins with how many rows there are: until that is known, they wait in a file."""
+    """The lines of a format. `jsonl` begins with the number of rows: they are spilled to a file until it is known."""
     if wanted == "csv":
         yield from _csv_stream(reader.schema.names, _rows(reader))
         return
-    with tempfile.TemporaryFile("w+", encoding="utf-8", newline="\n") as waiting:
+    with tempfile.TemporaryFile("w+", encoding="utf-8", newline="\n") as spilled:
         count = 0
         for row in _rows(reader):
-            waiting.write(compact(row) + "\n")
+            spilled.write(compact(row) + "\n")
             count += 1
-        waiting.seek(0)
+        spilled.seek(0)
         yield compact({"kind": "metadata", "query_name": query_name, "target": dict(target), "row_count": count})
-        yield from (line.rstrip("\n") for line in waiting)
+        yield from (line.rstrip("\n") for line in spilled)
 
 
 def _csv_stream(names: Sequence[str], rows: Iterator[dict[str, Any]]) -> Iterator[str]:
