@@ -50,6 +50,36 @@ def test_variables_are_those_that_the_result_can_use(catalog) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'query q() { match { $p: Person $p.status = "knwn" } return { $p.name } }',
+        'query q() { match { $p: Person $p.status != "knwn" } return { $p.name } }',
+        'query q() { match { $p: Person "knwn" = $p.status } return { $p.name } }',
+        'query q() { match { $p: Person $p.status in ["new", "knwn"] } return { $p.name } }',
+        'query q() { match { $p: Person not ($p.status not in ["knwn"]) } return { $p.name } }',
+        'query q($s: String) { match { $p: Person $p.status in [$s, "knwn"] } return { $p.name } }',
+        'query q() { match { $p: Person { status: "knwn" } } return { $p.name } }',
+        'query q() { match { $p: Person } return { $p.status as s, count($p) as n } having { s = "knwn" } }',
+        'query q() { update Person set { age: 1 } where status = "knwn" }',
+        'query q() { update Person set { status: "knwn" } where name = "a" }',
+        'query q() { delete Person where status in ["knwn"] }',
+        'query q() { insert Person { name: "a", status: "knwn" } }',
+    ],
+)
+def test_every_literal_that_an_enum_is_compared_with_is_one_of_its_values(catalog, text: str) -> None:
+    with pytest.raises(QueryError, match="expected one of gone, known, new: did you mean 'known'") as caught:
+        checked(text, catalog)
+    assert [each.code for each in caught.value.diagnostics if "enum" in each.message] == ["T3"]
+
+
+@pytest.mark.parametrize(
+    "condition", ['$p.status = "known"', '$p.status in ["new", "gone"]', '$p.status starts_with "kn"', "$p.status = $s"]
+)
+def test_enum_values_and_texts_of_other_tests_pass(catalog, condition: str) -> None:
+    checked(f"query q($s: String) {{ match {{ $p: Person {condition} }} return {{ $p.name }} }}", catalog)
+
+
 def test_every_anonymous_variable_is_another_one(catalog) -> None:
     query = checked("query q() { match { $p: Person $p knows $_ $p worksAt $_ $_: Doc } return { $p.name } }", catalog)
     assert len(query.variables) == 4

@@ -112,6 +112,8 @@ def is_member(env: Env, node: written.Expression, item: Expression, items: Expre
     if not empty and not same_scalar(item.type, items.type):
         env.fail(node.span, "T7", f"{item.type} cannot be an item of {items.type}")
         return None
+    if not _are_enum_values(env, node, item, items):
+        return None
     return made.Membership(item, items)
 
 
@@ -145,9 +147,30 @@ def compared(env: Env, node: written.Comparison, left: Expression, right: Expres
     ):
         return left
     if comparable(left.type, right.type):
+        if node.operator in {"=", "!="} and not (
+            _are_enum_values(env, node.right, left, right) and _are_enum_values(env, node.left, right, left)
+        ):
+            return None
         return made.Comparison(node.operator, left, right)
     _fail_comparison(env, node, left.type, right.type)
     return None
+
+
+def _are_enum_values(env: Env, node: written.Expression, operand: Expression, literal: Expression) -> bool:
+    """Whether a literal, or each item of a list, is a value of the enum property that it is compared with."""
+    if not isinstance(operand, made.PropertyValue | made.RowValue | made.ColumnValue) or not isinstance(
+        literal, made.Constant
+    ):
+        return True
+    if not isinstance(operand.type, PropertyType) or operand.type.enum_values is None or operand.type.is_list:
+        return True
+    for each in literal.value if isinstance(literal.value, tuple) else (literal.value,):
+        try:
+            convert(each, operand.type)
+        except ValueError as error:
+            env.fail(node.span, "T3", str(error))
+            return False
+    return True
 
 
 def _text_comparison(env: Env, node: written.Comparison, left: Expression, right: Expression) -> Expression | None:

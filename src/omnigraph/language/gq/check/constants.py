@@ -6,6 +6,7 @@ import struct
 from typing import TYPE_CHECKING, cast
 
 from omnigraph.catalog.catalog import FLOATS, INTEGERS, PropertyType
+from omnigraph.errors.inputs import suggestion
 from omnigraph.language.ir import types
 from omnigraph.language.ir.expressions import Constant, ConstantValue
 from omnigraph.language.ir.types import BOOL, DATE, DATETIME, F64, I64, STRING, NullType
@@ -90,7 +91,8 @@ def _convert_one(value: ConstantValue, to: PropertyType) -> ConstantValue:
     if to.scalar in FLOATS:
         return _float(cast("float", value), to)
     if to.enum_values is not None and value not in to.enum_values:
-        raise ValueError(f"invalid enum value '{value}': expected one of {', '.join(to.enum_values)}")
+        near = suggestion(value, to.enum_values)
+        raise ValueError(f"invalid enum value '{value}': expected one of {', '.join(to.enum_values)}{near}")
     return value
 
 
