@@ -106,7 +106,7 @@ def test_a_plan_tells_its_operators_estimates_indexes_and_modes(crowd: Graph) ->
     assert "index name_idx" in told
     assert "expand $p -[Knows{1,3}]-> $f as $f: Person" in told
     assert "[Knows: indexed]" in told
-    assert "without, for each $f" in told
+    assert "anti join, for each $f" in told
     assert "rows" in told
     assert "[Knows: csr]" in explained(crowd, text, traversal="csr")
 

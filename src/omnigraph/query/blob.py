@@ -93,5 +93,5 @@ def _managed(table: Table, name: str, row: int) -> Blob:
 
 def _etag(table: Table, name: str, row: int) -> str:
     """Row, table version and column identify the content: a row of one version never changes."""
-    said = "\0".join(["blob", table.path, table.branch or "", str(table.version), str(row), name])
-    return f'"{hashlib.sha256(said.encode()).hexdigest()[:32]}"'
+    identity = "\0".join(["blob", table.path, table.branch or "", str(table.version), str(row), name])
+    return f'"{hashlib.sha256(identity.encode()).hexdigest()[:32]}"'

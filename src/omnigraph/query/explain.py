@@ -69,18 +69,18 @@ def _scan(step: Scan) -> str:
 
 def _expand(step: Expand) -> str:
     edge = _where(step.edge_conditions)
-    return f"expand {_walk(step.traversal)} as {_bound_variable(step.target)}{_where(step.conditions)}{edge}"
+    return f"expand {_traversal(step.traversal)} as {_bound_variable(step.target)}{_where(step.conditions)}{edge}"
 
 
-def _meet(step: ExpandInto) -> str:
-    return f"meet {_walk(step.traversal)}{_where(step.edge_conditions)}"
+def _expand_into(step: ExpandInto) -> str:
+    return f"expand into {_traversal(step.traversal)}{_where(step.edge_conditions)}"
 
 
-def _weigh(step: CountBranches) -> str:
+def _count_branches(step: CountBranches) -> str:
     return f"count at ${step.variable.name}: {_branches(step.branches)}"
 
 
-def _tally(step: CountComponent) -> str:
+def _count_component(step: CountComponent) -> str:
     branches = f": {_branches(step.branches)}" if step.branches else ""
     return f"count {_bound_variable(step.variable)}{_where(step.conditions)}{branches}"
 
@@ -91,14 +91,14 @@ def _branches(branches: tuple[CountedBranch, ...]) -> str:
 
 def _branch(branch: CountedBranch) -> str:
     deeper = f" ({_branches(branch.branches)})" if branch.branches else ""
-    return f"{_walk(branch.traversal)}{_where(branch.edge_conditions)}{_where(branch.conditions)}{deeper}"
+    return f"{_traversal(branch.traversal)}{_where(branch.edge_conditions)}{_where(branch.conditions)}{deeper}"
 
 
 def _bound_variable(variable: Variable) -> str:
     return f"${variable.name}: {variable.declared}"
 
 
-def _walk(traversal: Traversal) -> str:
+def _traversal(traversal: Traversal) -> str:
     hops = traversal.hops
     bounds = "" if hops.maximum == 1 else f"{{{hops.minimum},{'' if hops.capped else hops.maximum}}}"
     arrows = {"out": ("-", "->"), "in": ("<-", "-"), "both": ("-", "-")}[traversal.direction]
@@ -107,33 +107,33 @@ def _walk(traversal: Traversal) -> str:
 
 
 def _where(conditions: Conditions) -> str:
-    parts = []
+    clauses = []
     if conditions.pushed is not None:
-        parts.append(f"pushed {shown_filter(conditions.pushed)}")
-    parts += [f"text {shown(each)}" for each in conditions.texts]
-    parts += [f"then {shown(each)}" for each in conditions.rest]
-    return f" where {' and '.join(parts)}" if parts else ""
+        clauses.append(f"pushed {filter_text(conditions.pushed)}")
+    clauses += [f"text {expression_text(each)}" for each in conditions.texts]
+    clauses += [f"then {expression_text(each)}" for each in conditions.rest]
+    return f" where {' and '.join(clauses)}" if clauses else ""
 
 
 _STEPS: dict[type[Any], Callable[[Any], str]] = {
     Scan: _scan,
     Expand: _expand,
-    ExpandInto: _meet,
-    CountBranches: _weigh,
-    CountComponent: _tally,
-    FilterRows: lambda step: f"keep where {' and '.join(shown(each) for each in step.conditions)}",
+    ExpandInto: _expand_into,
+    CountBranches: _count_branches,
+    CountComponent: _count_component,
+    FilterRows: lambda step: f"filter {' and '.join(expression_text(each) for each in step.conditions)}",
     FindShortestPath: lambda step: (
         f"shortest ${step.path.variable}: ${step.path.source} {step.path.edge} ${step.path.target}"
     ),
     OptionalMatch: lambda _: "optional",
-    AntiJoin: lambda step: f"without, for each {', '.join(f'${name}' for name in step.correlated) or 'row'}",
+    AntiJoin: lambda step: f"anti join, for each {', '.join(f'${name}' for name in step.correlated) or 'row'}",
 }
 
 
 # -- conditions --------------------------------------------------------------------------------------------------------
 
 
-def shown_filter(where: filters.Filter) -> str:
+def filter_text(where: filters.Filter) -> str:
     """A pushed-down filter as text."""
     match where:
         case filters.Compare(column, operator, value):
@@ -147,20 +147,20 @@ def shown_filter(where: filters.Filter) -> str:
         case filters.HasItem(column, value):
             return f"{column} contains {value!r}"
         case filters.Not(operand):
-            return f"not ({shown_filter(operand)})"
+            return f"not ({filter_text(operand)})"
         case filters.And(operands):
-            return "(" + " and ".join(map(shown_filter, operands)) + ")"
+            return "(" + " and ".join(map(filter_text, operands)) + ")"
         case filters.Or(operands):
-            return "(" + " or ".join(map(shown_filter, operands)) + ")"
+            return "(" + " or ".join(map(filter_text, operands)) + ")"
 
 
-def shown(value: Expression) -> str:
+def expression_text(value: Expression) -> str:
     """An expression as text, close to how the user wrote it."""
     return _EXPRESSIONS[type(value)](value)
 
 
 def _call(name: str, *arguments: Expression | None) -> str:
-    return f"{name}({', '.join(shown(each) for each in arguments if each is not None)})"
+    return f"{name}({', '.join(expression_text(each) for each in arguments if each is not None)})"
 
 
 _EXPRESSIONS: dict[type[Any], Callable[[Any], str]] = {
@@ -170,14 +170,14 @@ _EXPRESSIONS: dict[type[Any], Callable[[Any], str]] = {
     EntityValue: lambda value: f"${value.variable}",
     ColumnValue: lambda value: value.name,
     Now: lambda _: "now()",
-    Negative: lambda value: f"-{shown(value.operand)}",
-    Arithmetic: lambda value: f"({shown(value.left)} {value.operator} {shown(value.right)})",
-    Comparison: lambda value: f"{shown(value.left)} {value.operator} {shown(value.right)}",
-    Membership: lambda value: f"{shown(value.item)} in {shown(value.items)}",
-    NullTest: lambda value: f"{shown(value.operand)} is null",
-    AllOf: lambda value: "(" + " and ".join(map(shown, value.operands)) + ")",
-    AnyOf: lambda value: "(" + " or ".join(map(shown, value.operands)) + ")",
-    NotOf: lambda value: f"not ({shown(value.operand)})",
+    Negative: lambda value: f"-{expression_text(value.operand)}",
+    Arithmetic: lambda value: f"({expression_text(value.left)} {value.operator} {expression_text(value.right)})",
+    Comparison: lambda value: f"{expression_text(value.left)} {value.operator} {expression_text(value.right)}",
+    Membership: lambda value: f"{expression_text(value.item)} in {expression_text(value.items)}",
+    NullTest: lambda value: f"{expression_text(value.operand)} is null",
+    AllOf: lambda value: "(" + " and ".join(map(expression_text, value.operands)) + ")",
+    AnyOf: lambda value: "(" + " or ".join(map(expression_text, value.operands)) + ")",
+    NotOf: lambda value: f"not ({expression_text(value.operand)})",
     TextMatch: lambda value: _call(value.function, value.field, value.query, value.max_edits),
     Nearest: lambda value: _call("nearest", value.field, value.query),
     Bm25: lambda value: _call("bm25", value.field, value.query),
@@ -198,18 +198,18 @@ class PlanLine(Report):
     seconds: float | None = None
 
     def to_dict(self) -> dict[str, object]:
-        """The line as JSON values, without the numbers that are not known."""
-        told: dict[str, object] = {"depth": self.depth, "operator": self.operator, "ways": list(self.ways)}
-        numbers = {"estimate": self.estimate, "rows": self.rows, "seconds": self.seconds}
-        return told | {name: number for name, number in numbers.items() if number is not None}
+        """The line as JSON values, without the measurements that are missing."""
+        values: dict[str, object] = {"depth": self.depth, "operator": self.operator, "ways": list(self.ways)}
+        measures = {"estimate": self.estimate, "rows": self.rows, "seconds": self.seconds}
+        return values | {name: measure for name, measure in measures.items() if measure is not None}
 
     def __str__(self) -> str:
-        parts = [f"{'  ' * self.depth}{self.operator}"]
+        clauses = [f"{'  ' * self.depth}{self.operator}"]
         if self.estimate is not None:
-            parts.append(f"≈ {self.estimate:,.0f} rows")
+            clauses.append(f"≈ {self.estimate:,.0f} rows")
         if self.rows is not None and self.seconds is not None:
-            parts.append(f"= {self.rows:,} rows in {self.seconds * 1e3:.2f} ms")
-        return "  ".join([*parts, *(f"[{way}]" for way in self.ways)])
+            clauses.append(f"= {self.rows:,} rows in {self.seconds * 1e3:.2f} ms")
+        return "  ".join([*clauses, *(f"[{way}]" for way in self.ways)])
 
 
 @dataclass(frozen=True)
@@ -244,11 +244,11 @@ def _lines(read: QueryContext, steps: tuple[Step, ...], depth: int, profile: Pro
 
 def _outcome(checked: CheckedQuery, profile: Profile | None) -> PlanLine:
     kind = "group" if checked.aggregated else "distinct" if checked.distinct else "return"
-    columns = ", ".join(f"{shown(each.value)} as {each.name}" for each in checked.columns)
-    order = ", ".join(f"{shown(each.value)}{' desc' if each.descending else ''}" for each in checked.order)
-    having = " and ".join(shown(each) for each in checked.having)
-    parts = {"having": having, "order": order, "limit": _bound(checked.limit), "offset": _bound(checked.offset)}
-    text = f"{kind} {columns}" + "".join(f" {name} {part}" for name, part in parts.items() if part)
+    columns = ", ".join(f"{expression_text(each.value)} as {each.name}" for each in checked.columns)
+    order = ", ".join(f"{expression_text(each.value)}{' desc' if each.descending else ''}" for each in checked.order)
+    having = " and ".join(expression_text(each) for each in checked.having)
+    clauses = {"having": having, "order": order, "limit": _bound(checked.limit), "offset": _bound(checked.offset)}
+    text = f"{kind} {columns}" + "".join(f" {name} {clause}" for name, clause in clauses.items() if clause)
     done = None if profile is None else profile.of(checked)
     if done is None:
         return PlanLine(0, text, None, ())
@@ -268,18 +268,18 @@ def _ways(read: QueryContext, step: Step) -> Iterator[str]:
             for name in variable.types:
                 yield _scan_way(read.table(f"node:{name}"), conditions)
         case Expand(traversal) | ExpandInto(traversal):
-            yield _walk_way(read, traversal, step.estimate)
+            yield _traversal_way(read, traversal, step.estimate)
     if isinstance(step, CountComponent | CountBranches):
         yield from _branch_ways(read, step.branches, step.estimate)
 
 
 def _branch_ways(read: QueryContext, branches: tuple[CountedBranch, ...], rows: float) -> Iterator[str]:
     for branch in branches:
-        yield _walk_way(read, branch.traversal, rows)
+        yield _traversal_way(read, branch.traversal, rows)
         yield from _branch_ways(read, branch.branches, rows)
 
 
-def _walk_way(read: QueryContext, traversal: Traversal, rows: float) -> str:
+def _traversal_way(read: QueryContext, traversal: Traversal, rows: float) -> str:
     mode = read.mode(traversal, max(1, int(rows)), distinct=traversal.edge_variable is None)
     return f"{traversal.edge}: {mode}"
 

@@ -100,7 +100,7 @@ class PreparedQuery:
         return result, explanation(read, self.checked, ran, read.profile)
 
     @cached_property
-    def moment(self) -> dt.datetime:
+    def timestamp(self) -> dt.datetime:
         """The instant that `now()` returns in this query, in whole milliseconds."""
         return self.now or dt.datetime.fromtimestamp(self.world.now_ms() / 1_000, dt.UTC)
 
@@ -113,7 +113,7 @@ class PreparedQuery:
             store=self.tables,
             catalog=self.catalog,
             params=self.params,
-            now=self.moment,
+            now=self.timestamp,
             uses_now=checked.uses_now,
             options=self.options,
             cache=cache,
@@ -123,10 +123,10 @@ class PreparedQuery:
             query_number=cache.number_of(checked),
         )
         scope = Scope(read, {each.name: each for each in visible(checked.pattern)}, Searches(read))
-        planner = Planner(Estimates(self.snapshot, self.catalog), RequestValues(self.params, self.moment))
+        planner = Planner(Estimates(self.snapshot, self.catalog), RequestValues(self.params, self.timestamp))
         # Table sizes only guide the choices of the planner, so a plan is cached for its snapshot.
         state = (self.snapshot.branch, self.snapshot.manifest_version)
-        key = (read.query_number, read.values_key, self.moment if checked.uses_now else None, state)
+        key = (read.query_number, read.values_key, self.timestamp if checked.uses_now else None, state)
         steps = cache.get(
             "plan", key, lambda: planner.plan(checked.pattern, {}, needed_variables(checked)), lambda _: 10_000
         )
@@ -152,9 +152,9 @@ class Planned:
 
     def run(self) -> pa.Table:
         """Run the plan and return the rows of the result."""
-        maker = ResultRows(self.scope, self.checked)
+        result_rows = ResultRows(self.scope, self.checked)
         with self.scope.read.profile.timing(self.checked) as measured:
-            result = finished(self.scope, self.checked, maker.result(self._matches(maker.bounds())))
+            result = finished(self.scope, self.checked, result_rows.result(self._matches(result_rows.bounds())))
             measured.rows = result.num_rows
         return result
 
@@ -166,9 +166,9 @@ class Planned:
         return pa.RecordBatchReader.from_batches(schema, self._batches(schema))
 
     def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        maker = ResultRows(self.scope, self.checked)
+        result_rows = ResultRows(self.scope, self.checked)
         try:
-            for batch in ResultBatches(maker).of(self._matches(maker.bounds())):
+            for batch in ResultBatches(result_rows).of(self._matches(result_rows.bounds())):
                 yield from finished(self.scope, self.checked, batch).cast(schema).to_batches(max_chunksize=BATCH)
         finally:
             self.scope.read.engine.close()
@@ -184,8 +184,8 @@ class Planned:
 
     def _match_chosen(self) -> Iterator[Bindings]:
         """Match the pattern again, with a plan that starts from the rows that a ranking has chosen."""
-        known = {name: len(rows) for name, rows in self.scope.read.chosen.items()}
-        planner = replace(self.planner, estimates=replace(self.planner.estimates, known=known))
+        chosen_counts = {name: len(rows) for name, rows in self.scope.read.chosen.items()}
+        planner = replace(self.planner, estimates=replace(self.planner.estimates, chosen_counts=chosen_counts))
         steps = planner.plan(self.checked.pattern, {}, needed_variables(self.checked))
         self.scope.read.replanned.append(steps)
         return Matcher(self.scope).run(steps)

@@ -1,7 +1,7 @@
 """Holds the working set of a read: for each match, the row that each variable is bound to.
 
 A variable is a column of keys. The key of a variable of one type is a row number. The key of a variable of several
-types (an interface) has the number of the type in the bits above the row number. The key of a path is its number in
+types (an interface) has the ordinal of the type in the bits above the row number. The key of a path is its index in
 `FoundPaths`. Key -1 means that an optional match did not bind the variable. Property values are not here: they are
 fetched when an expression needs them.
 """
@@ -42,9 +42,9 @@ class Bindings:
         keys = {name: key[rows] for name, key in self.keys.items()}
         return Bindings(len(rows), keys, None if self.weight is None else self.weight[rows])
 
-    def where(self, keep: NDArray[np.bool_]) -> Bindings:
+    def where(self, mask: NDArray[np.bool_]) -> Bindings:
         """The rows whose mask bit is set."""
-        return self if bool(keep.all()) else self.take(np.flatnonzero(keep))
+        return self if bool(mask.all()) else self.take(np.flatnonzero(mask))
 
     def slice(self, start: int, stop: int) -> Bindings:
         """The rows from `start` up to `stop`."""
@@ -54,14 +54,14 @@ class Bindings:
         weight = None if self.weight is None else self.weight[start:stop]
         return Bindings(min(stop, self.count) - start, keys, weight)
 
-    def batches(self, most: int) -> Iterator[Bindings]:
-        """The rows, repeated by their weight, in batches of at most `most`."""
+    def batches(self, limit: int) -> Iterator[Bindings]:
+        """The rows, repeated by their weight, in batches of at most `limit`."""
         if self.weight is None:
-            yield from (self.slice(first, first + most) for first in range(0, self.count, most))
+            yield from (self.slice(first, first + limit) for first in range(0, self.count, limit))
             return
         plain, stops = replace(self, weight=None), np.cumsum(self.weight)
-        for first in range(0, int(self.weight.sum()), most):
-            wanted = np.arange(first, min(first + most, int(stops[-1])))
+        for first in range(0, int(self.weight.sum()), limit):
+            wanted = np.arange(first, min(first + limit, int(stops[-1])))
             yield plain.take(np.searchsorted(stops, wanted, side="right"))
 
     def bind(self, **keys: Int64Array) -> Bindings:
@@ -85,14 +85,14 @@ class Bindings:
 START = Bindings(1)
 
 
-def joined(parts: list[Bindings]) -> Bindings:
+def joined(batches: list[Bindings]) -> Bindings:
     """Concatenate batches that bind the same variables."""
-    if len(parts) == 1:
-        return parts[0]
-    keys = {name: np.concatenate([each.keys[name] for each in parts]) for name in parts[0].keys}
-    weighted = any(each.weight is not None for each in parts)
-    weights = [np.ones(each.count, np.int64) if each.weight is None else each.weight for each in parts]
-    return Bindings(sum(each.count for each in parts), keys, np.concatenate(weights) if weighted else None)
+    if len(batches) == 1:
+        return batches[0]
+    keys = {name: np.concatenate([each.keys[name] for each in batches]) for name in batches[0].keys}
+    weighted = any(each.weight is not None for each in batches)
+    weights = [np.ones(each.count, np.int64) if each.weight is None else each.weight for each in batches]
+    return Bindings(sum(each.count for each in batches), keys, np.concatenate(weights) if weighted else None)
 
 
 @dataclass(frozen=True)
@@ -140,14 +140,14 @@ class VariableTables:
         """The keys of rows of one type."""
         if self.is_plain:
             return rows
-        return np.where(rows < 0, NOTHING, rows | (self._number(type_name) << _TYPE_SHIFT))
+        return np.where(rows < 0, NOTHING, rows | (self._type_ordinal(type_name) << _TYPE_SHIFT))
 
     def rows_in(self, type_name: str, keys: Int64Array) -> Int64Array:
         """Row numbers in the table of one type; -1 for keys of other types."""
         if self.is_plain:
             return keys
-        mine = (keys >= 0) & (keys >> _TYPE_SHIFT == self._number(type_name))
-        return np.where(mine, keys & _ROW, NOTHING)
+        own = (keys >= 0) & (keys >> _TYPE_SHIFT == self._type_ordinal(type_name))
+        return np.where(own, keys & _ROW, NOTHING)
 
     def values(self, names: Sequence[str], keys: Int64Array) -> dict[str, Column]:
         """Property values at some keys."""
@@ -159,25 +159,25 @@ class VariableTables:
 
     def _of_several(self, names: Sequence[str], keys: Int64Array) -> dict[str, Column]:
         order = np.full(len(keys), NOTHING, dtype=np.int64)
-        parts: dict[str, list[Column]] = {name: [] for name in names}
-        placed = 0
+        columns: dict[str, list[Column]] = {name: [] for name in names}
+        taken = 0
         for table in self.tables:
             rows = self.rows_in(table.name, keys)
-            mine = np.flatnonzero(rows >= 0)
-            order[mine] = np.arange(placed, placed + len(mine))
-            placed += len(mine)
-            for name, values in table.values(names, rows[mine]).items():
-                parts[name].append(values)
-        places: Any = pa.array(order, mask=order < 0)
-        return {name: one_array(pa.chunked_array(several).take(places)) for name, several in parts.items()}
+            own = np.flatnonzero(rows >= 0)
+            order[own] = np.arange(taken, taken + len(own))
+            taken += len(own)
+            for name, values in table.values(names, rows[own]).items():
+                columns[name].append(values)
+        indices: Any = pa.array(order, mask=order < 0)
+        return {name: one_array(pa.chunked_array(several).take(indices)) for name, several in columns.items()}
 
     def _type_names(self, keys: Int64Array) -> Column:
-        numbers = np.where(keys < 0, 0, keys >> _TYPE_SHIFT) if not self.is_plain else np.zeros(len(keys), np.int64)
+        ordinals = np.where(keys < 0, 0, keys >> _TYPE_SHIFT) if not self.is_plain else np.zeros(len(keys), np.int64)
         names: Any = pa.array([each.name for each in self.tables])
-        return one_array(names.take(pa.array(numbers, mask=keys < 0)))
+        return one_array(names.take(pa.array(ordinals, mask=keys < 0)))
 
-    def _number(self, type_name: str) -> int:
-        return next((number for number, each in enumerate(self.tables) if each.name == type_name), len(self.tables))
+    def _type_ordinal(self, type_name: str) -> int:
+        return next((ordinal for ordinal, each in enumerate(self.tables) if each.name == type_name), len(self.tables))
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ class FoundPath:
 
 @dataclass
 class FoundPaths:
-    """The paths that a path variable is bound to; a key is the number of a path."""
+    """The paths that a path variable is bound to; a key is the index of a path."""
 
     paths: list[FoundPath] = field(default_factory=list)
 

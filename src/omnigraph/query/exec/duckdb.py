@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from omnigraph.query.exec.limits import Deadline, ReadOptions
 
 # An answer of at most this many rows is faster as Python values than as Arrow.
-FEW = 1_000
+SMALL_RESULT = 1_000
 
 
 class Engine:
@@ -38,8 +38,8 @@ class Engine:
         registering it. When `matches` is None, that name is the view of what was `collected`.
         """
         with self._guarded() as connection:
-            if most is not None and most <= FEW:
-                return _few_rows(connection.execute(sql))
+            if most is not None and most <= SMALL_RESULT:
+                return _small_result(connection.execute(sql))
             relation: Any = connection.sql(sql)
             rows: pa.Table = relation.to_arrow_table()
         return rows
@@ -82,15 +82,15 @@ class Engine:
     def collected(self, name: str, batches: Iterator[pa.Table]) -> Iterator[None]:
         """While the block runs, the view `name` holds all batches in a temporary table, which can spill to disk."""
         # Computing the batches runs queries over `matches` as well, so the view is created only when all are there.
-        kept = f"{name}_collected"
+        collected_table = f"{name}_collected"
         try:
-            for number, batch in enumerate(batches):
-                verb = f"insert into {kept}" if number else f"create temp table {kept} as"
+            for ordinal, batch in enumerate(batches):
+                verb = f"insert into {collected_table}" if ordinal else f"create temp table {collected_table} as"
                 self._execute(f"{verb} from batch", batch)
-            self._connected().execute(f"create temp view {name} as from {kept}")
+            self._connected().execute(f"create temp view {name} as from {collected_table}")
             yield
         finally:
-            self._connected().execute(f"drop view if exists {name}; drop table if exists {kept}")
+            self._connected().execute(f"drop view if exists {name}; drop table if exists {collected_table}")
 
     def close(self) -> None:
         """Close the connection."""
@@ -139,7 +139,7 @@ def _stream_errors(deadline: Deadline) -> Iterator[None]:
         raise
 
 
-def _few_rows(answer: duckdb.DuckDBPyConnection) -> pa.Table:
+def _small_result(answer: duckdb.DuckDBPyConnection) -> pa.Table:
     """Fetch a small answer as Python values, which takes half the time; the caller casts to the types it wants."""
     names = [each[0] for each in answer.description or ()]
     columns: list[Any] = list(zip(*answer.fetchall(), strict=True)) or [()] * len(names)

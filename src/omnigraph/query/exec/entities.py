@@ -27,7 +27,7 @@ _PATH_VALUES = ("length", "nodes", "edges")
 def finished(scope: Scope, checked: CheckedQuery, rows: pa.Table) -> pa.Table:
     """The result under its own column names and types."""
     columns = [
-        _finished(scope, column, one_array(rows.column(f"c{number}"))) for number, column in enumerate(checked.columns)
+        _finished(scope, column, one_array(rows.column(f"c{index}"))) for index, column in enumerate(checked.columns)
     ]
     return pa.table(columns, names=[each.name for each in checked.columns])
 
@@ -41,7 +41,7 @@ def _arrow_type(scope: Scope, column: Column) -> pa.DataType:
     if isinstance(column.type, EntityType):
         variable = scope.variables[cast("EntityValue", column.value).variable]
         fields = _fields(scope.read.catalog, variable)
-        return pa.struct([pa.field(shown, kind) for shown, (_, kind) in fields.items()])
+        return pa.struct([pa.field(result_name, kind) for result_name, (_, kind) in fields.items()])
     assert isinstance(column.type, PropertyType)
     return arrow_type(column.type)
 
@@ -64,12 +64,12 @@ def _finished(scope: Scope, column: Column, values: pa.Array[Any]) -> pa.Array[A
 def _objects(scope: Scope, name: str, keys: pa.Array[Any]) -> pa.Array[Any]:
     variable = scope.variables[name]
     whole: Any = keys.cast(pa.int64())
-    numbers = whole.fill_null(-1).to_numpy(zero_copy_only=False)
+    row_keys = whole.fill_null(-1).to_numpy(zero_copy_only=False)
     fields = _fields(scope.read.catalog, variable)
-    found = scope.values(name, [stored for stored, _ in fields.values()], numbers)
+    found = scope.values(name, [stored for stored, _ in fields.values()], row_keys)
     arrays = [found[stored] for stored, _ in fields.values()]
-    shape = [pa.field(shown, kind) for shown, (_, kind) in fields.items()]
-    objects: pa.Array[Any] = pa.StructArray.from_arrays(arrays, fields=shape, mask=pa.array(numbers < 0))
+    struct_fields = [pa.field(result_name, kind) for result_name, (_, kind) in fields.items()]
+    objects: pa.Array[Any] = pa.StructArray.from_arrays(arrays, fields=struct_fields, mask=pa.array(row_keys < 0))
     return objects
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # The values of `TraversalMode`.
 TRAVERSALS = ("auto", "indexed", "csr")
-_LOOKS_EVERY = 0.02
+_CHECK_INTERVAL = 0.02
 
 
 class Deadline:
@@ -33,18 +33,22 @@ class Deadline:
     def __init__(self, options: ReadOptions, world: World) -> None:
         self._options = options
         self._world = world
-        self._ends = None if options.timeout is None else world.monotonic() + options.timeout
+        self._expires_at = None if options.timeout is None else world.monotonic() + options.timeout
 
     @property
     def is_set(self) -> bool:
         """Whether there is a timeout or a cancellation callback."""
-        return self._ends is not None or self._options.cancelled is not None
+        return self._expires_at is not None or self._options.cancelled is not None
 
     def check(self) -> None:
         """Raise when the read was cancelled or has timed out."""
         if self._options.cancelled is not None and self._options.cancelled():
             raise QueryCancelled
-        if self._ends is not None and self._options.timeout is not None and self._world.monotonic() >= self._ends:
+        if (
+            self._expires_at is not None
+            and self._options.timeout is not None
+            and self._world.monotonic() >= self._expires_at
+        ):
             raise QueryTimedOut(self._options.timeout)
 
     def is_over(self) -> bool:
@@ -71,7 +75,7 @@ class Deadline:
             watcher.join()
 
     def _watch(self, done: threading.Event, interrupt: Callable[[], None]) -> None:
-        while not done.wait(_LOOKS_EVERY):
+        while not done.wait(_CHECK_INTERVAL):
             if self.is_over():
                 interrupt()
                 return

@@ -115,7 +115,7 @@ class Matcher:
 
     def filter_rows(self, step: FilterRows, rows: Bindings) -> Iterator[Bindings]:
         """Filter rows by conditions."""
-        yield rows.where(self.scope.keeps(step.conditions, rows))
+        yield rows.where(self.scope.satisfies(step.conditions, rows))
 
     def find_path(self, step: FindShortestPath, rows: Bindings) -> Iterator[Bindings]:
         """Bind a shortest path; rows without one are dropped."""

@@ -15,7 +15,7 @@ from omnigraph.kernels.arrays import distinct
 from omnigraph.query.csr.adjacency import Adjacency, Neighbourhood
 from omnigraph.query.csr.bfs import bfs
 from omnigraph.query.exec.variable_filter import VariableFilter
-from omnigraph.query.plan.count_reduction import turned
+from omnigraph.query.plan.count_reduction import reversed_traversal
 
 if TYPE_CHECKING:
     from omnigraph.language.ir.query import Variable
@@ -105,7 +105,7 @@ class Weights:
     def _scattered(self, branch: CountedBranch, selected: Int64Array, ways: Int64Array, size: int) -> Int64Array:
         """The same sums, computed from the selected targets back to the starts."""
         once = branch.traversal.edge_variable is None
-        near = self.scope.read.adjacency(turned(branch.traversal), distinct=once).of(selected)
+        near = self.scope.read.adjacency(reversed_traversal(branch.traversal), distinct=once).of(selected)
         if (ways == 1).all():
             return np.bincount(near.targets, minlength=size).astype(np.int64)
         _refuse_overflow(float(ways.max(initial=0)) * max(len(near.targets), 1))

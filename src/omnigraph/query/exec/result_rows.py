@@ -87,7 +87,7 @@ class ResultRows:
         table = self._table(rows)
         if is_picked(self.checked, alone=False):
             columns = [table.column(self._name(each.value)) for each in self.checked.columns]
-            return pa.table(columns, names=[f"c{number}" for number in range(len(columns))])
+            return pa.table(columns, names=[f"c{index}" for index in range(len(columns))])
         key = ("batch", self.scope.read.query_number)
         return self.scope.read.select(
             key, lambda: self._outcome(weighted_rows=False, alone=False).query(LimitOffset()), table
@@ -97,7 +97,7 @@ class ResultRows:
         total = sum(rows.count if rows.weight is None else int(rows.weight.sum()) for rows in batches)
         bounds = self.bounds()
         rows = [total] if bounds.limit != 0 and not bounds.offset else []
-        return pa.table({f"c{number}": pa.array(rows, pa.int64()) for number in range(len(self.checked.columns))})
+        return pa.table({f"c{index}": pa.array(rows, pa.int64()) for index in range(len(self.checked.columns))})
 
     def _of_one(self, rows: Bindings) -> pa.Table:
         alone = self.checked.aggregated and any(
@@ -124,8 +124,8 @@ class ResultRows:
     def _group_ties(self) -> list[Expression]:
         """The values that identify a group, used to break ties that `order` leaves."""
         keys = [each.value for each in self.checked.columns if not isinstance(each.value, Aggregate)]
-        parts = [(isinstance(each, EntityValue) and self._identifying(each.variable)) or [each] for each in keys]
-        return [part for several in parts for part in several]
+        identifying = [(isinstance(each, EntityValue) and self._identifying(each.variable)) or [each] for each in keys]
+        return [value for several in identifying for value in several]
 
     def _name(self, expression: Expression) -> str:
         if isinstance(expression, Aggregate):
@@ -172,7 +172,7 @@ class ResultRows:
             rows = rows if self.checked.distinct else rows.repeated()
         table = self.scope.table(self._expressions(), rows)
         for fusion in self._fusions():
-            scores = fused_scores(self.scope, fusion, rows, self._reach())
+            scores = fused_scores(self.scope, fusion, rows, self._rank_limit())
             table = table.append_column(_fusion_name(fusion), scores)
         if not self.checked.aggregated or (rows.weight is None and not always_weighted):
             return table
@@ -203,10 +203,10 @@ class ResultRows:
             return []
         values = [*(each.value for each in self.checked.columns), *(each.value for each in self.checked.order)]
         entities = [each for each in values if isinstance(each, EntityValue)]
-        return [part for each in entities for part in self._identifying(each.variable)]
+        return [value for each in entities for value in self._identifying(each.variable)]
 
     def _tie_values(self) -> list[Expression]:
-        return [part for each in deciding(self.checked) for part in self._identifying(each.name)]
+        return [value for each in deciding(self.checked) for value in self._identifying(each.name)]
 
     def _identifying(self, name: str) -> list[Expression]:
         """The expressions that identify an entity: its id, and its type when the variable has several."""
@@ -217,12 +217,15 @@ class ResultRows:
         return [PropertyValue(name, "id", STRING), *types]
 
     def _identity(self, entity: EntityValue) -> exp.Expr:
-        parts = [self.scope.column(each) for each in self._identifying(entity.variable)] or [self.scope.column(entity)]
+        columns = [self.scope.column(each) for each in self._identifying(entity.variable)] or [
+            self.scope.column(entity)
+        ]
         return (
-            parts[0]
-            if len(parts) == 1
+            columns[0]
+            if len(columns) == 1
             else exp.DPipe(
-                this=exp.DPipe(this=parts[0], expression=exp.func("chr", exp.Literal.number(0))), expression=parts[1]
+                this=exp.DPipe(this=columns[0], expression=exp.func("chr", exp.Literal.number(0))),
+                expression=columns[1],
             )
         )
 
@@ -230,7 +233,7 @@ class ResultRows:
         values = [*(each.value for each in self.checked.columns), *(each.value for each in self.checked.order)]
         return list(dict.fromkeys(each for value in values for each in walk(value) if isinstance(each, Rrf)))
 
-    def _reach(self) -> int:
+    def _rank_limit(self) -> int:
         bounds = self.bounds()
         return (bounds.limit or 0) + bounds.offset
 

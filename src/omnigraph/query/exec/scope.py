@@ -58,38 +58,38 @@ def searched_by_row(scope: Scope, search: Search, rows: Bindings) -> pa.Array[An
         return _between_vectors(scope, search, rows)
     bound = scope.read.bound(scope.variables[search.field.variable])
     keys = rows.keys[search.field.variable]
-    parts: list[pa.Array[Any]] = []
-    places: list[Int64Array] = []
+    results: list[pa.Array[Any]] = []
+    row_numbers: list[Int64Array] = []
     for one, mine in _different(scope, search, rows):
         scope.read.deadline.check()
-        parts.append(scope.searches.values(one, bound, keys[mine]))
-        places.append(mine)
+        results.append(scope.searches.values(one, bound, keys[mine]))
+        row_numbers.append(mine)
         scope.searches.forget(one)
-    if not parts:
+    if not results:
         return pa.array([], pa.bool_() if isinstance(search, TextMatch) else pa.float64())
-    whole: Any = pa.concat_arrays(parts)
-    found: pa.Array[Any] = whole.take(pa.array(np.argsort(np.concatenate(places), kind="stable")))
+    whole: Any = pa.concat_arrays(results)
+    found: pa.Array[Any] = whole.take(pa.array(np.argsort(np.concatenate(row_numbers), kind="stable")))
     return found
 
 
 def _different(scope: Scope, search: Search, rows: Bindings) -> Iterator[tuple[Search, Int64Array]]:
     """Each distinct search among the rows, with constants for its arguments, and the numbers of its rows."""
-    asked = {name: each for name, each in _asked(search).items() if variables_of(each)}
-    values = scope.computed(list(asked.values()), rows)
-    codes = [_codes(values.column(number)) for number in range(len(asked))]
+    arguments = {name: each for name, each in _row_arguments(search).items() if variables_of(each)}
+    values = scope.computed(list(arguments.values()), rows)
+    codes = [_codes(values.column(number)) for number in range(len(arguments))]
     _, firsts, which = np.unique(np.stack(codes), axis=1, return_index=True, return_inverse=True)
     order = np.argsort(which.reshape(-1), kind="stable")
     stops = np.cumsum(np.bincount(which.reshape(-1), minlength=len(firsts)))
     for number, first in enumerate(firsts.tolist()):
         given = {
-            name: Constant(cast("ConstantValue", values.column(place)[first].as_py()), each.type)
-            for place, (name, each) in enumerate(asked.items())
+            name: Constant(cast("ConstantValue", values.column(index)[first].as_py()), each.type)
+            for index, (name, each) in enumerate(arguments.items())
         }
         one: Any = replace(cast("Any", search), **given)
         yield one, order[stops[number - 1] if number else 0 : stops[number]]
 
 
-def _asked(search: Search) -> dict[str, Expression]:
+def _row_arguments(search: Search) -> dict[str, Expression]:
     found: dict[str, Expression] = {"query": search.query}
     if isinstance(search, TextMatch) and search.max_edits is not None:
         found["max_edits"] = search.max_edits
@@ -98,8 +98,8 @@ def _asked(search: Search) -> dict[str, Expression]:
 
 def _codes(values: Any) -> Int64Array:
     coded: Any = one_array(values.combine_chunks()).dictionary_encode()
-    numbers: Int64Array = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return numbers
+    encoded: Int64Array = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return encoded
 
 
 def _is_vector(kind: object) -> bool:
@@ -119,8 +119,8 @@ def _between_vectors(scope: Scope, search: Nearest, rows: Bindings) -> pa.Array[
             for each in (search.field, other)
         )
         result[first : first + some.count] = distances_between(left, right, metric)
-    numbers: pa.Array[Any] = pa.array(result, mask=np.isnan(result))
-    return numbers
+    found: pa.Array[Any] = pa.array(result, mask=np.isnan(result))
+    return found
 
 
 Search = TextMatch | Nearest | Bm25
@@ -175,19 +175,19 @@ class Scope:
             return self.paths.get(variable, FoundPaths()).values(names, keys)
         return self.read.bound(self.variables[variable]).values(names, keys)
 
-    def keeps(self, conditions: Sequence[Expression], rows: Bindings) -> NDArray[np.bool_]:
+    def satisfies(self, conditions: Sequence[Expression], rows: Bindings) -> NDArray[np.bool_]:
         """For each row whether all conditions are true; null counts as false."""
-        key = ("keep", tuple(conditions))
+        key = ("satisfied", tuple(conditions))
         answer = self.read.select(
             key, lambda: self._condition(conditions), self.table(conditions, rows), most=rows.count
         )
-        mask: NDArray[np.bool_] = answer.column("keep").to_numpy().astype(np.bool_)
+        mask: NDArray[np.bool_] = answer.column("satisfied").to_numpy().astype(np.bool_)
         return mask
 
     def _condition(self, conditions: Sequence[Expression]) -> exp.Select:
         builder = self.builder()
         whole = exp.and_(*(builder.build(each) for each in conditions))
-        return exp.select(exp.alias_(exp.func("coalesce", whole, exp.Boolean(this=False)), "keep")).from_(MATCHES)
+        return exp.select(exp.alias_(exp.func("coalesce", whole, exp.Boolean(this=False)), "satisfied")).from_(MATCHES)
 
     def searched(self, leaf: Search, rows: Bindings) -> pa.Array[Any]:
         """Truth, score or distance of a search at each row."""

@@ -43,15 +43,14 @@ class Searches:
         scores = np.full(len(keys), np.nan)
         for table in bound.tables:
             rows = bound.rows_in(table.name, keys)
-            mine = np.flatnonzero(rows >= 0)
-            if not len(mine):
+            own = np.flatnonzero(rows >= 0)
+            if not len(own):
                 continue
             if isinstance(search, Bm25):
-                scores[mine] = self.hits(search, bound, table.name).scores_at(rows[mine])
+                scores[own] = self.hits(search, bound, table.name).scores_at(rows[own])
             else:
-                scores[mine] = self._distances(search, bound, table, rows[mine])
-        numbers: pa.Array[Any] = pa.array(scores, mask=np.isnan(scores))
-        return numbers
+                scores[own] = self._distances(search, bound, table, rows[own])
+        return _nullable(scores)
 
     def _distances(
         self, search: Nearest, bound: VariableTables, table: TableRows, rows: Int64Array
@@ -71,16 +70,15 @@ class Searches:
         if not isinstance(search, Nearest) or search not in self._near:
             return self.values(search, bound, keys)
         scores = self._near[search].scores_at(keys)
-        numbers: pa.Array[Any] = pa.array(scores, mask=np.isnan(scores))
-        return numbers
+        return _nullable(scores)
 
     def matches(self, search: TextMatch, bound: VariableTables, keys: Int64Array) -> NDArray[np.bool_]:
         """For each key whether its text matches."""
         found = np.zeros(len(keys), np.bool_)
         for table in bound.tables:
             rows = bound.rows_in(table.name, keys)
-            mine = np.flatnonzero(rows >= 0)
-            found[mine] = self.hits(search, bound, table.name).has(rows[mine])
+            own = np.flatnonzero(rows >= 0)
+            found[own] = self.hits(search, bound, table.name).has(rows[own])
         return found
 
     def hits(self, search: TextMatch | Bm25, bound: VariableTables, type_name: str) -> TextHits:
@@ -97,14 +95,14 @@ class Searches:
             return TextHits(np.zeros(0, np.int64), np.zeros(0))
         if isinstance(search, Bm25):
             return score_text(self.read, table, search.field.property, query)
-        edits = _DEFAULT_EDITS if search.max_edits is None else self._number_of(search.max_edits)
+        edits = _DEFAULT_EDITS if search.max_edits is None else self._edit_limit(search.max_edits)
         return search_text(self.read, table, search.field.property, search.function, query, edits)
 
-    def remember(self, search: Bm25, type_name: str, hits: TextHits) -> None:
+    def cache_hits(self, search: Bm25, type_name: str, hits: TextHits) -> None:
         """Cache the best hits of a ranking as its whole result: the read looks at no other rows."""
         self._hits[search, type_name] = hits
 
-    def remember_nearest(self, search: Nearest, rows: Int64Array, found: NDArray[np.float64]) -> None:
+    def cache_nearest(self, search: Nearest, rows: Int64Array, found: NDArray[np.float64]) -> None:
         """Cache the distances of the nearest rows. The search has one table, so its keys are row numbers."""
         order = np.argsort(rows)
         self._near[search] = TextHits(rows[order], found[order])
@@ -130,7 +128,7 @@ class Searches:
         value = self._value(expression)
         return None if value is None else str(value)
 
-    def _number_of(self, expression: Expression) -> int:
+    def _edit_limit(self, expression: Expression) -> int:
         value = self._value(expression)
         if not isinstance(value, int) or value < 0:
             raise InvalidInput(f"the number of typing errors that fuzzy() allows is an integer from 0 on, not {value}")
@@ -142,3 +140,8 @@ class Searches:
         if isinstance(expression, ParameterValue):
             return self.read.params[expression.name]
         raise AssertionError(f"{type(expression).__name__} must be evaluated for each row")
+
+
+def _nullable(scores: NDArray[np.float64]) -> pa.Array[Any]:
+    found: pa.Array[Any] = pa.array(scores, mask=np.isnan(scores))
+    return found

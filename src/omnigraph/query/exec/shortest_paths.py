@@ -13,7 +13,7 @@ import pyarrow as pa
 from omnigraph.errors import HopCapReached
 from omnigraph.language.ir.query import Traversal
 from omnigraph.query.exec.bindings import FoundPath, FoundPaths
-from omnigraph.query.plan.count_reduction import turned
+from omnigraph.query.plan.count_reduction import reversed_traversal
 
 if TYPE_CHECKING:
     from omnigraph.language.ir.query import Hops
@@ -52,7 +52,7 @@ class _PathSearch:
     def keys(self, starts: Int64Array, targets: Int64Array) -> Int64Array:
         """The key of a path for each pair, -1 where there is none. Pairs are sorted by their end."""
         keys = np.full(len(starts), -1, np.int64)
-        self.back = self._neighbours(turned(self.traversal), len(np.unique(targets)), distinct=True)
+        self.back = self._neighbours(reversed_traversal(self.traversal), len(np.unique(targets)), distinct=True)
         self.forth = self._neighbours(self.traversal, len(np.unique(starts)), distinct=False)
         firsts: list[int] = np.flatnonzero(np.concatenate([[True], targets[1:] != targets[:-1]]))[
             : len(targets)

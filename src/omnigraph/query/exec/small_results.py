@@ -67,8 +67,8 @@ def picked(
     keys: list[tuple[Expression, bool]] = []
     for key in checked.order:
         value = source(checked, key.value)
-        parts = identifying(value.variable) if isinstance(value, EntityValue) else [value]
-        keys += [(part, key.descending) for part in parts or [value]]
+        sort_values = identifying(value.variable) if isinstance(value, EntityValue) else [value]
+        keys += [(sort_value, key.descending) for sort_value in sort_values or [value]]
     if checked.order or checked.aggregated:
         keys += [(each, False) for each in ties]
     for value, descending in reversed(keys):
@@ -77,7 +77,7 @@ def picked(
     end = None if bounds.limit is None else bounds.offset + bounds.limit
     wanted: Any = pa.array(rows[bounds.offset : end], pa.int64())
     columns = [one_array(table.column(name_of(column.value))).take(wanted) for column in checked.columns]
-    return pa.table(columns, names=[f"c{number}" for number in range(len(columns))])
+    return pa.table(columns, names=[f"c{index}" for index in range(len(columns))])
 
 
 def _rank(value: Any) -> tuple[int, Any]:

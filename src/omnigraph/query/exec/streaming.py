@@ -33,16 +33,16 @@ MATCHED = 262_144
 class ResultBatches:
     """Computes the result of one query from its matches, a batch at a time."""
 
-    maker: ResultRows
+    result_rows: ResultRows
 
     def of(self, batches: Iterator[Bindings]) -> Iterator[pa.Table]:
         """The batches: columns `c0`, `c1`, … in which an entity is still a key."""
-        if is_batchwise(self.maker.checked):
+        if is_batchwise(self.result_rows.checked):
             return self._batchwise(batches)
         return self._after_all(batches)
 
     def _batchwise(self, batches: Iterator[Bindings]) -> Iterator[pa.Table]:
-        bounds = self.maker.bounds()
+        bounds = self.result_rows.bounds()
         to_skip, left = bounds.offset, bounds.limit
         for rows in batches:
             for batch in rows.batches(BATCH):
@@ -52,18 +52,18 @@ class ResultBatches:
                 end = batch.count if left is None else min(batch.count, skipped + left)
                 to_skip -= skipped
                 left = None if left is None else left - (end - skipped)
-                self.maker.scope.read.deadline.check()
+                self.result_rows.scope.read.deadline.check()
                 if end > skipped:
-                    yield self.maker.batch(batch.slice(skipped, end))
+                    yield self.result_rows.batch(batch.slice(skipped, end))
 
     def _after_all(self, batches: Iterator[Bindings]) -> Iterator[pa.Table]:
-        gathered = self.maker.gathered(batches)
+        gathered = self.result_rows.gathered(batches)
         if not gathered.goes_on:
-            yield self.maker.result(gathered.all())
+            yield self.result_rows.result(gathered.all())
             return
-        read = self.maker.scope.read
-        with read.engine.collected(MATCHES, self.maker.tables(gathered.all())):
-            yield from read.engine.stream(self.maker.text_over_collected(), BATCH)
+        read = self.result_rows.scope.read
+        with read.engine.collected(MATCHES, self.result_rows.tables(gathered.all())):
+            yield from read.engine.stream(self.result_rows.text_over_collected(), BATCH)
 
 
 def is_batchwise(checked: CheckedQuery) -> bool:
@@ -75,9 +75,9 @@ def columns_by_variable(scope: Scope, checked: CheckedQuery) -> dict[str, list[s
     """The stored columns that the result and its conditions read, by variable."""
     found: dict[str, list[str]] = {}
     for whole in (*(each.value for each in checked.columns), *checked.pattern.filters):
-        for part in walk(whole):
-            if isinstance(part, PropertyValue):
-                found.setdefault(part.variable, []).append(part.property)
-            elif isinstance(part, EntityValue):
-                found.setdefault(part.variable, []).extend(entity_fields(scope, part.variable))
+        for node in walk(whole):
+            if isinstance(node, PropertyValue):
+                found.setdefault(node.variable, []).append(node.property)
+            elif isinstance(node, EntityValue):
+                found.setdefault(node.variable, []).extend(entity_fields(scope, node.variable))
     return {name: list(dict.fromkeys(columns)) for name, columns in found.items()}

@@ -83,19 +83,19 @@ class TopK:
         read, name, most = self.scope.read, arm.field.variable, max(_FIRST, 2 * wanted)
         while True:
             read.deadline.check()
-            asked = self._asked(arm, most)
-            read.chosen[name] = np.sort(asked)
+            fetched = self._fetch(arm, most)
+            read.chosen[name] = np.sort(fetched)
             batches = list(self.match())
             rows = (
                 joined(batches)
                 if batches
                 else Bindings(0, {key: np.zeros(0, np.int64) for key in self.scope.variables})
             )
-            if len(asked) < most or self._surely(arm, rows, asked, nodes=nodes) >= wanted:
+            if len(fetched) < most or self._certain(arm, rows, fetched, nodes=nodes) >= wanted:
                 return rows
             most *= _TIMES
 
-    def _asked(self, arm: Nearest | Bm25, most: int) -> Int64Array:
+    def _fetch(self, arm: Nearest | Bm25, most: int) -> Int64Array:
         bound, where = self._bound(arm), self.pushed(arm.field.variable)
         table = bound.tables[0]
         self.scope.read.profile.note(f"{table.name}.{arm.field.property}: the best {most}")
@@ -103,24 +103,24 @@ class TopK:
             hits = score_text(
                 self.scope.read, table, arm.field.property, self.scope.searches.text(arm), most=most, where=where
             )
-            self.scope.searches.remember(arm, table.name, hits)
+            self.scope.searches.cache_hits(arm, table.name, hits)
             return hits.rows
         vector = self.scope.searches.vector(arm, bound)
         assert vector is not None
         metric = metric_of(self.scope.searches.declared(arm, bound))
         exact = self.scope.read.options.exact_search
         rows, found = nearest_rows(table, arm.field.property, metric, vector, most, where, exact=exact)
-        self.scope.searches.remember_nearest(arm, rows, found)
+        self.scope.searches.cache_nearest(arm, rows, found)
         return rows
 
-    def _surely(self, arm: Nearest | Bm25, rows: Bindings, asked: Int64Array, *, nodes: bool) -> int:
+    def _certain(self, arm: Nearest | Bm25, rows: Bindings, fetched: Int64Array, *, nodes: bool) -> int:
         """How many matches rank strictly better than every row that was not fetched."""
-        if not rows.count or not len(asked):
+        if not rows.count or not len(fetched):
             return 0
         keys, bound = rows.keys[arm.field.variable], self._bound(arm)
         values = self.scope.searches.values(arm, bound, keys).to_numpy(zero_copy_only=False)
-        edge = self.scope.searches.values(arm, bound, asked).to_numpy(zero_copy_only=False)
-        better = values < np.nanmax(edge) if isinstance(arm, Nearest) else values > np.nanmin(edge)
+        bounds = self.scope.searches.values(arm, bound, fetched).to_numpy(zero_copy_only=False)
+        better = values < np.nanmax(bounds) if isinstance(arm, Nearest) else values > np.nanmin(bounds)
         if nodes:
             return len(np.unique(keys[better]))
         return int(better.sum()) if rows.weight is None else int(rows.weight[better].sum())
@@ -129,23 +129,23 @@ class TopK:
 def fused_scores(scope: Scope, fusion: Rrf, rows: Bindings, most: int) -> pa.Array[Any]:
     """The fused score of each row's node; null when neither ranking has it among its first `most`."""
     keys = rows.keys[fusion.first.field.variable]
-    nodes, places = np.unique(keys, return_inverse=True)
+    nodes, inverse = np.unique(keys, return_inverse=True)
     order = _order_of_ids(scope, fusion.first.field.variable, nodes)
     total = np.zeros(len(nodes))
     for arm in (fusion.first, fusion.second):
-        ranked = _ranked(_best(scope, arm, rows, places, len(nodes)), order, most)
+        ranked = _ranked(_best(scope, arm, rows, inverse, len(nodes)), order, most)
         total[ranked] += 1.0 / (fusion.k + np.arange(len(ranked)) + 1)
-    scores: pa.Array[Any] = pa.array(total[places], mask=(total[places] == 0) | (keys < 0))
+    scores: pa.Array[Any] = pa.array(total[inverse], mask=(total[inverse] == 0) | (keys < 0))
     return scores
 
 
-def _best(scope: Scope, arm: Nearest | Bm25, rows: Bindings, places: Int64Array, size: int) -> NDArray[np.float64]:
+def _best(scope: Scope, arm: Nearest | Bm25, rows: Bindings, inverse: Int64Array, size: int) -> NDArray[np.float64]:
     """The best value of each node in one ranking, negated for scores so that smaller is better; infinity for none."""
     values: Any = scope.ranked(arm, rows)
     missing = np.inf if isinstance(arm, Nearest) else -np.inf
     numbers = values.fill_null(missing).to_numpy(zero_copy_only=False)
     best = np.full(size, np.inf)
-    np.minimum.at(best, places, numbers if isinstance(arm, Nearest) else -numbers)
+    np.minimum.at(best, inverse, numbers if isinstance(arm, Nearest) else -numbers)
     return best
 
 

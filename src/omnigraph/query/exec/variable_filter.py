@@ -51,26 +51,26 @@ class VariableFilter:
         """All keys that satisfy the conditions, ascending."""
         chosen = self.scope.read.chosen.get(self.variable.name)
         if chosen is not None:
-            return chosen[self._look(chosen, chosen >= 0)] if self.conditions else chosen
-        parts = [np.zeros(0, np.int64)]
+            return chosen[self._evaluate(chosen, chosen >= 0)] if self.conditions else chosen
+        keys_by_table = [np.zeros(0, np.int64)]
         for table in self.bound.tables:
             pushed = self.conditions.pushed
             rows = table.all_rows() if pushed is None else table.matching(pushed)
-            parts.append(self.bound.keys_of(table.name, rows))
-        return self._by_text_and_rest(np.concatenate(parts))
+            keys_by_table.append(self.bound.keys_of(table.name, rows))
+        return self._by_text_and_rest(np.concatenate(keys_by_table))
 
     def allows(self, keys: Int64Array) -> Mask:
         """For each key whether it satisfies the conditions; an unbound key (-1) never does."""
-        known: Mask = keys >= 0
+        valid: Mask = keys >= 0
         if self.is_everything:
-            return known
+            return valid
         if self._mask is None and self.bound.is_plain and len(keys) * _SHARE >= self.bound.size:
             self._mask = self.mask()
         if self._mask is not None:
             allowed = np.zeros(len(keys), np.bool_)
-            allowed[known] = self._mask[keys[known]]
+            allowed[valid] = self._mask[keys[valid]]
             return allowed
-        return self._look(keys, known)
+        return self._evaluate(keys, valid)
 
     def mask(self) -> Mask:
         """For each row of the variable's only table whether it satisfies the conditions."""
@@ -78,23 +78,23 @@ class VariableFilter:
         mask[self.keys()] = True
         return mask
 
-    def _look(self, keys: Int64Array, known: Mask) -> Mask:
-        different, places = distinct(keys[known])
-        kept = np.ones(len(different), np.bool_)
+    def _evaluate(self, keys: Int64Array, valid: Mask) -> Mask:
+        different, inverse = distinct(keys[valid])
+        satisfied = np.ones(len(different), np.bool_)
         chosen = self.scope.read.chosen.get(self.variable.name)
         if chosen is not None:
-            kept &= np.isin(different, chosen)
+            satisfied &= np.isin(different, chosen)
         if self.conditions.pushed is not None:
             for table in self.bound.tables:
                 rows = self.bound.rows_in(table.name, different)
-                mine = np.flatnonzero(rows >= 0)
-                if len(mine):
-                    kept[mine] &= table.truth(self.conditions.pushed, rows[mine])
+                own = np.flatnonzero(rows >= 0)
+                if len(own):
+                    satisfied[own] &= table.truth(self.conditions.pushed, rows[own])
         if self.conditions.texts or self.conditions.rest:
-            left = different[kept]
-            kept[np.flatnonzero(kept)] = np.isin(left, self._by_text_and_rest(left))
+            left = different[satisfied]
+            satisfied[np.flatnonzero(satisfied)] = np.isin(left, self._by_text_and_rest(left))
         allowed = np.zeros(len(keys), np.bool_)
-        allowed[known] = kept[places]
+        allowed[valid] = satisfied[inverse]
         return allowed
 
     def _by_text_and_rest(self, keys: Int64Array) -> Int64Array:
@@ -103,5 +103,5 @@ class VariableFilter:
         if self.conditions.rest and len(keys):
             rows = Bindings(len(keys), {self.variable.name: keys})
             inside = self.scope.inside([self.variable])
-            keys = keys[inside.keeps(self.conditions.rest, rows)]
+            keys = keys[inside.satisfies(self.conditions.rest, rows)]
         return keys

@@ -50,7 +50,7 @@ def needed_values(checked: CheckedQuery) -> list[Expression]:
     """The expressions that the result is computed from. A count of what is never null needs none."""
     sure = frozenset(each.name for each in checked.pattern.variables)
     made = [*(each.value for each in checked.columns), *checked.having, *(each.value for each in checked.order)]
-    return [part for each in made for part in _without_sure_counts(each, sure)]
+    return [value for each in made for value in _excluding_sure_counts(each, sure)]
 
 
 def deciding(checked: CheckedQuery) -> list[Variable]:
@@ -71,21 +71,21 @@ def is_sure_count(expression: Expression, sure: frozenset[str]) -> bool:
     return isinstance(argument, PropertyValue) and argument.variable in sure and not argument.type.nullable
 
 
-def _without_sure_counts(expression: Expression, sure: frozenset[str]) -> Iterator[Expression]:
+def _excluding_sure_counts(expression: Expression, sure: frozenset[str]) -> Iterator[Expression]:
     if is_sure_count(expression, sure):
         return
     if isinstance(expression, Aggregate) or not contains(expression, Aggregate):
         yield expression
         return
     for child in children(expression):
-        yield from _without_sure_counts(child, sure)
+        yield from _excluding_sure_counts(child, sure)
 
 
 def grouping_variables(checked: CheckedQuery, catalog: Catalog) -> list[str]:
     """Variables of which no two nodes fall into one group, because a group key is unique to the node."""
     keys = [each.value for each in checked.columns if not contains(each.value, Aggregate)]
     found = checked.variables.values()
-    return [each.name for each in found if any(_tells_apart(key, each, catalog) for key in keys)]
+    return [each.name for each in found if any(_identifies(key, each, catalog) for key in keys)]
 
 
 def is_plain_count(checked: CheckedQuery) -> bool:
@@ -95,7 +95,7 @@ def is_plain_count(checked: CheckedQuery) -> bool:
     return counts and not (checked.having or checked.order)
 
 
-def _tells_apart(key: Expression, variable: Variable, catalog: Catalog) -> bool:
+def _identifies(key: Expression, variable: Variable, catalog: Catalog) -> bool:
     if isinstance(key, EntityValue):
         return key.variable == variable.name
     if not isinstance(key, PropertyValue) or key.variable != variable.name or len(variable.types) != 1:

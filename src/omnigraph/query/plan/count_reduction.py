@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _TURNED: dict[str, Literal["out", "in", "both"]] = {"out": "in", "in": "out", "both": "both"}
 
 
-def turned(traversal: Traversal) -> Traversal:
-    """The same traversal, followed from the other end."""
+def reversed_traversal(traversal: Traversal) -> Traversal:
+    """The same traversal, followed in the opposite direction."""
     direction = _TURNED[traversal.direction]
     return replace(traversal, source=traversal.target, target=traversal.source, direction=direction)
 
@@ -64,35 +64,35 @@ def reduce_pattern(
     """
     left = Reduced(list(traversals))
     removable = {name for name in own if variables[name].kind == "node" and name not in needed}
-    keep = _centres(traversals, own, needed, variables, costs)
-    listed = own - {name for centre in keep for name in _connected(centre, traversals)}
-    while (leaf := _leaf(left.traversals, removable - keep, needed)) is not None:
+    centres = _centres(traversals, own, needed, variables, costs)
+    listed = own - {name for centre in centres for name in _connected(centre, traversals)}
+    while (leaf := _leaf(left.traversals, removable - centres, needed)) is not None:
         name, traversal = leaf
-        towards = traversal if traversal.source == name else turned(traversal)
+        towards = traversal if traversal.source == name else reversed_traversal(traversal)
         if name in listed and towards.target in own and costs.is_start(towards):
             removable.discard(name)
             continue
         left.traversals.remove(traversal)
         _hang(left, name, traversal, variables, conditions)
     connected = {end for each in left.traversals for end in (each.source, each.target)}
-    left.alone = sorted((removable & keep) - connected)
+    left.alone = sorted((removable & centres) - connected)
     return left
 
 
 def _leaf(traversals: list[Traversal], removable: set[str], needed: frozenset[str]) -> tuple[str, Traversal] | None:
     for name in sorted(removable):
-        touching = [each for each in traversals if name in (each.source, each.target)]
-        if len(touching) != 1 or touching[0].source == touching[0].target:
+        incident = [each for each in traversals if name in (each.source, each.target)]
+        if len(incident) != 1 or incident[0].source == incident[0].target:
             continue
-        if touching[0].edge_variable not in needed:
-            return name, touching[0]
+        if incident[0].edge_variable not in needed:
+            return name, incident[0]
     return None
 
 
 def _hang(
     left: Reduced, name: str, traversal: Traversal, variables: dict[str, Variable], conditions: SortedConditions
 ) -> None:
-    towards = traversal if traversal.target == name else turned(traversal)
+    towards = traversal if traversal.target == name else reversed_traversal(traversal)
     edge = conditions.about(traversal.edge_variable) if traversal.edge_variable else conditions.about("")
     branch = CountedBranch(towards, variables[name], conditions.about(name), edge, left.branches.pop(name, ()))
     left.branches[towards.source] = (*left.at(towards.source), branch)

@@ -24,28 +24,28 @@ _EQUAL, _RANGE, _NULL, _TEXT, _OTHER = 0.05, 0.3, 0.1, 0.05, 0.5
 
 @dataclass(frozen=True)
 class Estimates:
-    """Sizes of one snapshot. `known` are the variables whose keys a ranking has chosen, and how many they are."""
+    """Sizes of one snapshot. `chosen_counts` has the number of keys that a ranking has chosen for a variable."""
 
     snapshot: Snapshot
     catalog: Catalog
-    known: Mapping[str, int] = field(default_factory=dict)
+    chosen_counts: Mapping[str, int] = field(default_factory=dict)
 
     def rows(self, variable: Variable, conditions: Conditions) -> float:
         """The expected number of nodes or edges that a variable matches."""
         total = sum(self.size(self._declared(variable, name).table_key) for name in variable.types)
         expected = total * self.share(variable, conditions)
-        return min(expected, self.known.get(variable.name, expected))
+        return min(expected, self.chosen_counts.get(variable.name, expected))
 
     def share(self, variable: Variable, conditions: Conditions) -> float:
         """The selectivity of conditions: the fraction of the table that satisfies them."""
-        kept = _TEXT ** len(conditions.texts) * _OTHER ** len(conditions.rest)
+        selectivity = _TEXT ** len(conditions.texts) * _OTHER ** len(conditions.rest)
         if conditions.pushed is None or not variable.types:
-            return kept
+            return selectivity
         declared = self._declared(variable, variable.types[0])
-        return kept * _selected(conditions.pushed, declared, max(self.size(declared.table_key), 1))
+        return selectivity * _selected(conditions.pushed, declared, max(self.size(declared.table_key), 1))
 
     def fan_out(self, traversal: Traversal) -> float:
-        """The expected number of ends of one start."""
+        """The expected number of targets of one start."""
         edge = self.catalog.edges[traversal.edge]
         start = edge.target if traversal.direction == "in" else edge.source
         one_hop = self.size(edge.table_key) / max(self.size(f"node:{start}"), 1)
@@ -54,7 +54,7 @@ class Estimates:
         reached = float(sum(max(one_hop, 1e-3) ** hop for hop in range(1, hops + 1)))
         return min(reached, max(self.size(f"node:{edge.source}"), self.size(f"node:{edge.target}"), 1))
 
-    def met(self, traversal: Traversal) -> float:
+    def connected_share(self, traversal: Traversal) -> float:
         """The probability that two nodes are connected."""
         edge = self.catalog.edges[traversal.edge]
         end = edge.source if traversal.direction == "in" else edge.target

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.language.ir.expressions import variables_of
 from omnigraph.query.plan.conditions import sort_conditions
-from omnigraph.query.plan.count_reduction import reduce_pattern, turned
+from omnigraph.query.plan.count_reduction import reduce_pattern, reversed_traversal
 from omnigraph.query.plan.operators import (
     NO_CONDITIONS,
     AntiJoin,
@@ -61,7 +61,7 @@ class Planner:
         return _PatternPlan(self, pattern, dict(bound), needed, rows).steps()
 
 
-# A leaf from which fewer than one of so many neighbours is reached is a place to start, not one to count.
+# A leaf from which fewer than one of so many neighbours is reached is where the match starts, and is not counted.
 _FEW = 10
 
 
@@ -77,7 +77,7 @@ class _PatternPlan:
         self.variables = {**bound, **{each.name: each for each in pattern.variables}}
         self.bound = set(bound)
         self.rows = rows
-        self.made: list[Step] = []
+        self.operators: list[Step] = []
         self.conditions: SortedConditions = sort_conditions(pattern, frozenset(bound), planner.values)
         self.needed = needed | self._needed_inside()
         self.reduced: Reduced = reduce_pattern(
@@ -88,9 +88,9 @@ class _PatternPlan:
         """Build the operators in order."""
         self._apply_ready()
         for name in sorted(self.bound):
-            self._weigh(name)
+            self._count_branches(name)
         for name in self.reduced.alone:
-            self._tally(name)
+            self._count_component(name)
         self._match_nodes()
         for path in self.pattern.paths:
             self._add(FindShortestPath(path, self.variables[path.source], self.variables[path.target], self.rows))
@@ -99,7 +99,7 @@ class _PatternPlan:
         if self.conditions.late:
             self._add(FilterRows(tuple(self.conditions.late), self.rows))
         self._negations()
-        return tuple(self.made)
+        return tuple(self.operators)
 
     # -- which variables are needed, and what counting them costs ------------------------------------------------------
 
@@ -109,17 +109,17 @@ class _PatternPlan:
     def _needed_inside(self) -> frozenset[str]:
         by_conditions = variables_of(*self.conditions.joint, *self.conditions.late)
         by_paths = {end for path in self.pattern.paths for end in (path.source, path.target)}
-        # An unbounded walk that reaches the hop cap fails; that must not depend on the end at which it starts.
+        # An unbounded traversal that reaches the hop cap fails; that must not depend on where it starts.
         by_paths |= {each.source for each in self.pattern.traversals if each.hops.capped}
         inner = (*self.pattern.optionals, *self.pattern.negations)
         return by_conditions | by_paths | frozenset(name for each in inner for name in each.outer)
 
     def is_start(self, towards: Traversal) -> bool:
         """Whether so few neighbours are reached from a leaf that the match should start there."""
-        starts, ends = self._expected(towards.source), self._expected(towards.target)
+        starts, targets = self._expected(towards.source), self._expected(towards.target)
         if towards.hops.maximum > 1:
-            return starts < ends
-        return starts * self.estimates.fan_out(towards) * _FEW < ends
+            return starts < targets
+        return starts * self.estimates.fan_out(towards) * _FEW < targets
 
     def work(self, root: str, traversals: tuple[Traversal, ...]) -> float:
         """About how many edges are read when a component is counted from one of its variables."""
@@ -130,64 +130,67 @@ class _PatternPlan:
         for each in traversals:
             if name not in (each.source, each.target):
                 continue
-            towards = each if each.source == name else turned(each)
+            towards = each if each.source == name else reversed_traversal(each)
             others = tuple(other for other in traversals if other is not each)
             goes_on = any(towards.target in (other.source, other.target) for other in others)
             if not goes_on and not self.conditions.about(towards.target):
                 # Only its degree is needed, and that is not read edge by edge.
                 continue
-            met = rows * self.estimates.fan_out(towards)
-            kept = self.estimates.share(self.variables[towards.target], self.conditions.about(towards.target))
-            total += met + self._work_from(towards.target, met * kept, others)
+            expanded = rows * self.estimates.fan_out(towards)
+            selectivity = self.estimates.share(self.variables[towards.target], self.conditions.about(towards.target))
+            total += expanded + self._work_from(towards.target, expanded * selectivity, others)
         return total
 
     # -- nodes and traversals ------------------------------------------------------------------------------------------
 
     def _match_nodes(self) -> None:
         traversals = list(self.reduced.traversals)
-        waiting = self._waiting(traversals)
-        while traversals or waiting:
-            self._meet_all(traversals)
+        unbound = self._unbound(traversals)
+        while traversals or unbound:
+            self._expand_into_bound(traversals)
             step = self._cheapest(traversals)
             if step is not None:
                 traversals.remove(step)
-                self._expand(step if step.source in self.bound else turned(step))
-            elif waiting := [name for name in self._waiting(traversals) if name not in self.bound]:
-                self._scan(min(waiting, key=lambda name: (self._expected(name), name)))
-            waiting = [name for name in waiting if name not in self.bound]
+                self._expand(step if step.source in self.bound else reversed_traversal(step))
+            elif unbound := [name for name in self._unbound(traversals) if name not in self.bound]:
+                self._scan(min(unbound, key=lambda name: (self._expected(name), name)))
+            unbound = [name for name in unbound if name not in self.bound]
 
-    def _waiting(self, traversals: list[Traversal]) -> list[str]:
+    def _unbound(self, traversals: list[Traversal]) -> list[str]:
         hanging = {branch.target.name for each in self.reduced.branches.values() for branch in _all_branches(each)}
-        ends = {end for each in traversals for end in (each.source, each.target)}
+        endpoints = {end for each in traversals for end in (each.source, each.target)}
         nodes = {each.name for each in self.pattern.variables if each.kind == "node"}
-        return sorted((nodes | ends) - hanging - self.bound - set(self.reduced.alone))
+        return sorted((nodes | endpoints) - hanging - self.bound - set(self.reduced.alone))
 
     def _expected(self, name: str) -> float:
         return self.estimates.rows(self.variables[name], self.conditions.about(name))
 
-    def _meet_all(self, traversals: list[Traversal]) -> None:
+    def _expand_into_bound(self, traversals: list[Traversal]) -> None:
         for each in [each for each in traversals if {each.source, each.target} <= self.bound]:
             traversals.remove(each)
-            self.rows *= self.estimates.met(each)
+            self.rows *= self.estimates.connected_share(each)
             edge = self._edge(each)
             about = self.conditions.about(each.edge_variable or "")
-            ends = self.variables[each.source], self.variables[each.target]
-            self._bind(ExpandInto(each, *ends, edge, about, self.rows), *([edge.name] if edge else []))
+            endpoints = self.variables[each.source], self.variables[each.target]
+            self._bind(ExpandInto(each, *endpoints, edge, about, self.rows), *([edge.name] if edge else []))
 
     def _cheapest(self, traversals: list[Traversal]) -> Traversal | None:
-        ready = [each for each in traversals if each.source in self.bound or self._can_turn(each)]
+        ready = [each for each in traversals if each.source in self.bound or self._can_reverse(each)]
         return min(ready, key=self._cost, default=None)
 
-    def _can_turn(self, traversal: Traversal) -> bool:
+    def _can_reverse(self, traversal: Traversal) -> bool:
         return traversal.target in self.bound and not traversal.hops.capped
 
     def _cost(self, traversal: Traversal) -> float:
-        towards = traversal if traversal.source in self.bound else turned(traversal)
+        towards = traversal if traversal.source in self.bound else reversed_traversal(traversal)
         target = self.variables[towards.target]
-        kept = self.estimates.share(target, self.conditions.about(target.name))
-        if target.name in self.estimates.known:
-            kept = min(kept, self.estimates.known[target.name] / max(self.estimates.rows(target, NO_CONDITIONS), 1))
-        return self.estimates.fan_out(towards) * kept
+        selectivity = self.estimates.share(target, self.conditions.about(target.name))
+        if target.name in self.estimates.chosen_counts:
+            selectivity = min(
+                selectivity,
+                self.estimates.chosen_counts[target.name] / max(self.estimates.rows(target, NO_CONDITIONS), 1),
+            )
+        return self.estimates.fan_out(towards) * selectivity
 
     def _expand(self, traversal: Traversal) -> None:
         self.rows *= self._cost(traversal)
@@ -209,13 +212,13 @@ class _PatternPlan:
         self.bound.update(names)
         self._apply_ready()
         for name in names:
-            self._weigh(name)
+            self._count_branches(name)
 
-    def _weigh(self, name: str) -> None:
+    def _count_branches(self, name: str) -> None:
         if branches := self.reduced.at(name):
             self._add(CountBranches(self.variables[name], branches, self.rows))
 
-    def _tally(self, name: str) -> None:
+    def _count_component(self, name: str) -> None:
         self._add(CountComponent(self.variables[name], self.conditions.about(name), self.reduced.at(name), self.rows))
         self.bound.add(name)
 
@@ -231,20 +234,20 @@ class _PatternPlan:
     def _optionals(self) -> None:
         for optional in self.pattern.optionals:
             inside = visible(optional)
-            asked = self.needed & {each.name for each in inside}
-            known = {name: self.variables[name] for name in self.bound if name in self.variables}
-            inner = self.planner.plan(optional, known, asked, self.rows)
-            introduced = tuple(each for each in inside if each.name in asked)
+            needed_inside = self.needed & {each.name for each in inside}
+            outer = {name: self.variables[name] for name in self.bound if name in self.variables}
+            inner = self.planner.plan(optional, outer, needed_inside, self.rows)
+            introduced = tuple(each for each in inside if each.name in needed_inside)
             self.variables.update({each.name: each for each in inside})
             self._add(OptionalMatch(inner, tuple(inside), introduced, self.rows))
             self.bound.update(each.name for each in introduced)
 
     def _negations(self) -> None:
         for negation in self.pattern.negations:
-            known = {name: self.variables[name] for name in self.bound if name in self.variables}
-            inner = self.planner.plan(negation, known, frozenset(), self.rows)
+            outer = {name: self.variables[name] for name in self.bound if name in self.variables}
+            inner = self.planner.plan(negation, outer, frozenset(), self.rows)
             self.rows *= 0.5
             self._add(AntiJoin(inner, tuple(visible(negation)), tuple(sorted(negation.outer)), self.rows))
 
     def _add(self, step: Step) -> None:
-        self.made.append(step)
+        self.operators.append(step)

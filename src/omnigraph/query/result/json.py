@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 def python_rows(table: pa.Table) -> list[dict[str, Any]]:
     """One dictionary for each row. Timestamps are aware datetimes in UTC; Arrow alone would return their dates."""
-    columns = [_converted(table.column(name), _moment) for name in table.column_names]
+    columns = [_converted(table.column(name), _timestamp) for name in table.column_names]
     return [dict(zip(table.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
 def json_rows(table: pa.Table, *, large_integers_as_text: bool) -> list[dict[str, Any]]:
     """One dictionary for each row, with values that JSON can represent."""
-    columns = [_converted(table.column(name), _moment_text) for name in table.column_names]
+    columns = [_converted(table.column(name), _timestamp_text) for name in table.column_names]
     rows = zip(*columns, strict=True)
     return [
         {name: plain(value, large_integers_as_text) for name, value in zip(table.column_names, values, strict=True)}
@@ -40,34 +40,34 @@ def json_text(rows: list[dict[str, Any]]) -> str:
     return json.dumps(rows, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
-def _converted(column: pa.ChunkedArray[Any], moment: Callable[[int], object]) -> list[Any]:
+def _converted(column: pa.ChunkedArray[Any], convert: Callable[[int], object]) -> list[Any]:
     kind = column.type
-    if not _has_moments(kind):
+    if not _has_timestamps(kind):
         return column.to_pylist()
-    return [_with_moments(value, kind, moment) for value in python_values(column)]
+    return [_with_timestamps(value, kind, convert) for value in python_values(column)]
 
 
-def _has_moments(kind: Any) -> bool:
+def _has_timestamps(kind: Any) -> bool:
     if pa.types.is_struct(kind):
-        return any(_has_moments(each.type) for each in kind)
+        return any(_has_timestamps(each.type) for each in kind)
     if pa.types.is_list(kind):
-        return _has_moments(kind.value_type)
+        return _has_timestamps(kind.value_type)
     return pa.types.is_date64(kind)
 
 
-def _with_moments(value: Any, kind: Any, moment: Callable[[int], object]) -> Any:
+def _with_timestamps(value: Any, kind: Any, convert: Callable[[int], object]) -> Any:
     if value is None:
         return None
     if pa.types.is_struct(kind):
-        return {each.name: _with_moments(value[each.name], each.type, moment) for each in kind}
+        return {each.name: _with_timestamps(value[each.name], each.type, convert) for each in kind}
     if pa.types.is_list(kind):
-        return [_with_moments(each, kind.value_type, moment) for each in value]
-    return moment(value) if pa.types.is_date64(kind) else value
+        return [_with_timestamps(each, kind.value_type, convert) for each in value]
+    return convert(value) if pa.types.is_date64(kind) else value
 
 
-def _moment(milliseconds: int) -> dt.datetime:
+def _timestamp(milliseconds: int) -> dt.datetime:
     return EPOCH + dt.timedelta(milliseconds=milliseconds)
 
 
-def _moment_text(milliseconds: int) -> str:
-    return timestamp_text(_moment(milliseconds))
+def _timestamp_text(milliseconds: int) -> str:
+    return timestamp_text(_timestamp(milliseconds))

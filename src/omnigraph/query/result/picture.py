@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from omnigraph.language.ir.query import CheckedQuery, Variable
 
     Key = tuple[str, str]
-    Places = dict[Key, tuple[float, float]]
+    Positions = dict[Key, tuple[float, float]]
 
 _ROWS, MOST_NODES = 200, 60
 # A node is labelled with the first of these properties that it has.
@@ -35,11 +35,11 @@ _NAMES = ("name", "title", "label", "slug")
 
 @dataclass(frozen=True)
 class EntityColumn:
-    """What a column of whole entities holds. `ends` are the node types at the ends of an edge, or along a path."""
+    """What a column of whole entities holds. `endpoints` are the node types of an edge's endpoints, or along a path."""
 
     kind: Literal["node", "edge", "path"]
     type: str
-    ends: tuple[str, str] | None = None
+    endpoints: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ def _column(variable: Variable, paths: Mapping[str, str], catalog: Catalog) -> E
         return EntityColumn("node", variable.declared)
     name = variable.declared if variable.kind == "edge" else paths.get(variable.name, variable.declared)
     edge = catalog.edges.get(name)
-    ends = None if edge is None else (edge.source, edge.target)
-    return EntityColumn(variable.kind, name, ends)
+    endpoints = None if edge is None else (edge.source, edge.target)
+    return EntityColumn(variable.kind, name, endpoints)
 
 
 def graph_of(table: pa.Table, columns: Mapping[str, EntityColumn]) -> ResultGraph:
@@ -116,17 +116,17 @@ def _add_row(graph: ResultGraph, row: Mapping[str, Any], columns: Mapping[str, E
             key = (value.get("type", column.type), value["id"])
             if graph.node(key, value):
                 nodes.append(key)
-    lines = [name for name in row if columns[name].kind != "node"]
-    for name in lines:
+    connections = [name for name in row if columns[name].kind != "node"]
+    for name in connections:
         if row[name] is not None:
-            _add_lines(graph, row[name], columns[name])
-    if not lines:
+            _add_connections(graph, row[name], columns[name])
+    if not connections:
         for source, target in itertools.pairwise(nodes):
             graph.link(source, target, None)
 
 
-def _add_lines(graph: ResultGraph, value: Mapping[str, Any], column: EntityColumn) -> None:
-    source_type, target_type = column.ends or (column.type, column.type)
+def _add_connections(graph: ResultGraph, value: Mapping[str, Any], column: EntityColumn) -> None:
+    source_type, target_type = column.endpoints or (column.type, column.type)
     if column.kind == "edge":
         graph.link((source_type, value["src"]), (target_type, value["dst"]), column.type)
         return
@@ -144,8 +144,8 @@ def picture(graph: ResultGraph) -> str | None:
     """The SVG; None when no two nodes are linked."""
     if not graph.links:
         return None
-    places, colours = _places(graph), _colours(graph)
-    parts = [
+    positions, colours = _layout(graph), _colours(graph)
+    elements = [
         (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}"'
             f' height="{_HEIGHT}" font-family="sans-serif" font-size="11" fill="currentColor" stroke="none">'
@@ -154,59 +154,59 @@ def picture(graph: ResultGraph) -> str | None:
             '<defs><marker id="og-arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7"'
             ' orient="auto"><path d="M0 0L8 4L0 8z" fill="#888"/></marker></defs>'
         ),
-        *(_line(each, places) for each in graph.links),
-        *(_node(graph, key, places[key], colours[key[0]]) for key in graph.nodes),
+        *(_line(each, positions) for each in graph.links),
+        *(_node(graph, key, positions[key], colours[key[0]]) for key in graph.nodes),
         *_legend(colours),
     ]
     if graph.left_out:
-        parts.append(f'<text x="{_WIDTH - 8}" y="{_HEIGHT - 8}" text-anchor="end">only a part is drawn</text>')
-    return "".join([*parts, "</svg>"])
+        elements.append(f'<text x="{_WIDTH - 8}" y="{_HEIGHT - 8}" text-anchor="end">only a part is drawn</text>')
+    return "".join([*elements, "</svg>"])
 
 
 def _colours(graph: ResultGraph) -> dict[str, str]:
     types = sorted({type_name for type_name, _ in graph.nodes})
-    return {name: _COLOURS[number % len(_COLOURS)] for number, name in enumerate(types)}
+    return {name: _COLOURS[index % len(_COLOURS)] for index, name in enumerate(types)}
 
 
-def _line(link: Link, places: Places) -> str:
-    (x1, y1), (x2, y2) = places[link.source], places[link.target]
-    told = "" if link.label is None else f"<title>{html.escape(link.label)}</title>"
+def _line(link: Link, positions: Positions) -> str:
+    (x1, y1), (x2, y2) = positions[link.source], positions[link.target]
+    title = "" if link.label is None else f"<title>{html.escape(link.label)}</title>"
     if link.source == link.target:
-        return f'<circle cx="{x1:.1f}" cy="{y1 - 16:.1f}" r="10" fill="none" stroke="#888">{told}</circle>'
+        return f'<circle cx="{x1:.1f}" cy="{y1 - 16:.1f}" r="10" fill="none" stroke="#888">{title}</circle>'
     length = math.hypot(x2 - x1, y2 - y1) or 1.0
     x2, y2 = x2 - (x2 - x1) / length * _RADIUS, y2 - (y2 - y1) / length * _RADIUS
     style = 'stroke-dasharray="3 3"' if link.label is None else 'marker-end="url(#og-arrow)"'
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="#888" {style}>{told}</line>'
+    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="#888" {style}>{title}</line>'
 
 
-def _node(graph: ResultGraph, key: Key, place: tuple[float, float], colour: str) -> str:
-    x, y = place
-    known = [f"{name}: {value}" for name, value in graph.nodes[key].items() if value is not None]
-    told = html.escape("\n".join([key[0], *(known or [f"id: {key[1]}"])]))
+def _node(graph: ResultGraph, key: Key, position: tuple[float, float], colour: str) -> str:
+    x, y = position
+    properties = [f"{name}: {value}" for name, value in graph.nodes[key].items() if value is not None]
+    title = html.escape("\n".join([key[0], *(properties or [f"id: {key[1]}"])]))
     name = graph.name(key)
-    shown = html.escape(name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…")
+    label = html.escape(name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…")
     return (
-        f'<g><title>{told}</title><circle cx="{x:.1f}" cy="{y:.1f}" r="{_RADIUS}" fill="{colour}"/>'
-        f'<text x="{x:.1f}" y="{y + _RADIUS + 12:.1f}" text-anchor="middle">{shown}</text></g>'
+        f'<g><title>{title}</title><circle cx="{x:.1f}" cy="{y:.1f}" r="{_RADIUS}" fill="{colour}"/>'
+        f'<text x="{x:.1f}" y="{y + _RADIUS + 12:.1f}" text-anchor="middle">{label}</text></g>'
     )
 
 
 def _legend(colours: dict[str, str]) -> list[str]:
     return [
-        f'<circle cx="12" cy="{14 + 18 * number}" r="5" fill="{colour}"/>'
-        f'<text x="22" y="{18 + 18 * number}">{html.escape(name)}</text>'
-        for number, (name, colour) in enumerate(colours.items())
+        f'<circle cx="12" cy="{14 + 18 * index}" r="5" fill="{colour}"/>'
+        f'<text x="22" y="{18 + 18 * index}">{html.escape(name)}</text>'
+        for index, (name, colour) in enumerate(colours.items())
     ]
 
 
 # -- layout ------------------------------------------------------------------------------------------------------------
 
 
-def _places(graph: ResultGraph) -> Places:
+def _layout(graph: ResultGraph) -> Positions:
     """Force-directed layout. It starts from a circle, without randomness, so that a graph always looks the same."""
     keys = list(graph.nodes)
-    numbers = {key: number for number, key in enumerate(keys)}
-    links = np.array([[numbers[each.source], numbers[each.target]] for each in graph.links], np.int64)
+    indices = {key: index for index, key in enumerate(keys)}
+    links = np.array([[indices[each.source], indices[each.target]] for each in graph.links], np.int64)
     angles = np.linspace(0, 2 * np.pi, len(keys), endpoint=False)
     at = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     apart = math.sqrt(4.0 / len(keys))
@@ -221,8 +221,8 @@ def _forces(at: NDArray[np.float64], links: NDArray[np.int64], apart: float) -> 
     between = at[:, None, :] - at[None, :, :]
     distance = np.maximum(np.linalg.norm(between, axis=2), 1e-3)
     total: NDArray[np.float64] = (between * (apart**2 / distance**2)[:, :, None]).sum(axis=1)
-    reach = at[links[:, 1]] - at[links[:, 0]]
-    pull = reach * (np.linalg.norm(reach, axis=1, keepdims=True) / apart)
+    offsets = at[links[:, 1]] - at[links[:, 0]]
+    pull = offsets * (np.linalg.norm(offsets, axis=1, keepdims=True) / apart)
     np.add.at(total, links[:, 0], pull)
     np.add.at(total, links[:, 1], -pull)
     # A weak pull to the centre keeps unlinked nodes from drifting away.

@@ -134,11 +134,11 @@ class Result:
         return import_module("polars").DataFrame(self)
 
     def to_pylist(self) -> list[dict[str, Any]]:
-        """A list of dictionaries. A moment is an aware `datetime`."""
+        """A list of dictionaries. A timestamp is an aware `datetime`."""
         return python_rows(self._table)
 
     def to_json(self, *, large_integers_as_text: bool = True) -> str:
-        """A JSON array of objects. Integers beyond ±(2^53 − 1) are strings unless told otherwise."""
+        """A JSON array of objects. Integers beyond ±(2^53 − 1) are strings by default."""
         return json_text(json_rows(self._table, large_integers_as_text=large_integers_as_text))
 
     def to_svg(self) -> str | None:

@@ -71,8 +71,8 @@ class TextHits:
         """The score of each row, NaN where it was not found."""
         if not len(self.rows):
             return np.full(len(rows), np.nan)
-        places = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
-        return np.where(self.rows[places] == rows, self.scores[places], np.nan)
+        positions = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
+        return np.where(self.rows[positions] == rows, self.scores[positions], np.nan)
 
 
 def search_text(
@@ -171,11 +171,11 @@ def _fuzzy(context: SearchContext, table: TableRows, column: str, query: str, ed
 def _similar(context: SearchContext, vocabulary: Column, wanted: list[str], edits: int) -> Int64Array:
     limits = [min(edits, len(each) // _LETTERS_PER_EDIT) for each in wanted]
     words = pa.table({"word": vocabulary, "number": pa.array(np.arange(len(vocabulary)))})
-    asked = pa.table({"asked": wanted, "edits": pa.array(limits, pa.int64())})
+    wanted_words = pa.table({"wanted": wanted, "edits": pa.array(limits, pa.int64())})
     answer = context.engine.run(
-        "select distinct number from words, asked"
-        " where abs(length(word) - length(asked)) <= edits and damerau_levenshtein(word, asked) <= edits",
-        {"words": words, "asked": asked},
+        "select distinct number from words, wanted_words"
+        " where abs(length(word) - length(wanted)) <= edits and damerau_levenshtein(word, wanted) <= edits",
+        {"words": words, "wanted_words": wanted_words},
     )
     return np.sort(answer.column("number").to_numpy())
 

@@ -53,25 +53,25 @@ def distances(
     if vector is None:
         return np.full(len(rows), np.nan)
     values: Any = table.values([column], rows)[column]
-    known = values.is_valid().to_numpy(zero_copy_only=False)
+    valid = values.is_valid().to_numpy(zero_copy_only=False)
     flat = values.drop_null().flatten().to_numpy(zero_copy_only=False)
     result = np.full(len(rows), np.nan)
-    result[known] = _measured(flat.reshape(-1, len(vector)), vector, metric)
+    result[valid] = _measured(flat.reshape(-1, len(vector)), vector, metric)
     return result
 
 
 def distances_between(left: Any, right: Any, metric: Metric) -> NDArray[np.float64]:
     """The distance between the two vectors of each pair, NaN where one is missing."""
-    known = (left.is_valid().to_numpy(zero_copy_only=False)) & (right.is_valid().to_numpy(zero_copy_only=False))
-    result = np.full(len(known), np.nan)
-    if known.any():
-        result[known] = _measured(_matrix(left, known), _matrix(right, known), metric)
+    valid = (left.is_valid().to_numpy(zero_copy_only=False)) & (right.is_valid().to_numpy(zero_copy_only=False))
+    result = np.full(len(valid), np.nan)
+    if valid.any():
+        result[valid] = _measured(_matrix(left, valid), _matrix(right, valid), metric)
     return result
 
 
-def _matrix(vectors: Any, known: NDArray[np.bool_]) -> NDArray[np.float32]:
-    flat = vectors.filter(pa.array(known)).flatten().to_numpy(zero_copy_only=False)
-    matrix: NDArray[np.float32] = flat.reshape(int(known.sum()), -1)
+def _matrix(vectors: Any, valid: NDArray[np.bool_]) -> NDArray[np.float32]:
+    flat = vectors.filter(pa.array(valid)).flatten().to_numpy(zero_copy_only=False)
+    matrix: NDArray[np.float32] = flat.reshape(int(valid.sum()), -1)
     return matrix
 
 

@@ -35,7 +35,7 @@ class Term:
     """A word after tokenizing, and its position in the query."""
 
     text: str
-    place: int
+    position: int
 
 
 def terms_of(text: str) -> list[Term]:
@@ -53,12 +53,12 @@ def plain_words(text: str) -> list[str]:
 class WordIndex:
     """Every word of a column: its row, its position, and its term.
 
-    The arrays are in text order: `rows` and `places` locate a word, `words` is its number in `vocabulary`, and `terms`
-    is the number of its term in `term_texts`, -1 when the tokenizer drops it.
+    The arrays are in text order: `rows` and `places` locate a word, `words` is its index in `vocabulary`, and `terms`
+    is the index of its term in `term_texts`, -1 when the tokenizer drops it.
     """
 
     rows: Int64Array
-    places: Int64Array
+    positions: Int64Array
     words: NDArray[np.int32]
     vocabulary: Column
     terms: NDArray[np.int32]
@@ -69,7 +69,7 @@ class WordIndex:
     @property
     def nbytes(self) -> int:
         """The memory that it holds, including what is computed on first use."""
-        arrays = (self.rows, self.places, self.words, self.terms)
+        arrays = (self.rows, self.positions, self.words, self.terms)
         return int(sum(each.nbytes for each in arrays) * 2 + self.vocabulary.nbytes + self.term_texts.nbytes)
 
     @cached_property
@@ -86,11 +86,11 @@ class WordIndex:
 
     def occurrences(self, term: str) -> NDArray[Any]:
         """The occurrences of a term, as indexes into the arrays."""
-        number: Any = pc.index(self.term_texts, term).as_py()
-        if number < 0:
+        code: Any = pc.index(self.term_texts, term).as_py()
+        if code < 0:
             return np.zeros(0, np.int64)
         order, starts = self._by_term
-        return order[starts[number] : starts[number + 1]]
+        return order[starts[code] : starts[code + 1]]
 
     def rows_with_any(self, terms: Sequence[str]) -> Int64Array:
         """The rows that have at least one of the terms."""
@@ -102,14 +102,14 @@ class WordIndex:
         begins: NDArray[Any] | None = None
         for term in phrase:
             at = self.occurrences(term.text)
-            codes = self.rows[at] * _PLACES + self.places[at] - term.place
+            codes = self.rows[at] * _POSITIONS + self.positions[at] - term.position
             begins = codes if begins is None else np.intersect1d(begins, codes)
-        return np.zeros(0, np.int64) if begins is None else np.unique(begins // _PLACES)
+        return np.zeros(0, np.int64) if begins is None else np.unique(begins // _POSITIONS)
 
     def rows_with_similar(self, words: Sequence[str], edits: int, alike: Any) -> Int64Array:
         """The rows with a word that `alike` finds within `edits` typing errors of one of these words."""
-        numbers: Int64Array = alike(self.vocabulary, list(words), edits)
-        return np.unique(self.rows[np.isin(self.words, numbers)])
+        codes: Int64Array = alike(self.vocabulary, list(words), edits)
+        return np.unique(self.rows[np.isin(self.words, codes)])
 
     def scores(self, terms: Sequence[str]) -> tuple[Int64Array, NDArray[np.float64]]:
         """The rows with any of the terms, and their BM25 scores."""
@@ -126,7 +126,7 @@ class WordIndex:
         return found.astype(np.int64), total[found]
 
 
-_PLACES = np.int64(1 << 32)
+_POSITIONS = np.int64(1 << 32)
 
 
 def index_words(texts: Column) -> WordIndex:
@@ -138,17 +138,17 @@ def index_words(texts: Column) -> WordIndex:
     real = one_array(pc.binary_length(words)).to_numpy(zero_copy_only=False) > 0
     words, rows = words.filter(pa.array(real)), rows[real]
     firsts = np.searchsorted(rows, np.arange(len(texts)))
-    places = np.arange(len(rows), dtype=np.int64) - firsts[rows] if len(rows) else np.zeros(0, np.int64)
+    positions = np.arange(len(rows), dtype=np.int64) - firsts[rows] if len(rows) else np.zeros(0, np.int64)
     coded = words.dictionary_encode()
     term_of_word, term_texts = _terms_of_words(coded.dictionary)
-    numbers = coded.indices.to_numpy(zero_copy_only=False).astype(np.int32)
-    terms = term_of_word[numbers] if len(numbers) else np.zeros(0, np.int32)
-    known = len(texts) - texts.null_count
-    return WordIndex(rows, places, numbers, coded.dictionary, terms, term_texts, len(texts), known)
+    codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int32)
+    terms = term_of_word[codes] if len(codes) else np.zeros(0, np.int32)
+    text_count = len(texts) - texts.null_count
+    return WordIndex(rows, positions, codes, coded.dictionary, terms, term_texts, len(texts), text_count)
 
 
 def _terms_of_words(vocabulary: Column) -> tuple[NDArray[np.int32], Column]:
-    """The number of the term of each word, -1 when there is none; one call of the tokenizer for all words."""
+    """The index of the term of each word, -1 when there is none; one call of the tokenizer for all words."""
     texts: list[Any] = vocabulary.to_pylist()
     words = [each if len(each) <= _LONGEST else "" for each in texts]
     # The tokenizer always keeps the first word, so the positions of the others count from it.
@@ -157,5 +157,5 @@ def _terms_of_words(vocabulary: Column) -> tuple[NDArray[np.int32], Column]:
     for token in tokens[1:]:
         terms[token.position - 1] = token.text
     coded: Any = pa.array(terms, pa.string()).dictionary_encode()
-    numbers = pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int32)
-    return numbers, coded.dictionary
+    codes = pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int32)
+    return codes, coded.dictionary

@@ -33,12 +33,12 @@ def run_on_spark(session: SparkSession, prepared: PreparedQuery) -> DataFrame:
     """The result as a frame, pinned to the snapshot. Columns are named as by the embedded engine."""
     if refusal(prepared.checked) is not None:
         return handed_over(session, prepared.run().to_arrow())
-    snapshot, catalog, params, moment = prepared.snapshot, prepared.catalog, prepared.params, prepared.moment
+    snapshot, catalog, params, timestamp = prepared.snapshot, prepared.catalog, prepared.params, prepared.timestamp
     keyed = by_key(prepared.checked)
     location = prepared.tables.location
     frames = Frames(session, location, snapshot, catalog, properties(keyed), frozenset(wholes(keyed)))
-    builder = SqlBuilder(params, moment, _leaf, aggregated)
-    planner = Planner(Estimates(snapshot, catalog), RequestValues(params, moment))
+    builder = SqlBuilder(params, timestamp, _leaf, aggregated)
+    planner = Planner(Estimates(snapshot, catalog), RequestValues(params, timestamp))
     variables = {each.name: each for each in _everything(keyed.pattern)}
     steps = planner.plan(keyed.pattern, {}, frozenset(each.name for each in visible(keyed.pattern)))
     matches = FrameMatcher(frames, builder, variables).run(steps)
