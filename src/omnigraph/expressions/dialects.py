@@ -79,7 +79,7 @@ def each_alone(weight: exp.Expr) -> Rendering:
             return cast(_multiplied(aggregate, argument, times), "DOUBLE")
         if isinstance(argument, exp.Literal):
             return cast(times.copy(), "BIGINT")
-        return cast(exp.Case().when(_is_known(argument), times.copy()).else_(_ZERO.copy()), "BIGINT")
+        return cast(exp.Case().when(_is_not_null(argument), times.copy()).else_(_ZERO.copy()), "BIGINT")
 
     return render
 
@@ -87,14 +87,14 @@ def each_alone(weight: exp.Expr) -> Rendering:
 _ZERO = exp.Literal.number(0)
 
 
-def _is_known(value: exp.Expr) -> exp.Expr:
+def _is_not_null(value: exp.Expr) -> exp.Expr:
     return exp.not_(exp.Is(this=value.copy(), expression=exp.Null()))
 
 
 def _counted(argument: exp.Expr, weight: exp.Expr) -> exp.Expr:
     always = isinstance(argument, exp.Literal)
-    known = weight.copy() if always else exp.Case().when(_is_known(argument), weight.copy()).else_(_ZERO.copy())
-    return cast(exp.func("coalesce", exp.Sum(this=known), _ZERO.copy()), "BIGINT")
+    counted = weight.copy() if always else exp.Case().when(_is_not_null(argument), weight.copy()).else_(_ZERO.copy())
+    return cast(exp.func("coalesce", exp.Sum(this=counted), _ZERO.copy()), "BIGINT")
 
 
 def _multiplied(aggregate: Aggregate, argument: exp.Expr, times: exp.Expr) -> exp.Expr:
@@ -110,7 +110,7 @@ _CARRIERS = {exp.DataType.Type.UINT: "BIGINT", exp.DataType.Type.UBIGINT: "DECIM
 
 def rendered(tree: exp.Expr) -> str:
     """The Spark SQL text of an expression or a query."""
-    return tree.transform(_said_otherwise).sql(dialect="spark")
+    return tree.transform(_for_spark).sql(dialect="spark")
 
 
 def aggregated(aggregate: Aggregate, argument: exp.Expr) -> exp.Expr:
@@ -126,22 +126,22 @@ def aggregated(aggregate: Aggregate, argument: exp.Expr) -> exp.Expr:
     return exp.Div(this=cast(total, "DOUBLE"), expression=number)
 
 
-def _said_otherwise(node: exp.Expr) -> exp.Expr:
+def _for_spark(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.DataType) and node.this in _CARRIERS:
         return exp.DataType.build(_CARRIERS[node.this], dialect="spark")
     if isinstance(node, exp.Cast) and node.to.this == exp.DataType.Type.TIMESTAMP:
-        return _moment(node)
+        return _timestamp_micros(node)
     if isinstance(node, exp.ArrayContains):
         return _contains(node)
     return node
 
 
-def _moment(node: exp.Cast) -> exp.Expr:
+def _timestamp_micros(node: exp.Cast) -> exp.Expr:
     """A timestamp literal as a number: Spark would read a text in the session's time zone."""
     if not isinstance(node.this, exp.Literal) or not node.this.is_string:
         return node
-    moment = dt.datetime.fromisoformat(node.this.this)
-    return exp.Anonymous(this="timestamp_micros", expressions=[exp.Literal.number((moment - _EPOCH) // _MICROSECOND)])
+    instant = dt.datetime.fromisoformat(node.this.this)
+    return exp.Anonymous(this="timestamp_micros", expressions=[exp.Literal.number((instant - _EPOCH) // _MICROSECOND)])
 
 
 _MICROSECOND = dt.timedelta(microseconds=1)

@@ -157,9 +157,9 @@ def filter_of(condition: Expression, values: RequestValues, depth: int = 0) -> F
             inner = filter_of(operand, values, depth + 1)
             return None if inner is None else filters.Not(inner)
         case AllOf(operands) | AnyOf(operands):
-            parts = [filter_of(each, values, depth + 1) for each in operands]
+            pushed_operands = [filter_of(each, values, depth + 1) for each in operands]
             join = filters.And if isinstance(condition, AllOf) else filters.Or
-            return None if None in parts else join(cast("tuple[Filter, ...]", tuple(parts)))
+            return None if None in pushed_operands else join(cast("tuple[Filter, ...]", tuple(pushed_operands)))
         case PropertyValue() | RowValue() if condition.type.scalar == "Bool" and not condition.type.is_list:
             return filters.Compare(condition.property, "=", True)
         case _:

@@ -75,23 +75,24 @@ class ResultQuery:
                 found = self.identity(value)
                 grouped = self.checked.aggregated and self.grouped
                 yield f"o{number}", exp.Min(this=found) if grouped else found
-            elif not self.checked.distinct and self._place(value) is None:
+            elif not self.checked.distinct and self._column_index(value) is None:
                 yield f"o{number}", build(value)
         if not (self.checked.distinct or self.checked.aggregated):
             yield from ((f"t{number}", each.copy()) for number, each in enumerate(self.ties))
 
     def _ordering(self) -> list[tuple[Expression, bool]]:
         """The sort keys, and whether descending: those of `order` first, then the keys that identify groups."""
-        asked = {self._source(each.value): each.descending for each in reversed(self.checked.order)}
+        descending = {self._source(each.value): each.descending for each in reversed(self.checked.order)}
         keys = [
-            (value, asked[value]) for value in dict.fromkeys(self._source(each.value) for each in self.checked.order)
+            (value, descending[value])
+            for value in dict.fromkeys(self._source(each.value) for each in self.checked.order)
         ]
         if not (self.checked.aggregated or self.checked.distinct):
             return keys
-        return [*keys, *((each, False) for each in self._keys() if each not in asked)]
+        return [*keys, *((each, False) for each in self._keys() if each not in descending)]
 
-    def _place(self, value: Expression) -> int | None:
-        """The number of the result column that has this value."""
+    def _column_index(self, value: Expression) -> int | None:
+        """The index of the result column that has this value."""
         return next((number for number, each in enumerate(self.checked.columns) if each.value == value), None)
 
     def _source(self, value: Expression) -> Expression:
@@ -102,8 +103,8 @@ class ResultQuery:
         if self.grouped and (keys := [build(each) for each in self._keys()]):
             rows = rows.group_by(*keys, copy=False)
         for condition in self.checked.having:
-            keep = build(condition)
-            rows = rows.having(keep, copy=False) if self.grouped else rows.where(keep, copy=False)
+            predicate = build(condition)
+            rows = rows.having(predicate, copy=False) if self.grouped else rows.where(predicate, copy=False)
         return rows
 
     def _keys(self) -> list[Expression]:
@@ -121,8 +122,8 @@ class ResultQuery:
     def _key(self, number: int, value: Expression) -> exp.Expr:
         if isinstance(value, EntityValue):
             return exp.column(f"o{number}")
-        if (place := self._place(value)) is not None:
-            return _column(place)
+        if (index := self._column_index(value)) is not None:
+            return _column(index)
         return self._over_columns().build(value) if self.checked.distinct else exp.column(f"o{number}")
 
     def _inline(self) -> SqlBuilder:

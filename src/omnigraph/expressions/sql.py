@@ -120,24 +120,24 @@ class SqlBuilder:
         return exp.Case().when(by_zero, exp.Null()).else_(whole)
 
     def _comparison(self, expression: Comparison) -> exp.Expr:
-        if (value := self._known(expression.right)) is not None:
+        if (value := self._request_value(expression.right)) is not None:
             return self._against(expression.left, expression.operator, value, expression.right.type)
-        if (value := self._known(expression.left)) is not None and expression.operator in MIRRORED:
+        if (value := self._request_value(expression.left)) is not None and expression.operator in MIRRORED:
             operator = MIRRORED[expression.operator]
             return self._against(expression.right, operator, value, expression.left.type)
         return _compared(self.build(expression.left), expression.operator, self.build(expression.right))
 
     def _against(self, side: Expression, operator: str, value: object, kind: ValueType) -> exp.Expr:
-        """Compare with a value that is known now: an F32 side in its own width, an integer side without rounding."""
+        """Compare with a value of the request: an F32 side in its own width, an integer side without rounding."""
         if not is_number(side.type):
             return _compared(self.build(side), operator, literal(value, kind))
         if is_integer(side.type) and isinstance(value, float):
             return _with_integer(self.build(side), operator, value)
-        narrow = cast("PropertyType", side.type).scalar == "F32"
-        return _compared(self.build(side), operator, literal(value, side.type) if narrow else literal(value, kind))
+        is_f32 = cast("PropertyType", side.type).scalar == "F32"
+        return _compared(self.build(side), operator, literal(value, side.type) if is_f32 else literal(value, kind))
 
     def _membership(self, expression: Membership) -> exp.Expr:
-        item, values = self.build(expression.item), self._known(expression.items)
+        item, values = self.build(expression.item), self._request_value(expression.items)
         if values is None:
             return exp.ArrayContains(this=self.build(expression.items), expression=item)
         if not values:
@@ -149,7 +149,7 @@ class SqlBuilder:
         listed = [literal(each, kind) for each in cast("Sequence[object]", values)]
         return exp.Paren(this=exp.In(this=item, expressions=listed))
 
-    def _known(self, expression: Expression) -> object | None:
+    def _request_value(self, expression: Expression) -> object | None:
         """The value of a literal or a parameter; None when it is null or depends on rows."""
         if isinstance(expression, Constant):
             return expression.value
@@ -170,8 +170,8 @@ def _with_integer(integer: exp.Expr, operator: str, value: float) -> exp.Expr:
         return _compared(_cast(integer, "DOUBLE"), operator, literal(value, PropertyType("F64")))
     floor = math.floor(value)
     if floor != value and operator in ("=", "!="):
-        known = exp.Is(this=integer, expression=exp.Null())
-        return exp.Case().when(known, _cast(exp.Null(), "BOOLEAN")).else_(exp.Boolean(this=operator == "!="))
+        is_null = exp.Is(this=integer, expression=exp.Null())
+        return exp.Case().when(is_null, _cast(exp.Null(), "BOOLEAN")).else_(exp.Boolean(this=operator == "!="))
     nearest = operator if floor == value else with_gap(cast("Operator", operator), 1)
     kind = "BIGINT" if abs(floor) < 2**63 else "DECIMAL(38,0)"
     return _compared(integer, nearest, _cast(_scalar(floor), kind))
@@ -207,8 +207,8 @@ def _scalar(value: object) -> exp.Expr:
         case float():
             return _cast(exp.Literal.string("NaN" if math.isnan(value) else f"{value}inity"), "DOUBLE")
         case dt.datetime():
-            moment = value.astimezone(dt.UTC) if value.tzinfo else value
-            return exp.Literal.string(moment.replace(tzinfo=None).isoformat(" ", "milliseconds"))
+            in_utc = value.astimezone(dt.UTC) if value.tzinfo else value
+            return exp.Literal.string(in_utc.replace(tzinfo=None).isoformat(" ", "milliseconds"))
         case dt.date():
             return exp.Literal.string(value.isoformat())
         case _:

@@ -104,9 +104,9 @@ class Executor:
         kind = self._type(statement.table)
         ids = self._rows(kind, statement.where).column("id")
         if isinstance(kind, NodeType):
-            gone = self.buffer.delete_nodes(kind.name, ids)
-            self.affected.nodes += gone.nodes
-            self.affected.edges += gone.edges
+            deleted = self.buffer.delete_nodes(kind.name, ids)
+            self.affected.nodes += deleted.nodes
+            self.affected.edges += deleted.edges
         else:
             self.affected.edges += self.buffer.delete(kind.table_key, ids)
 
@@ -131,24 +131,24 @@ class Executor:
         return {each.property: self.request.value(each.value) for each in values}
 
     def _new_row(self, kind: NodeType | EdgeType, given: Mapping[str, Any], statement: Insert | Upsert) -> pa.Table:
-        ends = self._ends(statement)
+        endpoints = self._endpoints(statement)
         values = {
             name: column([given[name]], each.type, of=f"{kind.name}.{name}")
             if name in given
             else default_array(each, 1)
             for name, each in kind.properties.items()
         }
-        known = {name: python_values(array)[0] for name, array in values.items() if name in kind.rules.key}
-        identity = self._identity(kind, {**known, **ends})
-        columns = {"id": pa.array([identity]), **{name: pa.array([end]) for name, end in ends.items()}, **values}
+        key_values = {name: python_values(array)[0] for name, array in values.items() if name in kind.rules.key}
+        identity = self._identity(kind, {**key_values, **endpoints})
+        columns = {"id": pa.array([identity]), **{name: pa.array([end]) for name, end in endpoints.items()}, **values}
         return pa.Table.from_arrays([columns[name] for name in _names(kind)], schema=_nullable(_schema(kind)))
 
-    def _ends(self, statement: Insert | Upsert) -> dict[str, str]:
+    def _endpoints(self, statement: Insert | Upsert) -> dict[str, str]:
         if statement.source is None or statement.target is None:
             return {}
         source, target = self.request.value(statement.source), self.request.value(statement.target)
         if not (isinstance(source, str) and isinstance(target, str)):
-            raise InvalidInput(f"{statement.table.name}: the ends of an edge are the ids of two nodes, not null")
+            raise InvalidInput(f"{statement.table.name}: the endpoints of an edge are the ids of two nodes, not null")
         return {"src": source, "dst": target}
 
     def _identity(self, kind: NodeType | EdgeType, values: Mapping[str, object]) -> str:
@@ -159,13 +159,13 @@ class Executor:
         self, kind: NodeType | EdgeType, rows: pa.Table, values: Sequence[Assignment]
     ) -> dict[str, pa.Array[Any] | pa.ChunkedArray[Any]]:
         """Constants are evaluated once for all rows; expressions over the rows' own values run in DuckDB."""
-        moving = {each.property: (each.value, each.type) for each in values if not is_constant(each.value)}
-        made = computed(rows, moving, self.request) if moving else None
+        row_expressions = {each.property: (each.value, each.type) for each in values if not is_constant(each.value)}
+        results = computed(rows, row_expressions, self.request) if row_expressions else None
         columns: dict[str, pa.Array[Any] | pa.ChunkedArray[Any]] = {}
         for each in values:
             target = _schema(kind).field(each.property).type
-            if made is not None and each.property in moving:
-                columns[each.property] = _fit(made.column(each.property), target, of=f"{kind.name}.{each.property}")
+            if results is not None and each.property in row_expressions:
+                columns[each.property] = _fit(results.column(each.property), target, of=f"{kind.name}.{each.property}")
             else:
                 value = column([self.request.value(each.value)], each.type, of=f"{kind.name}.{each.property}")
                 columns[each.property] = pa.chunked_array([value]).take(pa.array([0] * rows.num_rows))
