@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.spark.runtime.class_archive import archive_for, build_now, claim
+from omnigraph.spark.runtime.class_archive import archive_for, build_now, take_lock
 from omnigraph.spark.runtime.java import Java, find_java
 from omnigraph.world import REAL, World
 
@@ -49,11 +49,11 @@ def test_switched_off_it_is_not_used(tmp_path: Path) -> None:
 def test_one_process_at_a_time_builds_it_and_a_dead_one_does_not_count(tmp_path: Path) -> None:
     here = world(tmp_path)
     archive = archive_for(HERE, here)
-    mark = claim(archive, here)
+    mark = take_lock(archive, here)
     assert mark is not None
-    assert claim(archive, here) is None
+    assert take_lock(archive, here) is None
     mark.write_text("1:0")
-    assert claim(archive, here) == mark
+    assert take_lock(archive, here) == mark
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from omnigraph.catalog.arrow import is_blob, stored_schema
 from omnigraph.errors import InvalidInput
 from omnigraph.spark.runner import one_task_each
-from omnigraph.spark.types import carried, from_spark, spark_schema, to_spark
+from omnigraph.spark.types import from_spark, spark_schema, to_spark, wire_schema
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.tasks.table_scan import TableScan, read_scan
 from omnigraph.world import REAL
@@ -47,7 +47,7 @@ def test_every_type_has_the_nearest_spark_type() -> None:
 
 
 def test_what_is_exchanged_is_what_spark_expects_to_the_letter() -> None:
-    assert carried(EVERY_TYPE).equals(to_arrow_schema(spark_schema(EVERY_TYPE), timezone="UTC"))
+    assert wire_schema(EVERY_TYPE).equals(to_arrow_schema(spark_schema(EVERY_TYPE), timezone="UTC"))
 
 
 def test_there_and_back_is_the_same() -> None:

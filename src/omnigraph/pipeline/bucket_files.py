@@ -38,11 +38,11 @@ def read_bucket_files(session: SparkSession, paths: Sequence[str], source: Pipel
 
 
 def _refuse_options(source: PipelineSource) -> None:
-    known = {"sep", "header"} if source.format == "csv" else set()
-    strange = [*({"schema"} if source.schema else ()), *(each for each in source.options if each not in known)]
-    if strange:
+    supported = {"sep", "header"} if source.format == "csv" else set()
+    refused = [*({"schema"} if source.schema else ()), *(each for each in source.options if each not in supported)]
+    if refused:
         raise InvalidInput(
-            f"{strange[0]!r} is not understood for {source.format} files that are read from a bucket directly; with an "
+            f"{refused[0]!r} is not understood for {source.format} files that are read from a bucket directly; with an "
             "s3a:// path Spark reads them itself, if it has the client."
         )
 

@@ -20,8 +20,8 @@ def check_against(pipeline: PipelineFile, catalog: Catalog, findings: PipelineFi
     for mapping in pipeline.mappings:
         kind = type_of(mapping, catalog)
         if kind is None:
-            known = [*catalog.nodes] if mapping.kind == "node" else [*catalog.edges]
-            findings.add(mapping.type, "P007", f"the schema has no {mapping.kind} type {_named(mapping.type, known)}")
+            names = [*catalog.nodes] if mapping.kind == "node" else [*catalog.edges]
+            findings.add(mapping.type, "P007", f"the schema has no {mapping.kind} type {_named(mapping.type, names)}")
             continue
         _check_columns(mapping, kind, findings)
         if isinstance(kind, EdgeType):
@@ -59,8 +59,8 @@ def _check_lookup(pipeline: PipelineFile, end: End, kind: NodeType, findings: Pi
         findings.add(name, "P007", f"{kind.name} has no property {_named(name, [*kind.properties])}")
     unique = [kind.rules.key, *kind.rules.unique]
     if not unknown and tuple(sorted(names)) not in {tuple(sorted(each)) for each in unique}:
-        told = " or ".join("(" + ", ".join(each) + ")" for each in unique if each) or "none"
-        text = f"{kind.name} can be looked up by what is unique, {told}, not by {', '.join(names)}"
+        unique_rules = " or ".join("(" + ", ".join(each) + ")" for each in unique if each) or "none"
+        text = f"{kind.name} can be looked up by what is unique, {unique_rules}, not by {', '.join(names)}"
         findings.add(end.lookup[0][0], "P008", text)
     for mapping in pipeline.mappings:
         if mapping.table_key == kind.table_key and not kind.rules.key and mapping.id is None:
@@ -68,6 +68,6 @@ def _check_lookup(pipeline: PipelineFile, end: End, kind: NodeType, findings: Pi
             findings.add(mapping.type, "P008", text)
 
 
-def _named(name: YamlText, known: Iterable[str]) -> str:
-    options = list(known)
+def _named(name: YamlText, names: Iterable[str]) -> str:
+    options = list(names)
     return f"{name.value!r}" + suggestion(name.value, options, otherwise=f"; it has {', '.join(options)}")

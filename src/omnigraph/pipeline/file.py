@@ -73,8 +73,8 @@ class TypeMapping:
     @property
     def is_plain(self) -> bool:
         """Whether the source's rows are loaded without transformation."""
-        ends = [each for each in (self.from_, self.to) if each is not None]
-        return self.columns is None and self.id is None and self.where is None and not ends
+        endpoints = [each for each in (self.from_, self.to) if each is not None]
+        return self.columns is None and self.id is None and self.where is None and not endpoints
 
     @property
     def table_key(self) -> str:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     Named = tuple[str, YamlText | None]
 
-_SHOWN = 5
+_LISTED = 5
 _OTHER_NAMES = {"from": "src", "to": "dst"}
 
 
@@ -63,9 +63,9 @@ class Mapper:
     def map(self) -> list[Mapped]:
         """Every mapping as a frame. Invalid expressions become findings at their positions."""
         nodes = [self._nodes(each) for each in self.pipeline.mappings if each.kind == "node"]
-        known = [each for each in nodes if each is not None]
-        edges = [self._edges(each, known) for each in self.pipeline.mappings if each.kind == "edge"]
-        return known + [each for each in edges if each is not None]
+        mapped_nodes = [each for each in nodes if each is not None]
+        edges = [self._edges(each, mapped_nodes) for each in self.pipeline.mappings if each.kind == "edge"]
+        return mapped_nodes + [each for each in edges if each is not None]
 
     def _nodes(self, mapping: TypeMapping) -> Mapped | None:
         kind = type_of(mapping, self.catalog)
@@ -88,10 +88,10 @@ class Mapper:
             looked_up.append((end, given, kind.source if end == "from" else kind.target))
             keys: list[Named] = [(f"{end} {name.value}", expression) for name, expression in given.lookup]
             columns += self._selected(rows, keys, mapping)
-        shaped = rows.select(*columns)
+        mapped_rows = rows.select(*columns)
         for end, given, node_type in looked_up:
-            shaped = self._found(shaped, end, given, self.catalog.nodes[node_type], nodes)
-        return Mapped(mapping, kind, shaped, tuple(end for end, _, _ in looked_up))
+            mapped_rows = self._found(mapped_rows, end, given, self.catalog.nodes[node_type], nodes)
+        return Mapped(mapping, kind, mapped_rows, tuple(end for end, _, _ in looked_up))
 
     def _end(self, rows: DataFrame, end: str, given: End | None, mapping: TypeMapping) -> list[Column]:
         """An endpoint given by id: an expression, or the column `from`/`src` or `to`/`dst`."""
@@ -106,7 +106,7 @@ class Mapper:
         if rows is None or mapping.where is None:
             return rows
         found: list[DataFrame] = []
-        with self.workspace.told_at(mapping.where):
+        with self.workspace.findings_at(mapping.where):
             found.append(rows.where(f.expr(mapping.where.value)))
             _ = found[0].schema
         return found[0] if found else None
@@ -124,7 +124,7 @@ class Mapper:
         columns = []
         for name, expression in named:
             made = f.col(f"`{name}`") if expression is None else f.expr(expression.value)
-            with self.workspace.told_at(expression or mapping.type):
+            with self.workspace.findings_at(expression or mapping.type):
                 _ = rows.select(made).schema
                 columns.append(made.alias(name))
         return columns
@@ -157,9 +157,9 @@ class Mapper:
 def refuse_unresolved(mapped: Mapped) -> None:
     """Raise `OrphanEdge` if a lookup found no node, with the count and the first values."""
     for end in mapped.lookups:
-        lost = mapped.frame.where(f.col(f"`{end}`").isNull())
+        unresolved = mapped.frame.where(f.col(f"`{end}`").isNull())
         keys = [name for name in mapped.frame.columns if name.startswith(f"{end} ")]
-        first = lost.select(*(f"`{name}`" for name in keys)).distinct().limit(_SHOWN).collect()
+        first = unresolved.select(*(f"`{name}`" for name in keys)).distinct().limit(_LISTED).collect()
         if not first:
             continue
         kind = mapped.type
@@ -167,7 +167,7 @@ def refuse_unresolved(mapped: Mapped) -> None:
         node_type = kind.source if end == "from" else kind.target
         names = ", ".join(name.removeprefix(f"{end} ") for name in keys)
         values = "; ".join(", ".join(repr(each) for each in row) for row in sorted(first, key=str))
-        message = f"{lost.count()} {kind.name} edges have no {node_type} at {end!r}: no {names} is {values}"
+        message = f"{unresolved.count()} {kind.name} edges have no {node_type} at {end!r}: no {names} is {values}"
         raise OrphanEdge(
             message, type_name=kind.name, row_id="", end=end, node_type=node_type, node_id=str(first[0][0])
         )
@@ -195,11 +195,11 @@ def _with_ids(rows: DataFrame, kind: NodeType, names: list[str]) -> DataFrame:
     keys = [typed[name].alias(f"key {name}") for name in kind.rules.key]
     keyed = reduce(lambda one, other: one & other, (typed[name].isNotNull() for name in kind.rules.key))
     schema = node_arrow_schema(kind)
-    kept = pa.schema([schema.field("id"), *(schema.field(name) for name in names)])
-    return rows.where(keyed).select(*keys, *chosen).mapInArrow(_identifier(kind, kept), spark_schema(kept))
+    output = pa.schema([schema.field("id"), *(schema.field(name) for name in names)])
+    return rows.where(keyed).select(*keys, *chosen).mapInArrow(_identifier(kind, output), spark_schema(output))
 
 
-def _identifier(kind: NodeType, kept: pa.Schema) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _identifier(kind: NodeType, output: pa.Schema) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The body of a task that derives ids from key values like a load does."""
     keys = pa.schema([pa.field(f"key {name}", node_arrow_schema(kind).field(name).type) for name in kind.rules.key])
     declared = [kind.properties[name].type for name in kind.rules.key]
@@ -210,8 +210,8 @@ def _identifier(kind: NodeType, kept: pa.Schema) -> Callable[[Iterator[pa.Record
             texts = [key_texts(each, values.column(at)) for at, each in enumerate(declared)]
             rows = zip(*(each.to_pylist() for each in texts), strict=True)
             ids = texts[0] if len(texts) == 1 else pa.array([composite_text(list(row)) for row in rows], pa.string())
-            columns = [ids, *(batch.column(name) for name in kept.names[1:])]
-            fields = [pa.field("id", pa.string()), *(batch.schema.field(name) for name in kept.names[1:])]
+            columns = [ids, *(batch.column(name) for name in output.names[1:])]
+            fields = [pa.field("id", pa.string()), *(batch.schema.field(name) for name in output.names[1:])]
             yield pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
     return identify

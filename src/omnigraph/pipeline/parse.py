@@ -22,7 +22,7 @@ from omnigraph.pipeline.file import (
     TypeMapping,
     YamlText,
 )
-from omnigraph.pipeline.yaml import PipelineFindings, YamlMapping, compose, part, text_of, texts_of
+from omnigraph.pipeline.yaml import PipelineFindings, YamlMapping, compose, mapping_of, text_of, texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,9 +53,9 @@ def read_text(text: str, name: str = "<pipeline>") -> tuple[PipelineFile, Pipeli
     root = compose(text, findings)
     findings.raise_if_any()
     assert root is not None
-    made = _Parser(findings).file(root)
+    pipeline = _Parser(findings).file(root)
     findings.raise_if_any()
-    return made, PipelineFindings(text, name)
+    return pipeline, PipelineFindings(text, name)
 
 
 class _Parser:
@@ -63,7 +63,7 @@ class _Parser:
         self.findings = findings
 
     def file(self, root: Node) -> PipelineFile:
-        top = part(root, "a pipeline", self.findings, _TOP)
+        top = mapping_of(root, "a pipeline", self.findings, _TOP)
         sources = tuple(top.each("sources", self.source))
         if not sources:
             self.findings.add(top.node, "P004", "a pipeline needs sources")
@@ -71,7 +71,7 @@ class _Parser:
         mappings = tuple(self.mappings(top, "node")) + tuple(self.mappings(top, "edge"))
         self.check_names([each.name for each in sources], [each.name for each in transforms])
         branch, from_ = self.branch(top)
-        made = PipelineFile(
+        pipeline = PipelineFile(
             mode=self.mode(top),
             sources=sources,
             transforms=transforms,
@@ -84,15 +84,15 @@ class _Parser:
             run_id=top.text("run_id"),
             embed=top.flag("embed", default=False),
         )
-        self.check_uses(made)
-        return made
+        self.check_uses(pipeline)
+        return pipeline
 
     def mode(self, top: YamlMapping) -> Mode:
         top.required("mode")
         return cast("Mode", top.choice("mode", ("append", "merge", "overwrite")) or "merge")
 
     def source(self, name: YamlText, node: Node) -> PipelineSource:
-        held = part(node, f"source {name}", self.findings, _SOURCE)
+        held = mapping_of(node, f"source {name}", self.findings, _SOURCE)
         held.required("format")
         form = cast("Format", held.choice("format", FORMATS) or "table")
         paths = texts_of(held.members["path"][1], "path", self.findings) if "path" in held else ()
@@ -125,8 +125,8 @@ class _Parser:
             yield from several
 
     def mapping(self, kind: Literal["node", "edge"], name: YamlText, node: Node) -> TypeMapping:
-        known = (*_NODE, "from", "to") if kind == "edge" else _NODE
-        held = part(node, f"{kind} {name}", self.findings, known)
+        allowed = (*_NODE, "from", "to") if kind == "edge" else _NODE
+        held = mapping_of(node, f"{kind} {name}", self.findings, allowed)
         columns = self.columns(held) if "columns" in held else None
         return TypeMapping(
             kind=kind,
@@ -152,7 +152,7 @@ class _Parser:
             return None
         if not isinstance(node, yaml.MappingNode):
             return End(text_of(node, key, self.findings))
-        inner = part(node, f"{key} of {held.what}", self.findings, ("lookup",))
+        inner = mapping_of(node, f"{key} of {held.what}", self.findings, ("lookup",))
         pairs: list[tuple[YamlText, YamlText]] = inner.each("lookup", self.option)
         if not pairs:
             self.findings.add(node, "P004", f"{inner.what} is an id, or lookup: {{property: expression}}")
@@ -162,7 +162,7 @@ class _Parser:
         node = top.node_of("branch")
         if not isinstance(node, yaml.MappingNode):
             return top.text("branch") or YamlText("main"), None
-        held = part(node, "branch", self.findings, ("name", "from"))
+        held = mapping_of(node, "branch", self.findings, ("name", "from"))
         return held.required("name"), held.text("from")
 
     def errors(self, top: YamlMapping) -> ErrorPolicy:
@@ -172,7 +172,7 @@ class _Parser:
             if node is not None and node.value == "quarantine":
                 self.findings.add(node, "P004", "quarantine has a limit: errors: {quarantine: 100, path: rejects}")
             return FAIL
-        held = part(node, "errors", self.findings, ("quarantine", "path"))
+        held = mapping_of(node, "errors", self.findings, ("quarantine", "path"))
         limit, path = held.number("quarantine", least=1), held.text("path")
         if "quarantine" not in held:
             self.findings.add(node, "P004", "errors needs quarantine, the number of bad rows to set aside")
@@ -184,17 +184,19 @@ class _Parser:
             return None
         if not isinstance(node, yaml.MappingNode):
             chosen = top.choice("publish", ("stay", "merge"))
-            made = (
+            publish = (
                 Publish(YamlText("main", text_of(node, "publish", self.findings).span)) if chosen == "merge" else None
             )
         else:
-            held = part(node, "publish", self.findings, ("merge", "delete_branch", "resolve"))
+            held = mapping_of(node, "publish", self.findings, ("merge", "delete_branch", "resolve"))
             resolve: Any = held.choice("resolve", ("ours", "theirs"))
             delete = held.flag("delete_branch", default=False)
-            made = Publish(held.required("merge"), delete_branch=delete, resolve=resolve)
-        if made is not None and made.into.value == branch.value:
-            self.findings.add(made.into, "P008", f"branch {branch.value!r} cannot be merged into itself: load another")
-        return made
+            publish = Publish(held.required("merge"), delete_branch=delete, resolve=resolve)
+        if publish is not None and publish.into.value == branch.value:
+            self.findings.add(
+                publish.into, "P008", f"branch {branch.value!r} cannot be merged into itself: load another"
+            )
+        return publish
 
     def check_names(self, sources: list[YamlText], transforms: list[YamlText]) -> None:
         seen = {each.value for each in sources}
@@ -205,14 +207,14 @@ class _Parser:
             if each.value in seen:
                 self.findings.add(each, "P005", f"{each.value!r} is the name of a source already")
 
-    def check_uses(self, made: PipelineFile) -> None:
-        known = {each.name.value: each.format for each in made.sources}
-        known |= {each.name.value: "table" for each in made.transforms}
-        for mapping in made.mappings:
+    def check_uses(self, pipeline: PipelineFile) -> None:
+        formats = {each.name.value: each.format for each in pipeline.sources}
+        formats |= {each.name.value: "table" for each in pipeline.transforms}
+        for mapping in pipeline.mappings:
             name = mapping.source
-            if name.value and name.value not in known:
-                self.findings.add(name, "P006", f"there is no source {name.value!r}; there are {', '.join(known)}")
-            if known.get(name.value) == "graph":
+            if name.value and name.value not in formats:
+                self.findings.add(name, "P006", f"there is no source {name.value!r}; there are {', '.join(formats)}")
+            if formats.get(name.value) == "graph":
                 self.findings.add(name, "P006", f"{name.value!r} holds graph records, which are loaded as they are")
-        if made.sources and not made.mappings and "graph" not in known.values():
-            self.findings.add(made.sources[0].name, "P004", "nothing is loaded: map a source to nodes or edges")
+        if pipeline.sources and not pipeline.mappings and "graph" not in formats.values():
+            self.findings.add(pipeline.sources[0].name, "P004", "nothing is loaded: map a source to nodes or edges")

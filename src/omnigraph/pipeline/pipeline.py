@@ -54,7 +54,7 @@ class _Schema:
 class PipelineRun(Report):
     """What a run did. `repeated`: a run with its run id had been made before, and nothing was read or written.
 
-    `merged` tells of the publish step, when there is one.
+    `merged` is the report of the publish step, if there is one.
     """
 
     commit: GraphCommit
@@ -69,7 +69,7 @@ class PipelineRun(Report):
 
 @dataclass(frozen=True)
 class Pipeline:
-    """What a pipeline file says, and where it stands: its paths are relative to that folder."""
+    """A pipeline file and its folder, to which its paths are relative."""
 
     _file: PipelineFile = field(repr=False)
     folder: Path
@@ -78,7 +78,7 @@ class Pipeline:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Pipeline:
-        """Read a pipeline file. `PipelineError` has everything that is wrong with its shape, with line and column."""
+        """Read a pipeline file. `PipelineError` lists every syntax error, with line and column."""
         where = Path(path)
         file, findings = read_file(where)
         return cls(file, where.absolute().parent, findings.text, findings.name)
@@ -101,7 +101,7 @@ class Pipeline:
 
     @property
     def run_id(self) -> str | None:
-        """The name of the run, under which it is done once."""
+        """The run id: a run with the same id is done once."""
         return None if self._file.run_id is None else self._file.run_id.value
 
     @property
@@ -126,7 +126,7 @@ class Pipeline:
         self._check(schema.readable)
         with self._workspace(graph, session) as work:
             mapped = self._mapped(graph, work, schema.readable)
-            return self._told(graph, work, mapped)
+            return self._plan_of(graph, work, mapped)
 
     def run(self, graph: Graph, *, session: SparkSession | None = None, actor: str | None = None) -> PipelineRun:
         """Load everything as one commit on the branch, then publish as the file says.
@@ -153,7 +153,7 @@ class Pipeline:
         findings.raise_if_any()
 
     def _schema(self, graph: Graph) -> _Schema:
-        """That of the state that the run starts from, as it is now; of main while there is no such branch."""
+        """The schema of the state that the run starts from; that of main while the branch does not exist."""
         starts = self._file.from_ is not None or self._has_branch(graph)
         name = (self._base(graph) if starts else graph.snapshot()).schema
         catalog = parts_of(graph).schemas.of(name).catalog
@@ -261,7 +261,7 @@ class Pipeline:
             delete_branch=publish.delete_branch,
         )
 
-    def _told(self, graph: Graph, work: Workspace, mapped: list[Mapped]) -> PipelinePlan:
+    def _plan_of(self, graph: Graph, work: Workspace, mapped: list[Mapped]) -> PipelinePlan:
         file, publish = self._file, self._file.publish
         transforms = (SourcePlan(each.name.value, "sql", _columns(work, each.name.value)) for each in file.transforms)
         return PipelinePlan(
@@ -290,9 +290,11 @@ class Pipeline:
     def _type_plan(self, each: Mapped) -> TypePlan:
         mapping, source = each.mapping, self._file.source(each.mapping.source.value)
         names = tuple(name for name in each.frame.columns if not name.startswith(("from ", "to ")))
-        ends = {"from": mapping.from_, "to": mapping.to}
+        endpoints = {"from": mapping.from_, "to": mapping.to}
         lookups = {
-            end: tuple(name.value for name, _ in given.lookup) for end, given in ends.items() if given and given.lookup
+            end: tuple(name.value for name, _ in given.lookup)
+            for end, given in endpoints.items()
+            if given and given.lookup
         }
         direct = source is not None and _is_direct(mapping, source)
         return TypePlan(mapping.kind, each.type.name, mapping.source.value, names, lookups, direct)

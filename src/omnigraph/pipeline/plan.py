@@ -39,7 +39,7 @@ class TypePlan:
 
 @dataclass(frozen=True, repr=False)
 class PipelinePlan(Report):
-    """All of it. `done` when a run with this run id has been made already: then a run does nothing."""
+    """The complete plan. `done`: a run with this run id was made before, and another one does nothing."""
 
     graph: str
     mode: str
@@ -66,9 +66,9 @@ class PipelinePlan(Report):
             yield f"  {source.name} ({source.format}){size}" + (f": {columns}" if columns else "")
         yield "writes"
         for each in self.types:
-            ends = "".join(f", {end} by {', '.join(names)}" for end, names in each.lookups.items())
+            endpoints = "".join(f", {end} by {', '.join(names)}" for end, names in each.lookups.items())
             how = "as it is" if each.direct else ", ".join(each.columns)
-            yield f"  {each.kind} {each.type} from {each.source}: {how}{ends}"
+            yield f"  {each.kind} {each.type} from {each.source}: {how}{endpoints}"
         made = f" (created from {self.creates_branch_from})" if self.creates_branch_from else ""
         yield f"to {self.graph} on branch {self.branch}{made} with {self.mode}"
         if self.quarantine:

@@ -51,16 +51,16 @@ _JAVA = re.compile(r"^: (?:[\w.$]+: )+(.*)$", re.MULTILINE)
 
 def refusal(error: Exception, paths: Sequence[str], world: World) -> str:
     """A one-line message for an error that Spark raised while opening these paths."""
-    told = str(error)
+    message = str(error)
     scheme = next((each.partition("://")[0] for each in paths if "://" in each), "")
-    if _NO_CLIENT.search(told):
+    if _NO_CLIENT.search(message):
         return _connector_missing(scheme, world)
-    if _NO_DRIVER.search(told):
+    if _NO_DRIVER.search(message):
         return (
-            f"Spark has no JDBC driver for this url ({_first_line(told)}): start the session with the driver's jar, "
+            f"Spark has no JDBC driver for this url ({_first_line(message)}): start the session with the driver's jar, "
             "spark.jars=/path/to/driver.jar, and name its class in the option driver."
         )
-    return _first_line(told)
+    return _first_line(message)
 
 
 def _connector_missing(scheme: str, world: World) -> str:
@@ -79,12 +79,12 @@ def _hadoop_version(world: World) -> str:
     return "<the version of Spark's Hadoop>" if found is None else found.stem.removeprefix("hadoop-client-api-")
 
 
-def _first_line(told: str) -> str:
+def _first_line(message: str) -> str:
     """The message without the query plan and stack trace that follow."""
-    java = _JAVA.search(told)
+    java = _JAVA.search(message)
     if java is not None:
         return java[1].strip()
-    return told.partition("\n\nJVM stacktrace")[0].partition(";\n'")[0].strip().split("\n")[0]
+    return message.partition("\n\nJVM stacktrace")[0].partition(";\n'")[0].strip().split("\n")[0]
 
 
 # By default Spark ignores CSV headers, reads every cell as a string, and turns malformed cells into nulls.
@@ -112,21 +112,21 @@ class Workspace:
         """Open every source and transform. Errors become findings at their positions; only schemas are read."""
         for source in pipeline.sources:
             if source.format != "graph":
-                with self.told_at(source.name, [each.value for each in source.paths]):
+                with self.findings_at(source.name, [each.value for each in source.paths]):
                     self._name(source.name, self._frame(source))
         for transform in pipeline.transforms:
-            with self.told_at(transform.sql):
+            with self.findings_at(transform.sql):
                 self._name(transform.name, self.session.sql(transform.sql.value))
 
     @contextmanager
-    def told_at(self, place: YamlText, paths: Sequence[str] = ()) -> Iterator[None]:
+    def findings_at(self, position: YamlText, paths: Sequence[str] = ()) -> Iterator[None]:
         """Turn errors in the block, which may open `paths`, into findings at a position of the file."""
         try:
             yield
         except (PySparkException, Py4JError) as error:
-            self.findings.add(place, "P009", refusal(error, paths, self.world))
+            self.findings.add(position, "P009", refusal(error, paths, self.world))
         except OmniGraphError as error:
-            self.findings.add(place, "P009", error.message)
+            self.findings.add(position, "P009", error.message)
 
     def _name(self, name: YamlText, frame: DataFrame) -> None:
         views = {each.name.lower() for each in self.session.catalog.listTables() if each.isTemporary}
@@ -170,8 +170,8 @@ class Workspace:
         if "query" not in source.settings:
             return read_type(self.session, where, str(source.settings["type"]), **wanted)
         register_spark(self.session)
-        asked = {"query": source.settings["query"].value, **wanted}
-        return self.session.read.format(NAME).options(**asked).load(where)
+        options = {"query": source.settings["query"].value, **wanted}
+        return self.session.read.format(NAME).options(**options).load(where)
 
 
 @contextmanager

@@ -125,11 +125,11 @@ class YamlMapping:
         found = self.node_of(key)
         if found is None or found.tag == _NULL:
             return []
-        inner = part(found, key, self.findings)
+        inner = mapping_of(found, key, self.findings)
         return [read(YamlText(name, span_of(at)), value) for name, (at, value) in inner.members.items()]
 
 
-def part(node: Node, what: str, findings: PipelineFindings, known: Sequence[str] | None = None) -> YamlMapping:
+def mapping_of(node: Node, what: str, findings: PipelineFindings, allowed: Sequence[str] | None = None) -> YamlMapping:
     """Read a mapping node. Unknown and duplicate keys become findings."""
     members: dict[str, tuple[Node, Node]] = {}
     if not isinstance(node, yaml.MappingNode):
@@ -139,8 +139,8 @@ def part(node: Node, what: str, findings: PipelineFindings, known: Sequence[str]
         name = text_of(key, f"a name in {what}", findings).value
         if name in members:
             findings.add(key, "P005", f"{name!r} stands twice in {what}")
-        elif known is not None and name not in known:
-            findings.add(key, "P003", f"{what} has no {name!r}{_hint(name, known)}")
+        elif allowed is not None and name not in allowed:
+            findings.add(key, "P003", f"{what} has no {name!r}{_hint(name, allowed)}")
         else:
             members[name] = (key, value)
     return YamlMapping(what, node, members, findings)
@@ -163,5 +163,5 @@ def texts_of(node: Node, what: str, findings: PipelineFindings) -> tuple[YamlTex
     return (text_of(node, what, findings),)
 
 
-def _hint(name: str, known: Sequence[str]) -> str:
-    return suggestion(name, known, otherwise=f"; it has {', '.join(known)}")
+def _hint(name: str, allowed: Sequence[str]) -> str:
+    return suggestion(name, allowed, otherwise=f"; it has {', '.join(allowed)}")

@@ -60,28 +60,28 @@ def export_files(
     """Write the types to an empty directory or bucket prefix. Returns the files sorted by name."""
     target = _target(destination, manifest)
     location = manifest.stores.tables.location
-    parts = [
-        _Part(kind, number, task)
+    file_tasks = [
+        _FileTask(kind, ordinal, task)
         for kind in exported_types(catalog, types)
-        for number, task in enumerate(_tasks(TableScan(location, snapshot[kind.table_key].pin), rows_per_file))
+        for ordinal, task in enumerate(_tasks(TableScan(location, snapshot[kind.table_key].pin), rows_per_file))
     ]
     with errors_of_tasks():
-        frame = one_task_each(session, parts, partial(_write, target=target, form=form), _WRITTEN)
+        frame = one_task_each(session, file_tasks, partial(_write, target=target, form=form), _WRITTEN)
         written = [ExportedFile(row["file"], row["rows"]) for row in frame.collect()]
     return sorted(written, key=lambda each: each.file)
 
 
 @dataclass(frozen=True)
-class _Part:
+class _FileTask:
     """The content of one file: neighbouring fragments of a table."""
 
     kind: NodeType | EdgeType
-    number: int
+    ordinal: int
     scan: TableScan
 
     def name(self, form: Form) -> str:
         folder = "edges" if isinstance(self.kind, EdgeType) else "nodes"
-        return f"{folder}/{self.kind.name}.{self.number:05}.{form}"
+        return f"{folder}/{self.kind.name}.{self.ordinal:05}.{form}"
 
 
 def _tasks(scan: TableScan, rows_per_file: int) -> list[TableScan]:
@@ -89,22 +89,22 @@ def _tasks(scan: TableScan, rows_per_file: int) -> list[TableScan]:
     return tasks_of(scan, rows_per_task=rows_per_file) or [scan]
 
 
-def _write(part: _Part, *, target: Path | Location, form: Form) -> Iterator[pa.RecordBatch]:
-    table = part.scan.table()
-    fragments = part.scan.fragments
-    batches = fragment_rows(table, part.kind, fragments) if fragments else iter(())
-    name = part.name(form)
+def _write(file_task: _FileTask, *, target: Path | Location, form: Form) -> Iterator[pa.RecordBatch]:
+    table = file_task.scan.table()
+    fragments = file_task.scan.fragments
+    batches = fragment_rows(table, file_task.kind, fragments) if fragments else iter(())
+    name = file_task.name(form)
     if isinstance(target, Path):
-        where, rows = _write_file(target / name, part, batches, form)
+        where, rows = _write_file(target / name, file_task, batches, form)
     else:
         held = io.BytesIO()
-        rows = _fill(held, part, batches, form)
+        rows = _fill(held, file_task, batches, form)
         open_remote_objects(target, REAL).write(name, held.getvalue())
         where = f"{target.uri}/{name}"
     yield pa.record_batch([[where], [rows]], schema=_WRITTEN)
 
 
-def _write_file(path: Path, part: _Part, batches: Iterator[pa.RecordBatch], form: Form) -> tuple[str, int]:
+def _write_file(path: Path, file_task: _FileTask, batches: Iterator[pa.RecordBatch], form: Form) -> tuple[str, int]:
     """Write under a temporary name, then rename: a file with its final name is complete, whichever attempt wrote it."""
     from pyspark import TaskContext
 
@@ -114,19 +114,19 @@ def _write_file(path: Path, part: _Part, batches: Iterator[pa.RecordBatch], form
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with unfinished.open("wb") as stream:
-            rows = _fill(stream, part, batches, form)
+            rows = _fill(stream, file_task, batches, form)
         unfinished.replace(path)
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error.strerror or error}", location=str(path)) from error
     return str(path), rows
 
 
-def _fill(stream: BinaryIO, part: _Part, batches: Iterator[pa.RecordBatch], form: Form) -> int:
+def _fill(stream: BinaryIO, file_task: _FileTask, batches: Iterator[pa.RecordBatch], form: Form) -> int:
     if form != "jsonl":
-        return write_rows(batches, part.kind, stream, form=form)
+        return write_rows(batches, file_task.kind, stream, form=form)
     rows = 0
     for batch in batches:
-        stream.writelines(record_lines(part.kind, batch))
+        stream.writelines(record_lines(file_task.kind, batch))
         rows += batch.num_rows
     return rows
 

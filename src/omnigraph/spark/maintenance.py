@@ -53,18 +53,18 @@ class _CompactionWork:
     """Runs one compaction task, given its number and JSON form. Pickled to the executors."""
 
     def __init__(self, table: Table) -> None:
-        self._place = table.uri, table.version, table.storage_options
+        self._location = table.uri, table.version, table.storage_options
 
     def __call__(self, item: tuple[int, str]) -> Iterator[pa.RecordBatch]:
         number, text = item
-        uri, version, options = self._place
+        uri, version, options = self._location
         result = execute_text(open_dataset(uri, version=version, storage_options=options), text)
         yield pa.record_batch([[number], [result]], schema=WRITTEN)
 
 
 BUILT = pa.schema([("part", _TEXT)])
 # Beyond this, merging partial indexes on the driver costs more than the executors save.
-MOST_PARTITIONS = 16
+MOST_SEGMENTS = 16
 
 
 def build_on_spark(session: SparkSession | None = None) -> Build:
@@ -83,23 +83,23 @@ def build_on_spark(session: SparkSession | None = None) -> Build:
 
 
 def _groups(fragments: Sequence[int]) -> list[list[int]]:
-    """Distribute the fragments over at most `MOST_PARTS` groups."""
-    return [group for number in range(MOST_PARTITIONS) if (group := list(fragments[number::MOST_PARTITIONS]))]
+    """Distribute the fragments over at most `MOST_SEGMENTS` groups."""
+    return [group for number in range(MOST_SEGMENTS) if (group := list(fragments[number::MOST_SEGMENTS]))]
 
 
 class _IndexWork:
     """Builds a partial index over some fragments. Pickled to the executors."""
 
     def __init__(self, table: Table, spec: IndexSpec, training: VectorTraining | None) -> None:
-        self._place = table.uri, table.version, table.storage_options
+        self._location = table.uri, table.version, table.storage_options
         self._what = spec, training
 
     def __call__(self, fragments: list[int]) -> Iterator[pa.RecordBatch]:
-        uri, version, options = self._place
+        uri, version, options = self._location
         spec, training = self._what
         table = open_dataset(uri, version=version, storage_options=options)
-        part = part_of_index(table, spec, fragments, training)
-        yield pa.record_batch([[base64.b64encode(pickle.dumps(part)).decode()]], schema=BUILT)
+        segment = part_of_index(table, spec, fragments, training)
+        yield pa.record_batch([[base64.b64encode(pickle.dumps(segment)).decode()]], schema=BUILT)
 
 
 def _decoded(text: str) -> lance.Index:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from omnigraph.world import World
 
 # Bytes of changed rows per hash partition; a task holds several copies of them.
-BYTES_PER_PART = 32 << 20
+BYTES_PER_PARTITION = 32 << 20
 MOST_PARTITIONS = 4_096
 _BATCH = 65_536
 
@@ -62,7 +62,7 @@ class SparkMerge:
     """
 
     session: SparkSession
-    place: SpillDirectory
+    spill: SpillDirectory
     name: str
     budget: MergeBudget | None = None
     writes: bool = True
@@ -80,7 +80,7 @@ class SparkMerge:
         merged: list[DataFrame] = []
 
         def add(pair: Pair) -> None:
-            plan.add(pair, self.place, rule_columns(catalog, pair[1].table_key), writes=self.writes)
+            plan.add(pair, self.spill, rule_columns(catalog, pair[1].table_key), writes=self.writes)
 
         try:
             for some in result.phases(plan, pairs, add):
@@ -105,7 +105,7 @@ class SparkMerge:
 
 
 def _partitions(runner: SparkRunner, size: int) -> int:
-    wanted = max(runner.cores, -(-size // BYTES_PER_PART))
+    wanted = max(runner.cores, -(-size // BYTES_PER_PARTITION))
     return min(MOST_PARTITIONS, 1 << (wanted - 1).bit_length())
 
 
@@ -176,9 +176,9 @@ class SparkRelations:
                 found = rows.filter(pc.is_in(rows.column(ID), value_set=wanted))
                 yield from (to_spark(each, schema) for each in found.cast(schema).to_batches())
 
-        kept = self.result.where(f"kind = 'puts' AND number = {number}")
+        selected = self.result.where(f"kind = 'puts' AND number = {number}")
         with errors_of_tasks():
-            results: Any = kept.mapInArrow(telling_errors(work), spark_schema(schema)).toArrow()
+            results: Any = selected.mapInArrow(telling_errors(work), spark_schema(schema)).toArrow()
         stored = pa.Table.from_batches([from_spark(each, schema) for each in results.to_batches()], schema=schema)
         return values_of(stored, wanted, columns)
 
@@ -196,8 +196,8 @@ class SparkRelations:
             for rows in _rows_in(batches):
                 yield from (to_spark(each, schema) for each in work(rows).cast(schema).to_batches())
 
-        kept = self.result.where(f"kind = '{kind}' AND number = {number}")
-        return kept.mapInArrow(telling_errors(task), spark_schema(schema))
+        selected = self.result.where(f"kind = '{kind}' AND number = {number}")
+        return selected.mapInArrow(telling_errors(task), spark_schema(schema))
 
     def _of_table(self, table_key: str, columns: tuple[str, ...]) -> DataFrame:
         scan = TableScan(self.view.tables.location, self.view.entry(table_key).pin)

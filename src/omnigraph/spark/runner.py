@@ -143,8 +143,8 @@ def one_task_each(
     Items and `work` are pickled. Batches must have `schema`; the frame has the corresponding Spark types.
     """
 
-    def task(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in numbers:
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
             for number in batch.column(0).to_numpy():
                 for rows in work(items[int(number)]):
                     yield to_spark(rows, schema)
@@ -174,11 +174,11 @@ def errors_of_tasks() -> Iterator[None]:
     try:
         yield
     except PySparkException as failure:
-        told = str(failure)
-        packed = [unpack_error(each) for each in _FIELDS.findall(told)]
+        message = str(failure)
+        packed = [unpack_error(each) for each in _FIELDS.findall(message)]
         if packed and packed[-1] is not None:
             raise packed[-1] from failure
-        found = _RAISED.findall(told)
+        found = _RAISED.findall(message)
         kind = getattr(errors, found[-1][0], None) if found else None
         if kind is None or not issubclass(kind, errors.OmniGraphError):
             raise

@@ -56,17 +56,17 @@ _SPARK: dict[pa.DataType, spark.DataType] = {
 
 def spark_schema(schema: pa.Schema) -> spark.StructType:
     """The Spark schema of a table."""
-    return _struct(carried(schema))
+    return _struct(wire_schema(schema))
 
 
-def carried(schema: pa.Schema) -> pa.Schema:
+def wire_schema(schema: pa.Schema) -> pa.Schema:
     """The Arrow schema in which Spark exchanges rows of a table with Python."""
     return pa.schema([pa.field(each.name, _carrier(each.type), each.nullable) for each in stored_schema(schema)])
 
 
 def to_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Convert a batch of a table to the types that Spark exchanges."""
-    target = carried(schema)
+    target = wire_schema(schema)
     columns = [_cast(batch.column(field.name), field.type, field.name) for field in target]
     return pa.RecordBatch.from_arrays(columns, schema=target)
 
@@ -99,7 +99,7 @@ def _struct(fields: Iterable[pa.Field[Any]]) -> spark.StructType:
 
 
 def _spark_type(field: pa.Field[Any]) -> spark.DataType:
-    """The Spark type of a field of a `carried` schema."""
+    """The Spark type of a field of a `wire_schema`."""
     kind = field.type
     if pa.types.is_list(kind):
         return spark.ArrayType(_spark_type(kind.value_field), containsNull=True)

@@ -47,17 +47,17 @@ def change_schema(catalog: Catalog, type_name: str) -> pa.Schema:
     """The Arrow schema of a change stream, in stored types."""
     kind = catalog.resolve_type(type_name)
     schema = edge_arrow_schema(kind) if isinstance(kind, EdgeType) else node_arrow_schema(kind)
-    kept = [each.with_nullable(True) for each in stored_schema(schema) if not is_blob(each)]
-    return pa.schema([*kept, _OPERATION, _COMMIT])
+    fields = [each.with_nullable(True) for each in stored_schema(schema) if not is_blob(each)]
+    return pa.schema([*fields, _OPERATION, _COMMIT])
 
 
 class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the changes of one type, a few commits at a time."""
 
     def __init__(
-        self, door: GraphReference, type_name: str, branch: str, schema: pa.Schema, since: str, most_commits: int
+        self, reference: GraphReference, type_name: str, branch: str, schema: pa.Schema, since: str, most_commits: int
     ) -> None:
-        self.door = door
+        self.reference = reference
         self.type_name = type_name
         self.branch = branch
         self.schema = schema
@@ -73,7 +73,7 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def feed(self) -> ChangeFeed:
         """The feed, opened for reading in this process."""
         if self._feed is None:
-            self._feed = ChangeFeed(self.door.reader()[0], self.branch)
+            self._feed = ChangeFeed(self.reference.reader()[0], self.branch)
         return self._feed
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -110,15 +110,15 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def table_key(self) -> str:
         """The table key of the type."""
-        manifest, schemas = self.door.reader()
+        manifest, schemas = self.reference.reader()
         return schemas.of(manifest.branch(self.branch).schema).catalog.resolve_type(self.type_name).table_key
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the changed rows of one partition."""
         changed: ChangedTable = partition.value
-        delta = delta_of(changed, TableStore(self.door.location, REAL))
+        delta = delta_of(changed, TableStore(self.reference.location, REAL))
         for operation, rows in _by_operation(delta):
-            for batch in _shaped(rows, operation, changed.commit.id, self.schema).to_batches():
+            for batch in _converted(rows, operation, changed.commit.id, self.schema).to_batches():
                 yield to_spark(batch, self.schema)
 
 
@@ -128,7 +128,7 @@ def _by_operation(delta: TableDelta) -> Iterator[tuple[str, pa.Table]]:
     yield "delete", delta.deleted
 
 
-def _shaped(rows: pa.Table, operation: str, commit: str, schema: pa.Schema) -> pa.Table:
+def _converted(rows: pa.Table, operation: str, commit: str, schema: pa.Schema) -> pa.Table:
     """Convert rows to the stream's schema; a property that the commit's schema lacks is null."""
     count = rows.num_rows
     held = {_OPERATION.name: pa.array([operation] * count, _TEXT), _COMMIT.name: pa.array([commit] * count, _TEXT)}

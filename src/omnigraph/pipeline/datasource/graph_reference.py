@@ -51,7 +51,7 @@ class GraphReference:
 
 
 @lru_cache(maxsize=8)
-def _opened(door: GraphReference) -> GraphManifest:
-    manifest = GraphManifest(door.location, world=REAL)
+def _opened(reference: GraphReference) -> GraphManifest:
+    manifest = GraphManifest(reference.location, world=REAL)
     sweep(manifest)
     return manifest

@@ -64,7 +64,7 @@ class SourceOptions:
         return {key[len(_STORAGE) :]: value for key, value in self.options.items() if key.startswith(_STORAGE)}
 
     @property
-    def door(self) -> GraphReference:
+    def reference(self) -> GraphReference:
         """A reference to the graph that any process can open."""
         return GraphReference(self.graph, tuple(sorted(self.settings.items())))
 
@@ -94,15 +94,17 @@ class SourceOptions:
         if self.options.get("type"):
             raise InvalidInput("give either a type or a query, not both.")
         named = named_state(self.options.get("snapshot"), self.options.get("timestamp"))
-        state = resolve(self.door.reader()[0], named, branch=self.branch)
+        state = resolve(self.reference.reader()[0], named, branch=self.branch)
         assert state.commit_id is not None, "every branch has a commit: the first one of the graph"
-        return QuerySource(self.door, text, self.options.get("params", ""), self.options.get("name"), state.commit_id)
+        return QuerySource(
+            self.reference, text, self.options.get("params", ""), self.options.get("name"), state.commit_id
+        )
 
     def change_schema(self) -> pa.Schema:
         """The Arrow schema of the change stream."""
         from omnigraph.pipeline.datasource.change_stream import change_schema
 
-        manifest, schemas = self.door.reader()
+        manifest, schemas = self.reference.reader()
         return change_schema(schemas.of(manifest.branch(self.branch).schema).catalog, self.type_name)
 
     def changes(self) -> ChangeStreamReader:
@@ -112,7 +114,7 @@ class SourceOptions:
 
         most = self._number("maxCommitsPerBatch")
         since = self.options.get("since", BEGINNING)
-        return ChangeStreamReader(self.door, self.type_name, self.branch, self.change_schema(), since, most)
+        return ChangeStreamReader(self.reference, self.type_name, self.branch, self.change_schema(), since, most)
 
     def _number(self, name: str) -> int:
         text = self.options.get(name.lower(), "0")
@@ -134,7 +136,7 @@ class SourceOptions:
         from omnigraph.pipeline.datasource.writer import WriteTarget
 
         actor = self.options.get("actor")
-        return WriteTarget(self.door, self.type_name, cast("Mode", mode), self.branch, actor, key)
+        return WriteTarget(self.reference, self.type_name, cast("Mode", mode), self.branch, actor, key)
 
     def _mode(self) -> str:
         mode = self.options.get("mode", "append")
@@ -150,8 +152,8 @@ class SourceOptions:
 
         from omnigraph.load.files import list_files, read_range, resolved_options
 
-        place = self.options.get("checkpointlocation")
-        if not place:
+        checkpoint = self.options.get("checkpointlocation")
+        if not checkpoint:
             raise InvalidInput("a stream needs a checkpoint: .option('checkpointLocation', ...)")
-        (found,) = list_files(f"{place.rstrip('/')}/metadata", world=REAL)
+        (found,) = list_files(f"{checkpoint.rstrip('/')}/metadata", world=REAL)
         return str(orjson.loads(read_range(found, 0, found.size, resolved_options([found], world=REAL)))["id"])

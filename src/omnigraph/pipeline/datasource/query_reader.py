@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class QuerySource:
     """A query, its parameters as JSON, and the commit that it reads."""
 
-    door: GraphReference
+    reference: GraphReference
     text: str
     params: str
     name: str | None
@@ -42,7 +42,7 @@ class QuerySource:
 
     def rows(self) -> pa.Table:
         """Run the query."""
-        manifest, schemas = self.door.reader()
+        manifest, schemas = self.reference.reader()
         state = manifest.snapshot_of(self.commit)
         catalog = schemas.of(state.schema).catalog
         checked = check_query(parse_queries(self.text).select(self.name), catalog)

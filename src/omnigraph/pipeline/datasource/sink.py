@@ -47,21 +47,21 @@ def stream_into(
     """A function for `foreachBatch` that loads every micro-batch into one type, as one commit, exactly once.
 
     Keys are made of the query's id, which its checkpoint keeps, and the batch's number; `name` replaces the id, which
-    a session on a server (Spark Connect) cannot tell. `on_error` is that of `Graph.load`.
+    a Spark Connect session does not provide. `on_error` is that of `Graph.load`.
     """
     if mode not in ("append", "merge"):
         raise InvalidInput(f"a stream is added with mode append or merge, not {mode!r}.")
-    door = GraphReference(str(graph), tuple(sorted((storage_options or {}).items())))
-    door.catalog().resolve_type(type_name)
+    reference = GraphReference(str(graph), tuple(sorted((storage_options or {}).items())))
+    reference.catalog().resolve_type(type_name)
     errors = LoadOptions(mode=mode, branch=branch, on_error=on_error).errors
-    return StreamSink(door, type_name, mode, branch, name, actor, errors)
+    return StreamSink(reference, type_name, mode, branch, name, actor, errors)
 
 
 @dataclass(frozen=True)
 class StreamSink:
     """Loads micro-batches into one type; called by Spark with each."""
 
-    _door: GraphReference = field(repr=False)
+    _reference: GraphReference = field(repr=False)
     type_name: str
     mode: Literal["append", "merge"]
     branch: str
@@ -77,8 +77,8 @@ class StreamSink:
         """Load one micro-batch."""
         key = f"{self.name or _query_of(frame)}:{batch}"
         receipt, _ = load_frames(
-            self._door.manifest(),
-            self._door.catalog(self.branch),
+            self._reference.manifest(),
+            self._reference.catalog(self.branch),
             {self.type_name: frame},
             LoadOptions(
                 mode=self.mode,
@@ -99,5 +99,5 @@ class StreamSink:
 def _query_of(frame: DataFrame) -> str:
     found = None if is_remote() else frame.sparkSession.sparkContext.getLocalProperty(_QUERY)
     if not found:
-        raise InvalidInput("Spark does not tell here which query this is: give stream_into a name of its own.")
+        raise InvalidInput("the session does not provide the id of the streaming query: pass a name to stream_into.")
     return found

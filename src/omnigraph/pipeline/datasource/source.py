@@ -55,7 +55,7 @@ _SEARCHES: dict[type[offered.Filter], Literal["starts_with", "contains"]] = {
 
 
 def register_spark(session: SparkSession) -> None:
-    """Make `format("omnigraph")` known to a session. Sessions whose workers have this package find it unasked."""
+    """Register `format("omnigraph")` in a session. Sessions whose workers have this package find it by themselves."""
     session.dataSource.register(OmniGraphSource)
 
 
@@ -97,9 +97,9 @@ class OmniGraphSource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        self.asked = SourceOptions.of(options)
-        self.query = self.asked.query()
-        self.scan = None if self.query is not None else self.asked.scan()
+        self.source_options = SourceOptions.of(options)
+        self.query = self.source_options.query()
+        self.scan = None if self.query is not None else self.source_options.scan()
         self.rows_per_task = int(options.get("rowsPerTask", "0"))
 
     @classmethod
@@ -111,15 +111,15 @@ class OmniGraphSource(DataSource):
         """The Spark schema of the table, of the query result or of the change stream."""
         from omnigraph.spark.types import spark_schema
 
-        if self.asked.wants_changes:
-            return spark_schema(self.asked.change_schema())
+        if self.source_options.wants_changes:
+            return spark_schema(self.source_options.change_schema())
         return spark_schema(self.query.rows().schema if self.query is not None else self._scan.schema())
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the columns in `schema`, which may be a subset of the table's."""
         from dataclasses import replace
 
-        if self.asked.wants_changes:
+        if self.source_options.wants_changes:
             raise InvalidInput("changes are a stream: read them with spark.readStream.")
         if self.query is not None:
             from omnigraph.pipeline.datasource.query_reader import QueryReader
@@ -133,19 +133,19 @@ class OmniGraphSource(DataSource):
         """A batch writer, which makes one commit."""
         from omnigraph.pipeline.datasource.writer import TypeWriter
 
-        return TypeWriter(self.asked.target(overwrite=overwrite), schema.fieldNames())
+        return TypeWriter(self.source_options.target(overwrite=overwrite), schema.fieldNames())
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's own
         """A reader of the change stream."""
-        if not self.asked.wants_changes:
+        if not self.source_options.wants_changes:
             raise InvalidInput('a stream reads changes: add .option("changes", "true").')
-        return self.asked.changes()
+        return self.source_options.changes()
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """A stream writer, which makes one commit per micro-batch."""
         from omnigraph.pipeline.datasource.writer import TypeStreamWriter
 
-        return TypeStreamWriter(self.asked.stream_target(overwrite=overwrite), schema.fieldNames())
+        return TypeStreamWriter(self.source_options.stream_target(overwrite=overwrite), schema.fieldNames())
 
     @property
     def _scan(self) -> TableScan:
@@ -216,20 +216,20 @@ class _Pushdown:
 def _require_same_types(scan: TableScan, wanted: StructType) -> None:
     from omnigraph.spark.types import spark_schema
 
-    for there, asked in zip(spark_schema(scan.schema()).fields, wanted.fields, strict=True):
-        if there.dataType != asked.dataType:
-            message = f"column {asked.name!r} is {there.dataType.simpleString()}, not {asked.dataType.simpleString()}"
+    for there, field in zip(spark_schema(scan.schema()).fields, wanted.fields, strict=True):
+        if there.dataType != field.dataType:
+            message = f"column {field.name!r} is {there.dataType.simpleString()}, not {field.dataType.simpleString()}"
             raise InvalidInput(f"{message}: read it as it is and cast it in the query.")
 
 
-def _condition(schema: pa.Schema, asked: offered.Filter) -> Filter | None:
+def _condition(schema: pa.Schema, predicate: offered.Filter) -> Filter | None:
     """Translate a Spark filter; None if the table cannot apply it exactly."""
     from omnigraph.storage.filters import model as filters
 
-    if isinstance(asked, offered.Not):
-        inner = None if isinstance(asked.child, offered.EqualNullSafe) else _condition(schema, asked.child)
+    if isinstance(predicate, offered.Not):
+        inner = None if isinstance(predicate.child, offered.EqualNullSafe) else _condition(schema, predicate.child)
         return None if inner is None else filters.Not(inner)
-    condition = _leaf(asked)
+    condition = _leaf(predicate)
     try:
         if condition is not None:
             filters.render(condition, schema)
@@ -238,23 +238,23 @@ def _condition(schema: pa.Schema, asked: offered.Filter) -> Filter | None:
     return condition
 
 
-def _leaf(asked: Any) -> Filter | None:
+def _leaf(predicate: Any) -> Filter | None:
     from omnigraph.storage.filters.model import Compare, IsNull, Not, OneOf, TextPredicate
 
-    if len(asked.attribute) != 1:
+    if len(predicate.attribute) != 1:
         return None
-    column, kind = asked.attribute[0], type(asked)
+    column, kind = predicate.attribute[0], type(predicate)
     if kind is offered.IsNull:
         return IsNull(column)
     if kind is offered.IsNotNull:
         return Not(IsNull(column))
     if kind is offered.In:
-        return OneOf(column, tuple(map(_value, asked.value)))
+        return OneOf(column, tuple(map(_value, predicate.value)))
     if kind in _SEARCHES:
-        return TextPredicate(column, _SEARCHES[kind], asked.value)
+        return TextPredicate(column, _SEARCHES[kind], predicate.value)
     if kind is offered.EqualNullSafe:
-        return IsNull(column) if asked.value is None else Compare(column, "=", _value(asked.value))
-    return Compare(column, _COMPARISONS[kind], _value(asked.value)) if kind in _COMPARISONS else None
+        return IsNull(column) if predicate.value is None else Compare(column, "=", _value(predicate.value))
+    return Compare(column, _COMPARISONS[kind], _value(predicate.value)) if kind in _COMPARISONS else None
 
 
 def _value(value: Any) -> Any:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 class WriteTarget:
     """The target of a write. `key` is the idempotency key: a retried commit happens once."""
 
-    door: GraphReference
+    reference: GraphReference
     type_name: str
     mode: Mode
     branch: str
@@ -54,12 +54,12 @@ class WriteTarget:
 
     def prepared(self, columns: Sequence[str]) -> PreparedWrite:
         """Resolve the target on the current snapshot of the branch, and check that the columns fit the type."""
-        manifest, schemas = self.door.reader()
+        manifest, schemas = self.reference.reader()
         branch_manifest = manifest.branch(self.branch)
         catalog, snapshot = schemas.of(branch_manifest.schema).catalog, manifest.snapshot(self.branch)
         kind = catalog.resolve_type(self.type_name)
         _require_columns(kind, catalog, columns)
-        entry, location = snapshot[kind.table_key], self.door.location
+        entry, location = snapshot[kind.table_key], self.reference.location
         targets = targets_of(catalog, [entry], location, self.mode)
         job = WriteJob(catalog, targets, self.mode, Sizes(), store_settings(REAL))
         return PreparedWrite(self, kind, entry, tuple(columns), job)
@@ -78,14 +78,14 @@ class PreparedWrite:
     def write(self, batches: Iterator[pa.RecordBatch]) -> TaskMessage:
         """Write the rows of one task."""
         named = (each.rename_columns(list(self.columns)) for each in batches)
-        told = write_frame(self.job, self.kind, self.job.catalog, self.kind.name, named)
-        return TaskMessage([row for batch in told for row in batch.to_pylist()])
+        frame_results = write_frame(self.job, self.kind, self.job.catalog, self.kind.name, named)
+        return TaskMessage([row for batch in frame_results for row in batch.to_pylist()])
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], key: str) -> None:
         """Commit the rows of all tasks at once. A reused key makes no commit."""
         target, world = self.target, REAL
         results = [row for each in messages if isinstance(each, TaskMessage) for row in each.results]
-        manifest = target.door.manifest()
+        manifest = target.reference.manifest()
         schema = manifest.fresh_branch(target.branch).schema
         catalog = Schemas(manifest).of(schema).catalog
         key_of_table = self.kind.table_key
@@ -93,8 +93,8 @@ class PreparedWrite:
             raise SchemaChanged(target.branch)
         plan = LoadPlan((Input("spark", None, self.kind.name, self.kind),))
         reading = InputRead(LocalRunner(), catalog, plan, target.mode, world)
-        units, told = frame_units(self.kind.name, results)
-        written = reading.gathered(told, units, {key_of_table: self.entry}, target.door.location)
+        units, frame_results = frame_units(self.kind.name, results)
+        written = reading.gathered(frame_results, units, {key_of_table: self.entry}, target.reference.location)
         load = BulkLoad(reading, written=written)
         operation = Operation(
             "Load",

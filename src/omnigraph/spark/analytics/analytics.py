@@ -18,7 +18,7 @@ from omnigraph.manifest.layout import MAIN
 from omnigraph.manifest.states import create_branch_at, resolve
 from omnigraph.spark.analytics import array_algorithms, frame_algorithms
 from omnigraph.spark.analytics.arrays import Arrays, fits
-from omnigraph.spark.analytics.topology import Ground, Topology, settle
+from omnigraph.spark.analytics.topology import Ground, Topology, materialize
 from omnigraph.spark.analytics.write_back import WriteBack, checked_types, values_of
 from omnigraph.spark.runtime.session import spark_session
 from omnigraph.transaction.commit.protocol import Operation, commit
@@ -62,7 +62,7 @@ class Analytics:
     session: SparkSession | None = None
 
     def on(self, session: SparkSession) -> Analytics:
-        """The same on a Spark session of yours."""
+        """The same algorithms on another Spark session."""
         return Analytics(self._manifest, self._schemas, self.actor, session)
 
     @renamed_keywords(commit_id="at", removed_in="0.3")
@@ -161,7 +161,7 @@ class Analytics:
         """Write columns of a result to properties of its nodes, as one commit; `{"influence": "rank"}` writes the
         column rank to the property influence.
 
-        `scores` has id and type, unless `type` says it. `from_`: make the branch from this state if it is not there.
+        `scores` has id and type, unless `type` is given. `from_`: create the branch from this state if it is missing.
         Nodes that the branch does not have are left out; a value that the schema does not allow is an error, and so
         is a schema of the branch that is changed meanwhile (`SchemaChanged`).
         """
@@ -169,12 +169,12 @@ class Analytics:
         schema = resolve(self._manifest, branch if from_ is None or branch in branches else from_).schema
         catalog = self._schemas.of(schema).catalog
         values = values_of(scores, properties, type)
-        settled = settle(values)
-        named = [row["type"] for row in settled.select("type").distinct().collect()]
+        materialized = materialize(values)
+        named = [row["type"] for row in materialized.select("type").distinct().collect()]
         types = checked_types(catalog, named, list(properties))
         if from_ is not None and branch not in branches:
             create_branch_at(self._manifest, branch, from_)
-        work = WriteBack(catalog, self._manifest.stores.tables.location, settled, list(properties), types)
+        work = WriteBack(catalog, self._manifest.stores.tables.location, materialized, list(properties), types)
         operation = Operation(
             "Load",
             work.prepare,
@@ -210,7 +210,7 @@ def _by_type(
         return sources
     if isinstance(sources, str):
         raise InvalidInput(f"sources is a list of ids: write [{sources!r}].")
-    ends = sorted({end for kind in edges for end in (kind.source, kind.target)})
-    if len(ends) > 1:
-        raise InvalidInput(f"the edges join {', '.join(ends)}: give the sources by type, {{{ends[0]!r}: [...]}}.")
-    return {ends[0]: sources}
+    types = sorted({end for kind in edges for end in (kind.source, kind.target)})
+    if len(types) > 1:
+        raise InvalidInput(f"the edges join {', '.join(types)}: give the sources by type, {{{types[0]!r}: [...]}}.")
+    return {types[0]: sources}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from omnigraph.spark.analytics.arrays import Arrays
     from omnigraph.spark.analytics.edge_blocks import EdgeBlock
 
-    Numbers = NDArray[np.int32]
+    VertexNumbers = NDArray[np.int32]
 
 log = logging.getLogger(__name__)
 _LOW = 0xFFFF_FFFF
@@ -71,7 +71,7 @@ def label_propagation(arrays: Arrays, *, max_iterations: int) -> DataFrame:
 
 
 def _received(blocks: DataFrame, given: NDArray[np.int64]) -> NDArray[np.int64]:
-    def answer(block: EdgeBlock) -> tuple[Numbers, NDArray[Any]]:
+    def answer(block: EdgeBlock) -> tuple[VertexNumbers, NDArray[Any]]:
         if not len(block.targets):
             return block.targets, block.starts
         return block.targets, np.add.reduceat(given[block.sources], block.starts)
@@ -84,17 +84,17 @@ def _how_many(blocks: DataFrame) -> int:
     return 0 if row["last"] is None else int(row["last"]) + 1
 
 
-def _forest(blocks: DataFrame, labels: Numbers) -> tuple[Numbers, Numbers]:
+def _forest(blocks: DataFrame, labels: VertexNumbers) -> tuple[VertexNumbers, VertexNumbers]:
     """Pairs of labels that edges of the blocks join; per block a spanning forest, so fewer pairs than labels."""
 
-    def answer(block: EdgeBlock) -> tuple[Numbers, Numbers]:
+    def answer(block: EdgeBlock) -> tuple[VertexNumbers, VertexNumbers]:
         one, other = labels[block.sources], labels[block.repeated_targets()]
         apart = one != other
-        known, places = np.unique(np.concatenate([one[apart], other[apart]]), return_inverse=True)
-        half = len(places) // 2
-        roots = joined(np.arange(len(known), dtype=np.int32), places[:half], places[half:])
-        moved = roots != np.arange(len(known))
-        return known[moved], known[roots[moved]]
+        vertices, indices = np.unique(np.concatenate([one[apart], other[apart]]), return_inverse=True)
+        half = len(indices) // 2
+        roots = joined(np.arange(len(vertices), dtype=np.int32), indices[:half], indices[half:])
+        moved = roots != np.arange(len(vertices))
+        return vertices[moved], vertices[roots[moved]]
 
     found = list(batches(blocks, answer, np.dtype(np.int32)))
     ones, others = ([each[side] for each in found] for side in (0, 1))
@@ -102,7 +102,7 @@ def _forest(blocks: DataFrame, labels: Numbers) -> tuple[Numbers, Numbers]:
     return np.concatenate([nothing, *ones]), np.concatenate([nothing, *others])
 
 
-def joined(labels: Numbers, one: NDArray[Any], other: NDArray[Any]) -> Numbers:
+def joined(labels: VertexNumbers, one: NDArray[Any], other: NDArray[Any]) -> VertexNumbers:
     """Union the label pairs: every label becomes the smallest of its component."""
     roots = np.arange(len(labels), dtype=np.int32)
     while len(one):
@@ -110,11 +110,11 @@ def joined(labels: Numbers, one: NDArray[Any], other: NDArray[Any]) -> Numbers:
         apart = a != b
         one, other, a, b = one[apart], other[apart], a[apart], b[apart]
         np.minimum.at(roots, np.maximum(a, b), np.minimum(a, b))
-        roots = _settled(roots)
+        roots = _compressed(roots)
     return roots[labels]
 
 
-def _settled(roots: Numbers) -> Numbers:
+def _compressed(roots: VertexNumbers) -> VertexNumbers:
     while True:
         further = roots[roots]
         if np.array_equal(further, roots):
@@ -122,18 +122,18 @@ def _settled(roots: Numbers) -> Numbers:
         roots = further
 
 
-def _voted(blocks: DataFrame, labels: Numbers) -> Numbers:
-    def answer(block: EdgeBlock) -> tuple[Numbers, Numbers]:
+def _voted(blocks: DataFrame, labels: VertexNumbers) -> VertexNumbers:
+    def answer(block: EdgeBlock) -> tuple[VertexNumbers, VertexNumbers]:
         return block.targets, _winners(block, labels)
 
     return answers(blocks, answer, labels)
 
 
-def _winners(block: EdgeBlock, labels: Numbers) -> Numbers:
+def _winners(block: EdgeBlock, labels: VertexNumbers) -> VertexNumbers:
     """For each target, the most frequent label among its sources and itself, the smallest on a tie."""
-    places = np.arange(len(block.targets), dtype=np.int64)
-    heard = np.repeat(places, np.diff(block.starts, append=len(block.sources)))
-    votes = np.concatenate([(heard << 32) | labels[block.sources], (places << 32) | labels[block.targets]])
+    indices = np.arange(len(block.targets), dtype=np.int64)
+    heard = np.repeat(indices, np.diff(block.starts, append=len(block.sources)))
+    votes = np.concatenate([(heard << 32) | labels[block.sources], (indices << 32) | labels[block.targets]])
     each, counts = np.unique(votes, return_counts=True)
     target = each >> 32
     firsts = np.flatnonzero(np.diff(target, prepend=-1))

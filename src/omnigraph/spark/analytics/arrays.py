@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.spark.analytics.edge_blocks import blocks_of
-from omnigraph.spark.analytics.topology import settle
+from omnigraph.spark.analytics.topology import materialize
 from omnigraph.spark.runner import errors_of_tasks, one_task_each
 from omnigraph.tasks.runner import BYTES, INT, TEXT
 from omnigraph.tasks.table_scan import TableScan, read_scan, tasks_of
@@ -40,10 +40,10 @@ _RANKS = pa.schema([("type", INT), ("ranks", BYTES)])
 def fits(ground: Ground, kinds: Sequence[EdgeType]) -> bool:
     """Whether the vertices of these edge types are few enough for arrays."""
     most = int(ground.session.conf.get(_SETTING, None) or MOST_VERTICES)
-    return sum(ground.snapshot[f"node:{each}"].row_count for each in ends_of(kinds)) <= most
+    return sum(ground.snapshot[f"node:{each}"].row_count for each in endpoint_types(kinds)) <= most
 
 
-def ends_of(kinds: Sequence[EdgeType]) -> list[str]:
+def endpoint_types(kinds: Sequence[EdgeType]) -> list[str]:
     """The endpoint types of these edge types, sorted."""
     return sorted({end for kind in kinds for end in (kind.source, kind.target)})
 
@@ -61,10 +61,10 @@ class NodeTable:
         """All ids in table order."""
         return _ids(self.tasks)
 
-    def numbers(self, wanted: pa.ChunkedArray[Any]) -> NDArray[np.int32]:
+    def vertex_numbers(self, wanted: pa.ChunkedArray[Any]) -> NDArray[np.int32]:
         """The vertex numbers of ids; -1 for an unknown id."""
-        places = pc.index_in(wanted, value_set=self.ids()).fill_null(-1).to_numpy()
-        found: NDArray[np.int32] = np.where(places < 0, -1, self.ranks[places] + self.first).astype(np.int32)
+        indices = pc.index_in(wanted, value_set=self.ids()).fill_null(-1).to_numpy()
+        found: NDArray[np.int32] = np.where(indices < 0, -1, self.ranks[indices] + self.first).astype(np.int32)
         return found
 
 
@@ -78,15 +78,15 @@ class Arrays:
     @cached_property
     def nodes(self) -> tuple[NodeTable, ...]:
         """The node tables, sorted by type. One task sorts the ids of each."""
-        types = ends_of(self.kinds)
+        types = endpoint_types(self.kinds)
         tasks = [self._tasks(f"node:{each}", "id") for each in types]
 
         def work(number: int) -> Iterator[pa.RecordBatch]:
             yield pa.record_batch([[number], [_ranks(_ids(tasks[number])).tobytes()]], schema=_RANKS)
 
         with errors_of_tasks():
-            told: Any = one_task_each(self.ground.session, range(len(types)), work, _RANKS).toArrow()
-        ranks = {row["type"]: np.frombuffer(row["ranks"], np.int32) for row in told.to_pylist()}
+            results: Any = one_task_each(self.ground.session, range(len(types)), work, _RANKS).toArrow()
+        ranks = {row["type"]: np.frombuffer(row["ranks"], np.int32) for row in results.to_pylist()}
         firsts = np.cumsum([0, *(len(ranks[number]) for number in range(len(types)))])
         return tuple(
             NodeTable(each, tasks[number], int(firsts[number]), ranks[number]) for number, each in enumerate(types)
@@ -107,7 +107,8 @@ class Arrays:
             kind, task = item
             table = pa.Table.from_batches(list(read_scan(task)), task.schema())
             src, dst = (
-                nodes[end].numbers(table.column(name)) for end, name in ((kind.source, "src"), (kind.target, "dst"))
+                nodes[end].vertex_numbers(table.column(name))
+                for end, name in ((kind.source, "src"), (kind.target, "dst"))
             )
             there = (src >= 0) & (dst >= 0)
             yield src[there], dst[there]
@@ -135,7 +136,7 @@ class Arrays:
                 columns = [pa.array([table.type] * batch.num_rows), batch.column("id"), pa.array(values[mine])]
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
-        return settle(one_task_each(self.ground.session, items, work, schema))
+        return materialize(one_task_each(self.ground.session, items, work, schema))
 
     def _tasks(self, table_key: str, *columns: str) -> tuple[TableScan, ...]:
         return tuple(tasks_of(TableScan(self.ground.location, self.ground.snapshot[table_key].pin, columns)))

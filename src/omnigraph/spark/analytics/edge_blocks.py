@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.spark.analytics.topology import settle
+from omnigraph.spark.analytics.topology import materialize
 from omnigraph.spark.runner import SparkRunner, errors_of_tasks, one_task_each
 from omnigraph.spark.types import spark_schema
 from omnigraph.tasks.runner import BYTES, INT
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark.sql import DataFrame, SparkSession
 
-    Numbers = NDArray[np.int32]
-    Packet = tuple[Numbers, Numbers]
-    Answer = Callable[["EdgeBlock"], tuple[Numbers, NDArray[Any]]]
+    VertexNumbers = NDArray[np.int32]
+    Packet = tuple[VertexNumbers, VertexNumbers]
+    Answer = Callable[["EdgeBlock"], tuple[VertexNumbers, NDArray[Any]]]
 
 Item = TypeVar("Item")
 # 32 MB of pairs; a task holds a few copies.
@@ -44,13 +44,13 @@ class EdgeBlock:
     `givers` is an independent set of vertices, with the out-degree of each in `degrees`.
     """
 
-    sources: Numbers
-    targets: Numbers
+    sources: VertexNumbers
+    targets: VertexNumbers
     starts: NDArray[np.int64]
-    givers: Numbers
+    givers: VertexNumbers
     degrees: NDArray[np.int64]
 
-    def repeated_targets(self) -> Numbers:
+    def repeated_targets(self) -> VertexNumbers:
         """The target of each edge, parallel to `sources`."""
         return np.repeat(self.targets, np.diff(self.starts, append=len(self.sources)))
 
@@ -87,7 +87,7 @@ def blocks_of(
             yield _assembled(block, [row for row in rows if row["block"] == block], both_ways=both_ways)
 
     sent = one_task_each(session, items, emit, _PACKET)
-    return settle(sent.repartitionById(count, "block").mapInArrow(assemble, spark_schema(_BLOCK)))
+    return materialize(sent.repartitionById(count, "block").mapInArrow(assemble, spark_schema(_BLOCK)))
 
 
 def degrees_of(blocks: DataFrame, count: int) -> NDArray[np.int64]:
@@ -103,7 +103,7 @@ def answers(blocks: DataFrame, answer: Answer, otherwise: NDArray[Any]) -> NDArr
     return found
 
 
-def batches(blocks: DataFrame, answer: Answer, kind: np.dtype[Any]) -> Iterator[tuple[Numbers, NDArray[Any]]]:
+def batches(blocks: DataFrame, answer: Answer, kind: np.dtype[Any]) -> Iterator[tuple[VertexNumbers, NDArray[Any]]]:
     """Run `answer` on each block. Yields vertex numbers with a value for each."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -113,17 +113,17 @@ def batches(blocks: DataFrame, answer: Answer, kind: np.dtype[Any]) -> Iterator[
                 yield pa.record_batch([[at.tobytes()], [values.astype(kind).tobytes()]], schema=_ANSWER)
 
     with errors_of_tasks():
-        told: Any = blocks.mapInArrow(work, spark_schema(_ANSWER)).toArrow()
-    for row in told.to_pylist():
+        results: Any = blocks.mapInArrow(work, spark_schema(_ANSWER)).toArrow()
+    for row in results.to_pylist():
         yield np.frombuffer(row["at"], np.int32), np.frombuffer(row["values"], kind)
 
 
-def _cut(role: int, a: Numbers, b: Numbers, count: int) -> Iterator[pa.RecordBatch]:
+def _cut(role: int, a: VertexNumbers, b: VertexNumbers, count: int) -> Iterator[pa.RecordBatch]:
     """Partition pairs by the block of their second vertex."""
     block = b % count
     order = np.argsort(block, kind="stable")
-    a, b, ends = a[order], b[order], np.cumsum(np.bincount(block, minlength=count))
-    for number, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
+    a, b, bounds = a[order], b[order], np.cumsum(np.bincount(block, minlength=count))
+    for number, (start, end) in enumerate(zip([0, *bounds[:-1]], bounds, strict=True)):
         if end > start:
             row = [[number], [role], [a[start:end].tobytes()], [b[start:end].tobytes()]]
             yield pa.record_batch(row, schema=_PACKET)

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from omnigraph.errors import InvalidInput, NotFound
-from omnigraph.spark.analytics.topology import settle, totals
+from omnigraph.spark.analytics.topology import materialize, totals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ def connected_components(topology: Topology) -> DataFrame:
     pairs = topology.neighbours().select(f.col("b").alias("u"), f.col("a").alias("v"))
     seen = _fingerprint(pairs)
     while True:
-        pairs = settle(_small_star(_large_star(pairs)))
+        pairs = materialize(_small_star(_large_star(pairs)))
         now = _fingerprint(pairs)
         if now == seen:
             break
@@ -52,10 +52,10 @@ def label_propagation(topology: Topology, *, max_iterations: int) -> DataFrame:
     when no label changes. Edges are undirected, and parallel edges count once.
     """
     pairs = topology.neighbours()
-    both = settle(pairs.select(f.col("a").alias("src"), f.col("b").alias("dst")).union(pairs.select("b", "a")))
+    both = materialize(pairs.select(f.col("a").alias("src"), f.col("b").alias("dst")).union(pairs.select("b", "a")))
     labels = topology.vertices.select("v", f.col("v").alias("label"))
     for _ in range(max_iterations):
-        labels = settle(_vote(both, labels))
+        labels = materialize(_vote(both, labels))
         if not totals(labels, changed=f.count_if(f.col("label") != f.col("was")))["changed"]:
             break
         labels = labels.select("v", "label")
@@ -117,14 +117,14 @@ def shortest_paths(
     """
     steps = _steps(topology.edges, direction)
     starts = _starts(topology, sources)
-    level = settle(starts.select(f.col("v").alias("source_v"), "v", f.lit(0).alias("distance")))
+    level = materialize(starts.select(f.col("v").alias("source_v"), "v", f.lit(0).alias("distance")))
     levels, distance = [level], 0
     while (max_distance is None or distance < max_distance) and not level.isEmpty():
         distance += 1
-        level = settle(_beyond(level, steps, reduce(DataFrame.union, levels), distance))
+        level = materialize(_beyond(level, steps, reduce(DataFrame.union, levels), distance))
         levels.append(level)
         if len(levels) > _LEVELS_APART:
-            levels = [settle(reduce(DataFrame.union, levels))]
+            levels = [materialize(reduce(DataFrame.union, levels))]
     named = starts.select(f.col("v").alias("source_v"), f.col("type").alias("source_type"), f.col("id").alias("source"))
     found = reduce(DataFrame.union, levels).join(named, "source_v").join(topology.vertices, "v")
     return found.select("source_type", "source", "type", "id", "distance")
@@ -150,7 +150,7 @@ def _steps(edges: DataFrame, direction: Direction) -> DataFrame:
     ways = {"out": forward, "in": backward, "both": forward.union(backward)}
     if direction not in ways:
         raise InvalidInput(f"direction is out, in or both, not {direction!r}.")
-    return forward if direction == "out" else settle(ways[direction].repartition("src"))
+    return forward if direction == "out" else materialize(ways[direction].repartition("src"))
 
 
 def _starts(topology: Topology, sources: Mapping[str, Sequence[str]]) -> DataFrame:
@@ -158,7 +158,7 @@ def _starts(topology: Topology, sources: Mapping[str, Sequence[str]]) -> DataFra
     if not wanted:
         raise InvalidInput("shortest paths start somewhere: give the ids of at least one source.")
     named = topology.vertices.sparkSession.createDataFrame(wanted, "type string, id string")
-    starts = settle(topology.vertices.join(f.broadcast(named), ["type", "id"]).select("v", "type", "id"))
+    starts = materialize(topology.vertices.join(f.broadcast(named), ["type", "id"]).select("v", "type", "id"))
     missing = set(wanted) - {(row["type"], row["id"]) for row in starts.collect()}
     if missing:
         kind, each = min(missing)
@@ -166,23 +166,25 @@ def _starts(topology: Topology, sources: Mapping[str, Sequence[str]]) -> DataFra
     return starts
 
 
-def _beyond(level: DataFrame, steps: DataFrame, known: DataFrame, distance: int) -> DataFrame:
+def _beyond(level: DataFrame, steps: DataFrame, visited: DataFrame, distance: int) -> DataFrame:
     """The vertices first reached at this distance."""
     ahead = level.select("source_v", f.col("v").alias("src")).join(steps, "src")
     reached = ahead.select("source_v", f.col("dst").alias("v")).distinct()
-    return reached.join(known, ["source_v", "v"], "left_anti").withColumn("distance", f.lit(distance))
+    return reached.join(visited, ["source_v", "v"], "left_anti").withColumn("distance", f.lit(distance))
 
 
 def _by_degree(pairs: DataFrame) -> DataFrame:
     """low, high and the rank of high: each pair oriented from lower to higher rank (degree, then number)."""
-    ends = pairs.select(f.explode(f.array("a", "b")).alias("v"))
-    degree = settle(ends.groupBy("v").agg(f.count("*").alias("degree")))
+    endpoints = pairs.select(f.explode(f.array("a", "b")).alias("v"))
+    degree = materialize(endpoints.groupBy("v").agg(f.count("*").alias("degree")))
     rank_a = degree.select(f.col("v").alias("a"), f.struct("degree", "v").alias("a_rank"))
     rank_b = degree.select(f.col("v").alias("b"), f.struct("degree", "v").alias("b_rank"))
     ranked = pairs.join(rank_a, "a").join(rank_b, "b")
     up = f.col("a_rank") < f.col("b_rank")
     low, high = f.when(up, f.col("a")).otherwise(f.col("b")), f.when(up, f.col("b")).otherwise(f.col("a"))
-    return settle(ranked.select(low.alias("low"), high.alias("high"), f.greatest("a_rank", "b_rank").alias("rank")))
+    return materialize(
+        ranked.select(low.alias("low"), high.alias("high"), f.greatest("a_rank", "b_rank").alias("rank"))
+    )
 
 
 WHOLE = 1 << 60
@@ -235,7 +237,7 @@ def _first_ranks(topology: Topology) -> DataFrame:
     out = topology.edges.groupBy(f.col("src").alias("v")).agg(f.count("*").alias("out"))
     start = f.lit(WHOLE // topology.count).alias("rank")
     first = topology.vertices.join(out, "v", "left").select("v", f.coalesce("out", f.lit(0)).alias("out"), start)
-    return settle(first.repartition("v"))
+    return materialize(first.repartition("v"))
 
 
 def _next_ranks(topology: Topology, state: DataFrame, damping: float, lost: int) -> DataFrame:
@@ -246,4 +248,4 @@ def _next_ranks(topology: Topology, state: DataFrame, damping: float, lost: int)
     after = state.join(received, "v", "left").select(
         "v", "out", (share + f.lit(everyones)).alias("rank"), f.col("rank").alias("was")
     )
-    return settle(after.select("v", "out", "rank", f.abs(f.expr("rank - was")).alias("moved")))
+    return materialize(after.select("v", "out", "rank", f.abs(f.expr("rank - was")).alias("moved")))

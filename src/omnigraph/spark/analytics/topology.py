@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.objects.location import Location
 
 
-def settle(frame: DataFrame) -> DataFrame:
+def materialize(frame: DataFrame) -> DataFrame:
     """Checkpoint a frame: in the session's checkpoint directory if it has one, where the rows survive the loss of an
     executor, else on the executors.
     """
@@ -79,7 +79,7 @@ class Topology:
     def neighbours(self) -> DataFrame:
         """The distinct undirected pairs of different adjacent vertices, with a < b."""
         ordered = self.edges.select(f.least("src", "dst").alias("a"), f.greatest("src", "dst").alias("b"))
-        return settle(ordered.where("a < b").distinct())
+        return materialize(ordered.where("a < b").distinct())
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,10 @@ class Ground:
     def topology(self, edges: Sequence[str] | None) -> Topology:
         """The topology of some edge types; None means all. Vertices are all nodes of the endpoint types."""
         kinds = self.edge_types(edges)
-        ends = sorted({end for kind in kinds for end in (kind.source, kind.target)})
-        offsets, vertices = _numbered(reduce(_union, (self._nodes(end) for end in ends)))
+        node_types = sorted({end for kind in kinds for end in (kind.source, kind.target)})
+        offsets, vertices = _numbered(reduce(_union, (self._nodes(end) for end in node_types)))
         joined = reduce(_union, (self._pairs(kind, vertices) for kind in kinds))
-        pairs = settle(joined.repartition(partitions_of(joined), "src"))
+        pairs = materialize(joined.repartition(partitions_of(joined), "src"))
         return Topology(vertices, pairs, offsets)
 
     def columns_of(self, table_key: str, *columns: str) -> DataFrame:
@@ -109,11 +109,11 @@ class Ground:
         """The edge types of these names; None means all."""
         if isinstance(names, str):
             raise InvalidInput(f"edges is a list of edge types: write [{names!r}].")
-        known = self.catalog.edges
-        wanted = list(known) if names is None else [self._edge_type(each) for each in names]
+        edge_types = self.catalog.edges
+        wanted = list(edge_types) if names is None else [self._edge_type(each) for each in names]
         if not wanted:
             raise InvalidInput("there are no edges to follow: name at least one edge type.")
-        return [known[name] for name in dict.fromkeys(wanted)]
+        return [edge_types[name] for name in dict.fromkeys(wanted)]
 
     def _edge_type(self, name: str) -> str:
         return self.catalog.resolve_type(f"edge:{name.removeprefix('edge:')}").name
@@ -144,11 +144,11 @@ def _numbered(nodes: DataFrame) -> tuple[int, DataFrame]:
     each partition its first number.
     """
     ranges = nodes.repartitionByRange(partitions_of(nodes), "type", "id").sortWithinPartitions("type", "id")
-    placed = settle(ranges.select("type", "id", f.monotonically_increasing_id().alias("place")))
-    part = f.shiftright("place", _PARTITION_BITS)
-    counted: dict[int, int] = dict(placed.groupBy(part.alias("part")).count().collect())
+    ordered = materialize(ranges.select("type", "id", f.monotonically_increasing_id().alias("place")))
+    partition = f.shiftright("place", _PARTITION_BITS)
+    counted: dict[int, int] = dict(ordered.groupBy(partition.alias("part")).count().collect())
     counts = [counted.get(number, 0) for number in range(max(counted, default=0) + 1)]
     firsts = f.array(*(f.lit(first).cast("bigint") for first in accumulate(counts[:-1], initial=0)))
     row = f.col("place").bitwiseAND(f.lit((1 << _PARTITION_BITS) - 1))
-    number = f.element_at(firsts, (part + 1).cast("int")) + row
-    return sum(counts), placed.select(number.alias("v"), "type", "id")
+    number = f.element_at(firsts, (partition + 1).cast("int")) + row
+    return sum(counts), ordered.select(number.alias("v"), "type", "id")

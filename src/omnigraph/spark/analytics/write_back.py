@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _NUMBER: pa.DataType = pa.int64()
 _TEXT: pa.DataType = pa.string()
-_PLACES = pa.schema([pa.field("id", _TEXT, nullable=False), pa.field("address", _NUMBER, nullable=False)])
+_LOCATIONS = pa.schema([pa.field("id", _TEXT, nullable=False), pa.field("address", _NUMBER, nullable=False)])
 _NUMBERS: pa.DataType = pa.list_(pa.field("element", pa.int32()))
 _WRITTEN = pa.schema(
     [("fragment", _NUMBER), ("description", _TEXT), ("fields", _NUMBERS), ("offsets", _TEXT), ("rows", _NUMBER)]
@@ -65,9 +65,9 @@ class WriteBack:
     def _stage(self, kind: NodeType, table: Table) -> Staged:
         scan = TableScan(self.location, table.pin)
         session = self.values.sparkSession
-        places = one_task_each(session, tasks_of(scan), _places, _PLACES)
+        locations = one_task_each(session, tasks_of(scan), _locations, _LOCATIONS)
         mine = self.values.where(f.col("type") == kind.name).drop("type")
-        joined = places.join(mine, "id").withColumn("fragment", f.shiftright("address", 32))
+        joined = locations.join(mine, "id").withColumn("fragment", f.shiftright("address", 32))
         write = _writer(scan, kind, self.catalog, self.properties)
         with errors_of_tasks():
             written: Any = joined.groupBy("fragment").applyInArrow(write, spark_schema(_WRITTEN)).toArrow()
@@ -85,9 +85,9 @@ def checked_types(catalog: Catalog, names: Sequence[str], properties: Sequence[s
         fixed = {column for rule in unique_rules(catalog, kind.table_key) for column in rule.columns}
         for each in properties:
             if each not in kind.properties:
-                known = ", ".join(kind.properties) or "none"
+                existing = ", ".join(kind.properties) or "none"
                 raise InvalidInput(
-                    f"{name} has no property {each!r} to write to (it has {known}): add it to the schema."
+                    f"{name} has no property {each!r} to write to (it has {existing}): add it to the schema."
                 )
             if each in fixed:
                 raise InvalidInput(f"{name}.{each} must be unique, so results cannot be written to it.")
@@ -106,9 +106,9 @@ def values_of(scores: DataFrame, properties: Mapping[str, str], type_name: str |
     return scores.select(kind.alias("type"), "id", *(f.col(column).alias(name) for name, column in properties.items()))
 
 
-def _places(scan: TableScan) -> Iterator[pa.RecordBatch]:
+def _locations(scan: TableScan) -> Iterator[pa.RecordBatch]:
     for batch in scan.table().scan(["id", ROW_ADDRESS], fragments=scan.fragments):
-        yield pa.record_batch([batch.column("id"), batch.column(ROW_ADDRESS).cast(pa.int64())], schema=_PLACES)
+        yield pa.record_batch([batch.column("id"), batch.column(ROW_ADDRESS).cast(pa.int64())], schema=_LOCATIONS)
 
 
 def _writer(

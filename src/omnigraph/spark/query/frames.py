@@ -145,24 +145,24 @@ class Frames:
     def pairs(self, edge: str, direction: str) -> DataFrame:
         """The distinct pairs of nodes that an edge type connects, in the direction of traversal."""
         declared = self.catalog.edges[edge]
-        ends = self._read(declared.table_key, ("src", "dst"), None).select(
+        endpoints = self._read(declared.table_key, ("src", "dst"), None).select(
             key_of(declared.source, "src").alias(FROM), key_of(declared.target, "dst").alias(TO)
         )
-        return turned(ends, direction).distinct()
+        return oriented(endpoints, direction).distinct()
 
     def _of_types(self, variable: Variable, where: Filter | None) -> Sequence[DataFrame]:
         return [self._of_type(variable, name, where) for name in variable.types]
 
     def _of_type(self, variable: Variable, type_name: str, where: Filter | None) -> DataFrame:
         fixed = ("id", "src", "dst") if variable.kind == "edge" else ("id",)
-        shown = self._readable(variable) if variable.name in self.wholes else ()
-        asked = sorted(self.properties.get(variable.name, set()) - set(fixed))
+        visible = self._readable(variable) if variable.name in self.wholes else ()
+        wanted = sorted(self.properties.get(variable.name, set()) - set(fixed))
         table_key = f"{variable.kind}:{type_name}"
-        rows = self._read(table_key, tuple(dict.fromkeys((*fixed, *asked, *shown))), where)
+        rows = self._read(table_key, tuple(dict.fromkeys((*fixed, *wanted, *visible))), where)
         columns = [key_of(type_name, "id").alias(f"{variable.name}.{KEY}")]
-        columns += [column(each).alias(f"{variable.name}.{each}") for each in (*fixed, *asked)]
+        columns += [column(each).alias(f"{variable.name}.{each}") for each in (*fixed, *wanted)]
         if variable.name in self.wholes:
-            columns.append(_whole(variable, type_name, fixed, shown).alias(variable.name))
+            columns.append(_whole(variable, type_name, fixed, visible).alias(variable.name))
         if variable.kind == "edge":
             edge = self.catalog.edges[type_name]
             columns += [key_of(edge.source, "src").alias(FROM), key_of(edge.target, "dst").alias(TO)]
@@ -184,18 +184,18 @@ class Frames:
         return one_task_each(self.session, tasks_of(scan), read_scan, schema)
 
 
-def turned(ends: DataFrame, direction: str) -> DataFrame:
+def oriented(endpoints: DataFrame, direction: str) -> DataFrame:
     """Orient rows with two endpoints: out, in or both. For both, a self-loop occurs once."""
     if direction == "out":
-        return ends
-    others = [name for name in ends.columns if name not in (FROM, TO)]
-    back = ends.select(column(TO).alias(FROM), column(FROM).alias(TO), *(column(name) for name in others))
-    return back if direction == "in" else ends.unionByName(back.where(column(FROM) != column(TO)))
+        return endpoints
+    others = [name for name in endpoints.columns if name not in (FROM, TO)]
+    back = endpoints.select(column(TO).alias(FROM), column(FROM).alias(TO), *(column(name) for name in others))
+    return back if direction == "in" else endpoints.unionByName(back.where(column(FROM) != column(TO)))
 
 
-def _whole(variable: Variable, type_name: str, fixed: Sequence[str], shown: Sequence[str]) -> Column:
+def _whole(variable: Variable, type_name: str, fixed: Sequence[str], visible: Sequence[str]) -> Column:
     """The entity as a struct with the fields and field order of the embedded engine."""
-    parts = [column(each) for each in fixed]
+    fields = [column(each) for each in fixed]
     if variable.is_interface:
-        parts.append(f.lit(type_name).alias("type"))
-    return f.struct(*parts, *(column(each) for each in shown))
+        fields.append(f.lit(type_name).alias("type"))
+    return f.struct(*fields, *(column(each) for each in visible))

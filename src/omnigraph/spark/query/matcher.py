@@ -25,7 +25,7 @@ from omnigraph.query.plan.operators import (
     OptionalMatch,
     Scan,
 )
-from omnigraph.spark.query.frames import FROM, KEY, TO, column, turned
+from omnigraph.spark.query.frames import FROM, KEY, TO, column, oriented
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -98,45 +98,45 @@ class FrameMatcher:
         """Join the rows with the nodes that the traversal reaches."""
         assert rows is not None
         source = f"{step.source.name}.{KEY}"
-        ends = self._ends(step.traversal, step.edge, step.edge_conditions, rows, source)
-        near = rows.join(ends, column(source) == column(FROM)).drop(FROM)
+        endpoints = self._endpoints(step.traversal, step.edge, step.edge_conditions, rows, source)
+        near = rows.join(endpoints, column(source) == column(FROM)).drop(FROM)
         target = self._selected(step.target, step.conditions)
         return near.join(target, column(f"{step.target.name}.{KEY}") == column(TO)).drop(TO)
 
-    def meet(self, step: ExpandInto, rows: Rows) -> DataFrame:
+    def expand_into(self, step: ExpandInto, rows: Rows) -> DataFrame:
         """Keep rows whose bound endpoints are connected; with an edge variable, one row per connecting edge."""
         assert rows is not None
         source, target = f"{step.source.name}.{KEY}", f"{step.target.name}.{KEY}"
-        ends = self._ends(step.traversal, step.edge, step.edge_conditions, rows, source)
+        endpoints = self._endpoints(step.traversal, step.edge, step.edge_conditions, rows, source)
         joined = (column(source) == column(FROM)) & (column(target) == column(TO))
-        return rows.join(ends, joined, "left_semi" if step.edge is None else "inner").drop(FROM, TO)
+        return rows.join(endpoints, joined, "left_semi" if step.edge is None else "inner").drop(FROM, TO)
 
-    def keep(self, step: FilterRows, rows: Rows) -> DataFrame:
+    def filter_rows(self, step: FilterRows, rows: Rows) -> DataFrame:
         """Keep rows for which all conditions are true. Conditions without variables may precede the first scan."""
         start = self.frames.session.range(1).withColumnRenamed("id", "#start") if rows is None else rows
         return self._where(start, step.conditions)
 
-    def maybe(self, step: OptionalMatch, rows: Rows) -> DataFrame:
+    def optional_match(self, step: OptionalMatch, rows: Rows) -> DataFrame:
         """Left outer join with the matches of an optional pattern."""
         assert rows is not None
         found = self.run(step.steps, rows)
-        alone = _without(rows, found, _keys(rows))
+        alone = _anti_joined(rows, found, _keys(rows))
         return found.unionByName(alone, allowMissingColumns=True)
 
-    def without(self, step: AntiJoin, rows: Rows) -> DataFrame:
+    def anti_join(self, step: AntiJoin, rows: Rows) -> DataFrame:
         """Keep rows for which the inner pattern has no match."""
         assert rows is not None
         keys = [f"{name}.{KEY}" for name in step.correlated if f"{name}.{KEY}" in rows.columns]
         mine = [each for each in rows.columns if each.partition(".")[0] in step.correlated]
         different = rows.select(*(column(each) for each in mine)).dropDuplicates(keys)
-        return _without(rows, self.run(step.steps, different), keys)
+        return _anti_joined(rows, self.run(step.steps, different), keys)
 
-    def weigh(self, step: CountBranches, rows: Rows) -> DataFrame:
+    def count_branches(self, step: CountBranches, rows: Rows) -> DataFrame:
         """Expand counted branches. Spark materializes the matches that the embedded engine only counts."""
         assert rows is not None
         return self._branches(step.variable, step.branches, rows)
 
-    def tally(self, step: CountComponent, rows: Rows) -> DataFrame:
+    def count_component(self, step: CountComponent, rows: Rows) -> DataFrame:
         """Cross join the rows with the matches of an unconnected component."""
         nodes = self._selected(step.variable, step.conditions)
         return self._branches(step.variable, step.branches, nodes if rows is None else rows.crossJoin(nodes))
@@ -159,12 +159,12 @@ class FrameMatcher:
             return rows
         return rows.where(f.expr(rendered(exp.and_(*(self.builder.build(each) for each in conditions)))))
 
-    def _ends(
+    def _endpoints(
         self, traversal: Traversal, edge: Variable | None, conditions: Conditions, rows: DataFrame, source: str
     ) -> DataFrame:
         """The node pairs that a traversal connects; for a bound edge variable, one row per edge with its properties."""
         if edge is not None:
-            return turned(self._selected(edge, conditions), traversal.direction)
+            return oriented(self._selected(edge, conditions), traversal.direction)
         declared, hops = self.frames.catalog.edges[traversal.edge], traversal.hops
         pairs = self.frames.pairs(traversal.edge, traversal.direction)
         if hops.minimum == 1 and (hops.maximum == 1 or declared.source != declared.target):
@@ -179,7 +179,7 @@ def _keys(rows: DataFrame) -> list[str]:
     return [each for each in rows.columns if each.endswith(f".{KEY}")]
 
 
-def _without(rows: DataFrame, found: DataFrame, keys: Sequence[str]) -> DataFrame:
+def _anti_joined(rows: DataFrame, found: DataFrame, keys: Sequence[str]) -> DataFrame:
     """Anti-join on keys, in which null equals null."""
     there = found.select(*(column(each).alias(f"{each}#found") for each in keys)).distinct()
     same = [column(each).eqNullSafe(column(f"{each}#found")) for each in keys]
@@ -189,10 +189,10 @@ def _without(rows: DataFrame, found: DataFrame, keys: Sequence[str]) -> DataFram
 _RUN: dict[type[Any], Callable[[FrameMatcher, Any, Rows], DataFrame]] = {
     Scan: FrameMatcher.scan,
     Expand: FrameMatcher.expand,
-    ExpandInto: FrameMatcher.meet,
-    FilterRows: FrameMatcher.keep,
-    OptionalMatch: FrameMatcher.maybe,
-    AntiJoin: FrameMatcher.without,
-    CountBranches: FrameMatcher.weigh,
-    CountComponent: FrameMatcher.tally,
+    ExpandInto: FrameMatcher.expand_into,
+    FilterRows: FrameMatcher.filter_rows,
+    OptionalMatch: FrameMatcher.optional_match,
+    AntiJoin: FrameMatcher.anti_join,
+    CountBranches: FrameMatcher.count_branches,
+    CountComponent: FrameMatcher.count_component,
 }

@@ -81,16 +81,16 @@ def _outcome(
     outcome = ResultQuery(checked, replace(builder, leaf=_leaf), _identity, ties=ties)
     query = outcome.query(LimitOffset(_bound(checked.limit, params), _bound(checked.offset, params) or 0))
     # `session.sql` treats braces as frame placeholders, so braces in literals are escaped.
-    text = rendered(query.transform(_placed)).replace("{", "{{").replace("}", "}}")
-    text = text.replace(f"`{_PLACE}`", f"{{{MATCHES}}}")
+    text = rendered(query.transform(_substituted)).replace("{", "{{").replace("}", "}}")
+    text = text.replace(f"`{_MARK}`", f"{{{MATCHES}}}")
     return session.sql(text, None, **{MATCHES: matches}).toDF(*(each.name for each in checked.columns))
 
 
-_PLACE = "#the matches of this query"
+_MARK = "#the matches of this query"
 
 
-def _placed(node: exp.Expr) -> exp.Expr:
-    return exp.to_identifier(_PLACE, quoted=True) if isinstance(node, exp.Table) and node.name == MATCHES else node
+def _substituted(node: exp.Expr) -> exp.Expr:
+    return exp.to_identifier(_MARK, quoted=True) if isinstance(node, exp.Table) and node.name == MATCHES else node
 
 
 def _identity(entity: EntityValue) -> exp.Expr:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import SparkUnavailable
-from omnigraph.spark.runtime.class_archive import SETTING, ClassArchive, archive_for, claim
+from omnigraph.spark.runtime.class_archive import SETTING, ClassArchive, archive_for, take_lock
 from omnigraph.spark.runtime.java import Java, find_java
 from omnigraph.world import REAL, World
 
@@ -30,7 +30,7 @@ def main(world: World = REAL) -> None:
     """Build the archive unless it exists or another process is building it."""
     java = find_java(world)
     archive = archive_for(java, world)
-    mark = None if archive.is_there else claim(archive, world)
+    mark = None if archive.is_there else take_lock(archive, world)
     if mark is None:
         return
     try:
@@ -80,9 +80,9 @@ def _typical_jobs(session: SparkSession, directory: Path) -> None:
 
     rows = session.range(1000).selectExpr("id", "cast(id % 7 as string) as name", "current_timestamp() as at")
     for kind in ("parquet", "json", "csv"):
-        place = str(directory / kind)
-        rows.write.format(kind).save(place)
-        session.read.format(kind).load(place).count()
+        path = str(directory / kind)
+        rows.write.format(kind).save(path)
+        session.read.format(kind).load(path).count()
     rows.createOrReplaceTempView("numbers")
     session.sql("select name, count(*) from numbers group by name having count(*) > 1 order by name").collect()
     rows.join(rows.groupBy("name").count(), "name").where("id > 10").limit(10).collect()

@@ -81,7 +81,7 @@ def build_now(world: World) -> None:
         raise SparkUnavailable(f"the class archive could not be built:\n{done.stderr.strip()[-2_000:]}")
 
 
-def claim(archive: ClassArchive, world: World) -> Path | None:
+def take_lock(archive: ClassArchive, world: World) -> Path | None:
     """Take the lock file for building; the caller removes it. None while a running process holds it."""
     mark = archive.path.with_suffix(".building")
     mark.parent.mkdir(parents=True, exist_ok=True)
@@ -112,8 +112,8 @@ def _builder() -> Sequence[str]:
 
 def _fingerprint(java: Java, world: World) -> str:
     """A hash of both installation paths: environments with equal versions must not replace each other's archive."""
-    places = f"{java.home}\n{spark_home(world)}"
-    return hashlib.sha256(places.encode()).hexdigest()[:12]
+    paths = f"{java.home}\n{spark_home(world)}"
+    return hashlib.sha256(paths.encode()).hexdigest()[:12]
 
 
 def _read(file: Path) -> str:

@@ -121,10 +121,10 @@ def _version_of(home: Path) -> str | None:
     if not os.access(home / "bin" / "java", os.X_OK):
         return None
     found = _VERSION.search(_record(home))
-    return found.group(1) if found else _told_by(home / "bin" / "java")
+    return found.group(1) if found else _version_by_running(home / "bin" / "java")
 
 
-def _told_by(java: Path) -> str | None:
+def _version_by_running(java: Path) -> str | None:
     command = [str(java), "-XshowSettings:properties", "-version"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
@@ -143,8 +143,8 @@ def _major(version: str) -> int:
 def _home_for_spark(home: Path, version: str, world: World) -> Path:
     if not _is_trimmed(home):
         return home
-    place = hashlib.sha256(str(home).encode()).hexdigest()[:12]
-    shim = cache_directory(world) / f"java-{version}-{place}"
+    digest = hashlib.sha256(str(home).encode()).hexdigest()[:12]
+    shim = cache_directory(world) / f"java-{version}-{digest}"
     script = _SHIM.format(java=shlex.quote(str(home / "bin" / "java"))).encode()
     java = shim / "bin" / "java"
     if not java.is_file() or java.read_bytes() != script:

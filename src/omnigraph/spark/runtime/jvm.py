@@ -107,7 +107,7 @@ def start_jvm(
             stdout=log,
             stderr=log,
             cwd=directory,
-            env={**_inherited(world), **_told(java, directory, world), **(environment or {})},
+            env={**_inherited(world), **_spark_variables(java, directory, world), **(environment or {})},
             # Ctrl-C must not reach the JVM: this process cancels the job and the JVM stays.
             start_new_session=True,
         )
@@ -120,7 +120,7 @@ def start_jvm(
 def attach(jvm: Jvm, world: World) -> object:
     """Wait until the gateway listens and connect as pyspark does. Raises `SparkUnavailable` if the JVM exits first."""
     port, secret = _connection(jvm, world)
-    with _told_to_pyspark(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret):
+    with _gateway_variables(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret):
         return launch_gateway()  # type: ignore[no-untyped-call]
 
 
@@ -145,7 +145,7 @@ def _inherited(world: World) -> dict[str, str]:
     return {name: value for name, value in world.environ.items() if name not in left_out}
 
 
-def _told(java: Java, directory: Path, world: World) -> dict[str, str]:
+def _spark_variables(java: Java, directory: Path, world: World) -> dict[str, str]:
     return {
         "SPARK_CONNECT_MODE": "0",
         "SPARK_HOME": str(directory),
@@ -180,7 +180,7 @@ def _connection(jvm: Jvm, world: World) -> tuple[int, str]:
 
 
 @contextmanager
-def _told_to_pyspark(**variables: str) -> Iterator[None]:
+def _gateway_variables(**variables: str) -> Iterator[None]:
     """Set variables during the call: pyspark reads the address of a gateway only from its own environment."""
     environment = cast("MutableMapping[str, str]", REAL.environ)
     environment.update(variables)

@@ -74,10 +74,10 @@ def watch(
     watching = _watch_server if is_remote() else _watch_driver
     started = world.monotonic()
 
-    def tell(stages: Iterable[_Stage]) -> None:
+    def report_stages(stages: Iterable[_Stage]) -> None:
         report(_sum(label, world.monotonic() - started, list(stages)))
 
-    with watching(session, label, tell, every, world):
+    with watching(session, label, report_stages, every, world):
         yield
 
 
@@ -117,11 +117,11 @@ def _sum(label: str, seconds: float, stages: list[_Stage]) -> Progress:
 
 @contextmanager
 def _watch_driver(
-    session: SparkSession, label: str, tell: Callable[[Iterable[_Stage]], None], every: float, world: World
+    session: SparkSession, label: str, report_stages: Callable[[Iterable[_Stage]], None], every: float, world: World
 ) -> Iterator[None]:
     context, group, finished = session.sparkContext, f"omnigraph-{world.ulid()}", threading.Event()
     before = [(name, context.getLocalProperty(name)) for name in (_GROUP, _DESCRIPTION)]
-    poller = threading.Thread(target=_poll, args=(context, group, tell, every, finished), daemon=True)
+    poller = threading.Thread(target=_poll, args=(context, group, report_stages, every, finished), daemon=True)
     context.setJobGroup(group, label)
     poller.start()
     try:
@@ -139,14 +139,14 @@ def _watch_driver(
 def _poll(
     context: SparkContext,
     group: str,
-    tell: Callable[[Iterable[_Stage]], None],
+    report_stages: Callable[[Iterable[_Stage]], None],
     every: float,
     finished: threading.Event,
 ) -> None:
     while True:
         last = finished.wait(every)
         try:
-            tell(list(_stages(context, group)))
+            report_stages(list(_stages(context, group)))
         except (Py4JError, OSError):
             return  # Spark has stopped; the thread that runs the job gets the error from the job itself
         if last:
@@ -165,7 +165,7 @@ def _stages(context: SparkContext, group: str) -> Iterator[_Stage]:
 
 @contextmanager
 def _watch_server(
-    session: SparkSession, label: str, tell: Callable[[Iterable[_Stage]], None], every: float, world: World
+    session: SparkSession, label: str, report_stages: Callable[[Iterable[_Stage]], None], every: float, world: World
 ) -> Iterator[None]:
     """Watch over Connect: the server pushes progress to all handlers of the session."""
     del label, every
@@ -173,8 +173,8 @@ def _watch_server(
 
     def handler(stages: Iterable[StageInfo] | None, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
         del operation_id, done
-        known = [_Stage(each.num_tasks, each.num_completed_tasks, 0) for each in stages or ()]
-        tell([*known, _Stage(0, 0, inflight_tasks)] if inflight_tasks else known)
+        current = [_Stage(each.num_tasks, each.num_completed_tasks, 0) for each in stages or ()]
+        report_stages([*current, _Stage(0, 0, inflight_tasks)] if inflight_tasks else current)
 
     # pyspark accepts any callable, although the signature requires a subclass of an abstract class.
     as_handler = cast("ProgressHandler", handler)

@@ -209,8 +209,8 @@ def _configuration(master: str, memory: str, tmp_dir: str | os.PathLike[str] | N
 def _environment(master: str, world: World) -> dict[str, str]:
     """Environment variables for the JVM and the Python workers that it starts."""
     python = _python(world)
-    told = {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
-    return told | {"SPARK_LOCAL_IP": _LOOPBACK} if _is_on_this_machine(master) else told
+    variables = {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
+    return variables | {"SPARK_LOCAL_IP": _LOOPBACK} if _is_on_this_machine(master) else variables
 
 
 def _is_on_this_machine(master: str) -> bool:
