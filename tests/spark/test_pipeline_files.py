@@ -45,7 +45,7 @@ edges:
 
 
 def test_a_whole_file_is_understood() -> None:
-    file = Pipeline.from_text(WHOLE).file
+    file = Pipeline.from_text(WHOLE)._file
     assert (file.mode, file.branch.value, str(file.from_), str(file.run_id)) == (
         "merge",
         "nightly",
