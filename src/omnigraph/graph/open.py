@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class GraphParts:
+class GraphComponents:
     """The components of an open graph. `embeddings` returns its provider, or raises if none is configured."""
 
     manifest: GraphManifest
@@ -31,9 +31,9 @@ class GraphParts:
     embeddings: Callable[[], Embeddings]
 
 
-def parts_of(graph: Graph) -> GraphParts:
+def components_of(graph: Graph) -> GraphComponents:
     """The components of a graph, for internal callers that work below `Graph`."""
-    return GraphParts(graph._manifest, graph._schemas, graph._embeddings)
+    return GraphComponents(graph._manifest, graph._schemas, graph._embeddings)
 
 
 def init(

@@ -33,8 +33,8 @@ def read_bucket_files(session: SparkSession, paths: Sequence[str], source: Pipel
     files = list_files(paths, world=world)
     reading = _BucketRead(source.format, dict(source.options), resolved_options(files, world=world))
     with reading.opened(files[0]) as (schema, _):
-        shape = schema
-    return one_task_each(session, files, partial(_rows, reading=reading, shape=shape), shape)
+        first_schema = schema
+    return one_task_each(session, files, partial(_rows, reading=reading, first_schema=first_schema), first_schema)
 
 
 def _refuse_options(source: PipelineSource) -> None:
@@ -47,14 +47,14 @@ def _refuse_options(source: PipelineSource) -> None:
         )
 
 
-def _rows(file: InputFile, *, reading: _BucketRead, shape: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _rows(file: InputFile, *, reading: _BucketRead, first_schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     with reading.opened(file) as (schema, batches):
-        missing = [name for name in shape.names if name not in schema.names]
+        missing = [name for name in first_schema.names if name not in schema.names]
         if missing:
             raise InvalidInput(f"{file.where} has no column {missing[0]!r}, which the first file of the source has.")
         for batch in batches:
-            columns = [batch.column(name).cast(shape.field(name).type) for name in shape.names]
-            yield pa.RecordBatch.from_arrays(columns, schema=shape)
+            columns = [batch.column(name).cast(first_schema.field(name).type) for name in first_schema.names]
+            yield pa.RecordBatch.from_arrays(columns, schema=first_schema)
 
 
 @dataclass(frozen=True)

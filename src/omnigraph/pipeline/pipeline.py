@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from omnigraph.graph.open import parts_of
+from omnigraph.graph.open import components_of
 from omnigraph.kernels.report import Report
 from omnigraph.load.plan import Input, LoadOptions, LoadPlan, plan_load, vectors_may_be_missing
 from omnigraph.pipeline.check import check_against
@@ -156,7 +156,7 @@ class Pipeline:
         """The schema of the state that the run starts from; that of main while the branch does not exist."""
         starts = self._file.from_ is not None or self._has_branch(graph)
         name = (self._base(graph) if starts else graph.snapshot()).schema
-        catalog = parts_of(graph).schemas.of(name).catalog
+        catalog = components_of(graph).schemas.of(name).catalog
         return _Schema(name, catalog, vectors_may_be_missing(catalog) if self._file.embed else catalog)
 
     @contextmanager
@@ -164,7 +164,7 @@ class Pipeline:
         from omnigraph.pipeline.sources import workspace
         from omnigraph.spark.runtime.session import spark_session
 
-        world = parts_of(graph).manifest.world
+        world = components_of(graph).manifest.world
         with workspace(spark_session(session=session, world=world), self.folder, self._findings(), world) as work:
             work.open(self._file)
             yield work
@@ -172,7 +172,7 @@ class Pipeline:
     def _mapped(self, graph: Graph, work: Workspace, catalog: Catalog) -> list[Mapped]:
         from omnigraph.pipeline.mapping import Mapper
 
-        location = parts_of(graph).manifest.stores.tables.location
+        location = components_of(graph).manifest.stores.tables.location
         work.findings.raise_if_any()
         mapped = Mapper(self._file, catalog, work, location, self._base(graph)).map()
         work.findings.raise_if_any()
@@ -202,7 +202,7 @@ class Pipeline:
             for each in mapped:
                 refuse_unresolved(each)
         receipt, summary = load_plan(
-            parts_of(graph).manifest,
+            components_of(graph).manifest,
             schema.catalog,
             LoadPlan(tuple(self._inputs(graph, work, mapped, schema.readable))),
             LoadOptions(
@@ -212,7 +212,7 @@ class Pipeline:
                 idempotency_key=None if self._file.run_id is None else self._file.run_id.value,
                 on_error=self._errors(),
                 spark=work.session,
-                embeddings=parts_of(graph).embeddings if self._file.embed else None,
+                embeddings=components_of(graph).embeddings if self._file.embed else None,
             ),
             schema=schema.name,
         )
@@ -227,7 +227,7 @@ class Pipeline:
     def _inputs(self, graph: Graph, work: Workspace, mapped: list[Mapped], catalog: Catalog) -> Iterator[Input]:
         from omnigraph.pipeline.mapping import without_keys
 
-        world = parts_of(graph).manifest.world
+        world = components_of(graph).manifest.world
         for source in self._file.sources:
             for path in source.paths if source.format == "graph" else ():
                 yield from plan_load(work.located(path.value), catalog, world).inputs
@@ -246,7 +246,7 @@ class Pipeline:
         branch = self._file.branch.value if self._file.publish is None else self._file.publish.into.value
         if branch not in {each.name for each in graph.branches.list()}:
             return None
-        return parts_of(graph).manifest.fresh_branch(branch).commit_by_key(self._file.run_id.value)
+        return components_of(graph).manifest.fresh_branch(branch).commit_by_key(self._file.run_id.value)
 
     def _publish(self, graph: Graph, actor: str | None) -> Merged | None:
         publish = self._file.publish
@@ -283,7 +283,7 @@ class Pipeline:
         columns = {} if source.format == "graph" else _columns(work, source.name.value)
         if source.format not in FILES or source.format in ("lance", "omnigraph"):
             return SourcePlan(source.name.value, source.format, columns)
-        world = parts_of(graph).manifest.world
+        world = components_of(graph).manifest.world
         found = [file for path in source.paths for file in find_files(work.located(path.value), world)]
         return SourcePlan(source.name.value, source.format, columns, len(found), sum(each.size for each in found))
 

@@ -123,7 +123,7 @@ def _loaded(
     json: bool,
     **how: Any,
 ) -> dict[str, Any]:
-    """Load and tell, in the shape that programs read."""
+    """Load, and return the document that programs read."""
     from omnigraph.cli.render.documents import commit_json, present
 
     if mode == "overwrite":

@@ -164,12 +164,12 @@ def _item(held: CliConfig, name: str, *, active: bool) -> dict[str, Any]:
     try:
         found = held.binding(name)
     except InvalidInput as error:
-        shape = {"binding": f"invalid: {error.message}", "scope_kind": "invalid", "target": None}
-        return {"name": name, **shape, "valid": False, "error": error.message, "default_graph": None, "active": active}
-    shape = {"binding": f"{found.kind}: {found.target}", "scope_kind": found.kind, "target": found.target}
+        scope = {"binding": f"invalid: {error.message}", "scope_kind": "invalid", "target": None}
+        return {"name": name, **scope, "valid": False, "error": error.message, "default_graph": None, "active": active}
+    scope = {"binding": f"{found.kind}: {found.target}", "scope_kind": found.kind, "target": found.target}
     return {
         "name": name,
-        **shape,
+        **scope,
         "valid": True,
         "error": None,
         "default_graph": found.default_graph,

@@ -189,7 +189,7 @@ def _by_degree(pairs: DataFrame) -> DataFrame:
 
 WHOLE = 1 << 60
 # The total rank of vertices without outgoing edges.
-_LOST = "sum(if(out = 0, rank, 0L))"
+_DANGLING = "sum(if(out = 0, rank, 0L))"
 
 
 def page_rank(topology: Topology, *, damping: float, tolerance: float, max_iterations: int) -> DataFrame:
@@ -201,10 +201,10 @@ def page_rank(topology: Topology, *, damping: float, tolerance: float, max_itera
     if not topology.count:
         return topology.named(topology.vertices.select("v", f.lit(0.0).alias("rank")), "rank")
     state = _first_ranks(topology)
-    lost = totals(state, lost=f.expr(_LOST))["lost"]
+    dangling = totals(state, dangling=f.expr(_DANGLING))["dangling"]
     for _ in range(max_iterations):
-        state = _next_ranks(topology, state, damping, lost or 0)
-        moved, lost = totals(state, moved=f.sum("moved"), lost=f.expr(_LOST))
+        state = _next_ranks(topology, state, damping, dangling or 0)
+        moved, dangling = totals(state, moved=f.sum("moved"), dangling=f.expr(_DANGLING))
         if moved < tolerance * WHOLE:
             break
     else:
@@ -219,9 +219,9 @@ def require_damping(damping: float) -> None:
         raise InvalidInput(f"damping is at least 0 and less than 1, not {damping}.")
 
 
-def everyones_share(damping: float, lost: int, count: int) -> int:
+def everyones_share(damping: float, dangling: int, count: int) -> int:
     """The rank that every vertex gets in a round regardless of its incoming edges."""
-    return int((1 - damping) * WHOLE / count) + int(damping * lost / count)
+    return int((1 - damping) * WHOLE / count) + int(damping * dangling / count)
 
 
 def degrees(topology: Topology) -> DataFrame:
@@ -240,8 +240,8 @@ def _first_ranks(topology: Topology) -> DataFrame:
     return materialize(first.repartition("v"))
 
 
-def _next_ranks(topology: Topology, state: DataFrame, damping: float, lost: int) -> DataFrame:
-    everyones = everyones_share(damping, lost, topology.count)
+def _next_ranks(topology: Topology, state: DataFrame, damping: float, dangling: int) -> DataFrame:
+    everyones = everyones_share(damping, dangling, topology.count)
     given = state.where("out > 0").select(f.col("v").alias("src"), f.expr("rank div out").alias("given"))
     received = topology.edges.join(given, "src").groupBy(f.col("dst").alias("v")).agg(f.sum("given").alias("received"))
     share = (f.lit(damping) * f.coalesce("received", f.lit(0))).cast("bigint")
