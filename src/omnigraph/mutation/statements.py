@@ -10,7 +10,7 @@ import pyarrow as pa
 from omnigraph.catalog.arrow import default_array, edge_arrow_schema, node_arrow_schema
 from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.catalog.key_ids import edge_id, node_id
-from omnigraph.errors import ConstraintViolation, InvalidInput
+from omnigraph.errors import ConstraintViolation, InvalidInput, KeyConflict
 from omnigraph.expressions.pushdown import column, computed, is_constant, matching, split
 from omnigraph.kernels.arrays import python_values
 from omnigraph.kernels.duckdb_pool import from_duckdb
@@ -64,11 +64,19 @@ class Executor:
                 self._delete(statement)
 
     def _insert(self, statement: Insert) -> None:
-        """Put a whole row; values not given are the default or null. With a key it replaces the row of the same key."""
+        """Put a whole row; values not given are the default or null. A row of the same key is a conflict."""
         kind = self._type(statement.table)
         row = self._new_row(kind, self._given(statement.values), statement)
+        exists = statement.on_conflict != "replace" and self._exists(kind, row)
+        if exists and statement.on_conflict == "ignore":
+            return
+        if exists:
+            raise KeyConflict(kind.name, str(row.column("id")[0].as_py()))
         self.buffer.put(kind.table_key, row, only_new=not kind.rules.key)
         self.affected.add(statement.table.kind, 1)
+
+    def _exists(self, kind: NodeType | EdgeType, row: pa.Table) -> bool:
+        return self.buffer.rows_where(kind.table_key, "id", row.column("id")).num_rows > 0
 
     def _upsert(self, statement: Upsert) -> None:
         """Put new values into the row of this key, or a new row; values not given stay as they are."""

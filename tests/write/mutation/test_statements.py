@@ -21,6 +21,48 @@ def test_an_insert_makes_a_row_under_the_text_of_its_key(social: Social) -> None
     assert (row["name"], row["age"], row["tags"], row["mood"], row["email"]) == ("Ada", 36, ["x", "y"], "happy", None)
 
 
+@pytest.mark.parametrize(
+    ("action", "age", "mood"),
+    [("", 5, None), ("on conflict update", 5, "sad"), ("on conflict ignore", 36, "sad")],
+)
+def test_an_insert_says_what_becomes_of_an_existing_row(
+    social: Social, action: str, age: int, mood: str | None
+) -> None:
+    social.do('insert Person { name: "Zoe", age: 36, mood: "sad" }')
+    social.do(f'insert Person {{ name: "Zoe", age: 5 }} {action} insert Person {{ name: "New", age: 1 }} {action}')
+    zoe, new = social.people()["Zoe"], social.people()["New"]
+    assert (zoe["age"], zoe["mood"], new["age"]) == (age, mood, 1)
+
+
+def test_an_insert_that_must_be_new_is_refused_where_the_key_exists(social: Social) -> None:
+    social.do('insert Person { name: "Zoe", age: 36 } on conflict error')
+    for body in ('insert Person { name: "Zoe" }', 'insert Person { name: "Yan" } insert Person { name: "Yan" }'):
+        with pytest.raises(errors.KeyConflict, match="is there already"):
+            social.do(f"{body} on conflict error")
+    assert social.people()["Zoe"]["age"] == 36
+    assert "Yan" not in social.people()
+
+
+def test_an_edge_with_a_key_may_be_ignored_when_it_exists(social: Social) -> None:
+    social.do('insert Person { name: "Zoe" } insert Likes { from: "Zoe", to: "Zoe", why: "a" }')
+    social.do('insert Likes { from: "Zoe", to: "Zoe", why: "b" } on conflict ignore')
+    assert [row["why"] for row in social.rows("edge:Likes").values() if row["src"] == "Zoe"] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ('insert Note { text: "x" } on conflict ignore', "T16"),
+        ('insert Note { text: "x" } on conflict update', "T16"),
+        ('insert Person { name: "x" } on conflict replace', "Q000"),
+    ],
+)
+def test_on_conflict_needs_a_key_and_one_of_three_actions(social: Social, body: str, code: str) -> None:
+    with pytest.raises(errors.QueryError) as caught:
+        social.do(body)
+    assert [each.code for each in caught.value.diagnostics] == [code]
+
+
 def test_inserting_a_key_again_replaces_the_whole_row(social: Social) -> None:
     social.do('insert Person { name: "Ada", age: 36, score: 1.5 }')
     social.do('insert Person { name: "Ada", score: 2.5 }')

@@ -168,12 +168,13 @@ class Assignment:
 
 @record
 class Insert:
-    """A new row. An edge has the ids of its ends in `source` and `target`. With a key, an existing row is replaced."""
+    """A new row. An edge has the ids of its ends in `source` and `target`. `on_conflict`: if the key exists already."""
 
     table: StatementTable
     values: tuple[Assignment, ...]
     source: Expression | None = None
     target: Expression | None = None
+    on_conflict: Literal["replace", "error", "ignore"] = "replace"
 
 
 @record

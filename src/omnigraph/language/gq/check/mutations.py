@@ -143,6 +143,10 @@ def _insert(
     if upserts and not table.rules.key:
         message = f"upsert finds the row by its key, and {table.name} has none: use insert, or update with a where"
         session.report(statement.type_span, "T16", message)
+    on_conflict = "replace" if isinstance(statement, tree.Upsert) else statement.on_conflict
+    if on_conflict != "replace" and not table.rules.key:
+        message = f"on conflict {on_conflict} finds the row by its key, and {table.name} has none: every row is new"
+        session.report(statement.type_span, "T16", message)
     for name, why in missing.items():
         if not upserts or name in _needed_to_find(table):
             session.report(statement.span, "T12", f"{'upsert' if upserts else 'insert'} into {table.name} {why}")
@@ -151,7 +155,7 @@ def _insert(
     source, target = ends.get("from"), ends.get("to")
     if upserts:
         return query.Upsert(_target(table), properties, tuple(missing), source, target)
-    return query.Insert(_target(table), properties, source, target)
+    return query.Insert(_target(table), properties, source, target, on_conflict)
 
 
 def _needed_to_find(table: NodeType | EdgeType) -> set[str]:

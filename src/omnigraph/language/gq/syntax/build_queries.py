@@ -140,8 +140,16 @@ def _mutation(children: Children) -> tree.Mutation:
     return tree.Mutation(nodes(children))
 
 
-def _insert(children: Children) -> tree.Insert:
-    return tree.Insert(str(children[1]), children[2].items, place(children), span_of(children[1]))
+def _insert(children: Children) -> tree.Insert | tree.Upsert:
+    action = token(children, "CONFLICT_ACTION")
+    if action is None:
+        return tree.Insert(str(children[1]), children[2].items, "replace", place(children), span_of(children[1]))
+    if str(action) == "update":
+        return _upsert(children)
+    if str(action) not in {"error", "ignore"}:
+        raise Misread(span_of(action), f"there is no `on conflict {action}`: write error, ignore or update")
+    on_conflict = cast("tree.OnConflict", str(action))
+    return tree.Insert(str(children[1]), children[2].items, on_conflict, place(children), span_of(children[1]))
 
 
 def _upsert(children: Children) -> tree.Upsert:

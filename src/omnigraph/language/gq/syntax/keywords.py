@@ -173,8 +173,14 @@ class _Sweep:
         if block == "":
             return "QUERY" if text == "query" else "WORD"
         if block == "body" and not self._continues_where(index):
-            return _SECTIONS.get(text, "WORD")
+            return self._conflict_word(index) or _SECTIONS.get(text, "WORD")
         return self._expression_word(index, block)
+
+    def _conflict_word(self, index: int) -> str | None:
+        """`on conflict update` after the fields of an insert."""
+        if self.before == "RBRACE" and self._text(index) == "on" and self._text(index + 1) == "conflict":
+            return "ON"
+        return {"ON": "CONFLICT", "CONFLICT": "CONFLICT_ACTION"}.get(self.before)
 
     def _continues_where(self, index: int) -> bool:
         if not self.in_where:

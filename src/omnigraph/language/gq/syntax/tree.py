@@ -145,12 +145,16 @@ class ReadQuery:
     offset: Bound | None = None
 
 
+OnConflict = Literal["replace", "error", "ignore"]
+
+
 @record
 class Insert:
-    """`insert Person { … }`."""
+    """`insert Person { … }`, with what to do if the row exists: `on conflict update` is an `Upsert`."""
 
     type_name: str
     fields: tuple[Field, ...]
+    on_conflict: OnConflict = "replace"
     span: Span = field(default=NOWHERE, compare=False)
     type_span: Span = field(default=NOWHERE, compare=False)
 
