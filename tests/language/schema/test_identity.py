@@ -106,3 +106,18 @@ def test_different_keys_have_different_ids(one: list[str], other: list[str]) -> 
     node = compile_schema("node B { x: String y: String @key(x, y) }").nodes["B"]
     ids = [node_id(node, dict(zip("xy", values, strict=True))) for values in (one, other)]
     assert (ids[0] == ids[1]) == (one == other)
+
+
+@pytest.mark.parametrize("ends", ["src, dst", "from, to", "@src, @dst", "to, @src"])
+def test_the_endpoints_in_an_edge_key_have_three_spellings_and_one_meaning(ends: str) -> None:
+    texts = [
+        f"node P {{ name: String @key }} edge K: P -> P {{ n: I32  @key({each}, n) }}" for each in ("src, dst", ends)
+    ]
+    first, second = (compile_schema(each) for each in texts)
+    assert second.edges["K"].rules == first.edges["K"].rules
+    assert second.edges["K"].rules.key == ("dst", "n", "src")
+
+
+def test_a_property_that_is_called_from_is_not_an_endpoint() -> None:
+    (edge,) = compile_schema("node P { n: I32 } edge K: P -> P { from: I32  @unique(from) }").edges.values()
+    assert edge.rules.unique == (("from",),)

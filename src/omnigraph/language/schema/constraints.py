@@ -48,6 +48,8 @@ def _search(pattern: str, text: str) -> tuple[bool, str | None]:
 
 EDGE_COLUMNS = frozenset({"src", "dst"})
 _ENDPOINT = PropertyType("String")
+# Other spellings of the endpoint columns: those of loads and mutations, and those of later releases.
+_ENDPOINTS = {"from": "src", "to": "dst", "@src": "src", "@dst": "dst"}
 
 
 def rules_of(
@@ -116,7 +118,7 @@ class _Reader:
         if self.columns["key"]:
             self.findings.add("S403", span, "a type has one key: name all its properties in one @key(…)")
         if self.kind == "edge" and not set(names) >= EDGE_COLUMNS:
-            self.findings.add("S412", span, "the key of an edge names both ends: @key(src, dst, …)")
+            self.findings.add("S412", span, "the key of an edge names both ends: @key(from, to, …)")
 
     def _names(self, syntax: AnnotationSyntax) -> tuple[str, ...]:
         """The existing columns that a constraint names; missing ones are reported."""
@@ -136,10 +138,13 @@ class _Reader:
         if argument.keyword or not isinstance(value, Value) or value.kind != "name":
             self.findings.add("S401", argument.span, f"@{syntax.name}(…) takes names of properties, without quotes")
             return None
-        if value.text not in self.members and not self._is_endpoint(value.text):
+        if value.text in self.members:
+            return value.text
+        name = _ENDPOINTS.get(value.text, value.text) if self.kind == "edge" else value.text
+        if not self._is_endpoint(name):
             self.findings.add("S402", value.span, f"there is no property `{value.text}` here")
             return None
-        return value.text
+        return name
 
     def _is_endpoint(self, name: str) -> bool:
         return self.kind == "edge" and name in EDGE_COLUMNS

@@ -25,7 +25,13 @@ from omnigraph.language.schema.syntax import (
 if TYPE_CHECKING:
     from lark import Lark, Token
 
-_KINDS: dict[str, ValueKind] = {"STRING": "string", "NUMBER": "number", "BOOL": "bool", "NAME": "name"}
+_KINDS: dict[str, ValueKind] = {
+    "STRING": "string",
+    "NUMBER": "number",
+    "BOOL": "bool",
+    "NAME": "name",
+    "ENDPOINT": "name",
+}
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _DECODED = {"n": "\n", "r": "\r", "t": "\t"}
 

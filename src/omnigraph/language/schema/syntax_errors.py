@@ -37,6 +37,7 @@ _OTHER_SPELLINGS = {
 _TERMINALS = {
     "TYPE_NAME": "a type name",
     "NAME": "a name",
+    "ENDPOINT": "a name",
     "SCALAR": "a type",
     "ENUM_VALUE": "an enum value",
     "NUMBER": "a number",
@@ -167,7 +168,7 @@ def _hint(word: str, expected: frozenset[str]) -> str | None:
 
 
 def _plain(word: str, expected: frozenset[str]) -> str:
-    names = sorted(_TERMINALS.get(each, f"`{each.lower()}`") for each in expected)
+    names = sorted({_TERMINALS.get(each, f"`{each.lower()}`") for each in expected})
     wanted = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
     return f"expected {wanted}, found {f'`{word}`' if word else 'the end of the text'}"
 
