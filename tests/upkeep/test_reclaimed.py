@@ -221,7 +221,7 @@ def test_a_tag_or_branch_of_a_commit_that_is_gone_is_refused_before_anything_is_
     graph = library(tmp_path, 5)
     gone = graph.commits()[3].id
     graph.cleanup(keep=1, grace=NOW)
-    with counting() as counts, pytest.raises(VersionReclaimed, match="a cleanup has taken it or is taking it"):
+    with counting() as counts, pytest.raises(VersionReclaimed, match="a cleanup has deleted it or is deleting it"):
         graph.tags.create("late", gone)
     assert not any("__tags" in each for each in counts.requests)
     with counting() as counts, pytest.raises(VersionReclaimed):
