@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from omnigraph.errors.root import Diagnostic, OmniGraphError, shown
+from omnigraph.errors.root import Diagnostic, OmniGraphError, display_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,11 +30,11 @@ def require_choice(what: str, value: object, choices: Sequence[str]) -> None:
 def require_text(what: str, value: object) -> None:
     """Raise `InvalidInput` unless the value is None or a text that can be stored."""
     if value is not None and not isinstance(value, str):
-        raise InvalidInput(f"{what} is a text, not {shown(value)}.")
+        raise InvalidInput(f"{what} is a text, not {display_text(value)}.")
     try:
         (value or "").encode()
     except UnicodeEncodeError as error:
-        raise InvalidInput(f"{what} {shown(value)} is not valid Unicode: {error.reason}.") from None
+        raise InvalidInput(f"{what} {display_text(value)} is not valid Unicode: {error.reason}.") from None
 
 
 class InvalidInput(OmniGraphError):

@@ -52,7 +52,7 @@ def _revive(kind: type[OmniGraphError], message: str, held: dict[str, object]) -
     return error
 
 
-def shown(value: object) -> str:
+def display_text(value: object) -> str:
     """A value as messages quote it: shortened to 60 characters, however deep it is."""
     try:
         text = repr(value)

@@ -47,8 +47,8 @@ def found_at(source: str, world: World, storage_options: Mapping[str, str] | Non
     if separator and scheme in OBJECT_STORES:
         found = list(_objects(f"{scheme}://{rest}", options, world))
     elif separator and scheme != "file":
-        known = ", ".join(f"{each}://" for each in OBJECT_STORES)
-        raise InvalidInput(f"{source!r} cannot be read: give a path, file:// or one of {known}")
+        schemes = ", ".join(f"{each}://" for each in OBJECT_STORES)
+        raise InvalidInput(f"{source!r} cannot be read: give a path, file:// or one of {schemes}")
     else:
         found = list(_local(rest if separator else source))
     return sorted(set(found))
@@ -107,9 +107,9 @@ def _wanted(path: str, *, is_pattern: bool) -> _Wanted:
 
 
 def _expression(pattern: str) -> str:
-    words = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    wildcards = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     parts = re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]]+\])", pattern)
-    return "".join(words.get(part) or (_set(part) if part.startswith("[") else re.escape(part)) for part in parts)
+    return "".join(wildcards.get(part) or (_set(part) if part.startswith("[") else re.escape(part)) for part in parts)
 
 
 def _set(part: str) -> str:

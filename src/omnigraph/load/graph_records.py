@@ -21,7 +21,7 @@ import orjson
 
 from omnigraph.catalog.catalog import EdgeType
 from omnigraph.errors.inputs import suggestion
-from omnigraph.errors.root import shown
+from omnigraph.errors.root import display_text
 from omnigraph.values.batches import RESERVED, Batch, GraphType, batch_of_rows
 from omnigraph.values.columns import SourcePositions, Unit
 
@@ -54,11 +54,11 @@ def strict_object(line: bytes) -> dict[str, Any]:
     except orjson.JSONDecodeError as error:
         raise _not_json(line, error) from None
     if type(found) is not dict:
-        raise BadRecord("not_an_object", f"expected a JSON object, got {shown(found)}")
+        raise BadRecord("not_an_object", f"expected a JSON object, got {display_text(found)}")
     inner = found.get("data")
     members = len(found) + (len(inner) if type(inner) is dict else 0)
     if line.count(b'":') != members or b" :" in line or b"\t:" in line or b"\r:" in line:
-        _refuse_repeats(line)
+        _refuse_duplicates(line)
     return found
 
 
@@ -79,7 +79,7 @@ def _not_json(line: bytes, error: orjson.JSONDecodeError) -> BadRecord:
     return BadRecord("json", f"not JSON: {error.msg} at column {error.colno}{hint}")
 
 
-def _refuse_repeats(line: bytes) -> None:
+def _refuse_duplicates(line: bytes) -> None:
     try:
         json.loads(line, object_pairs_hook=_once_each)
     except RecursionError:
@@ -87,12 +87,12 @@ def _refuse_repeats(line: bytes) -> None:
 
 
 def _once_each(members: list[tuple[str, object]]) -> dict[str, object]:
-    kept: dict[str, object] = {}
+    seen: dict[str, object] = {}
     for name, value in members:
-        if name in kept:
-            raise BadRecord("duplicate_member", f"the member {shown(name)} stands twice in one object")
-        kept[name] = value
-    return kept
+        if name in seen:
+            raise BadRecord("duplicate_member", f"the member {display_text(name)} stands twice in one object")
+        seen[name] = value
+    return seen
 
 
 BATCH_ROWS = 16_384
@@ -105,9 +105,9 @@ class _Group:
     """Buffered rows of one type, not yet converted to a batch."""
 
     type: GraphType
-    known: frozenset[str]
+    fields: frozenset[str]
     rows: list[dict[str, Any]] = field(default_factory=list)
-    numbers: list[int] = field(default_factory=list)
+    source_numbers: list[int] = field(default_factory=list)
     src: list[object] = field(default_factory=list)
     dst: list[object] = field(default_factory=list)
 
@@ -122,43 +122,43 @@ class RecordSorter:
         self._lenient = lenient
         self._nodes: dict[str, _Group] = {}
         self._edges: dict[str, _Group] = {}
-        self.waiting = 0
+        self.buffered = 0
 
     def add(self, record: dict[str, Any], number: int) -> None:
         """Add a record to the group of its type. Raises `BadRecord` if it violates the grammar."""
         name = record.get("type")
         if type(name) is str and "edge" not in record:
-            group, ends, allowed = self._nodes.get(name) or self._node_group(name), None, _NODE_MEMBERS
+            group, endpoints, allowed = self._nodes.get(name) or self._node_group(name), None, _NODE_MEMBERS
         else:
             group = self._edge_group(record)
-            ends, allowed = _ends(record, group.type), _EDGE_MEMBERS
+            endpoints, allowed = _endpoints(record, group.type), _EDGE_MEMBERS
         data = record.get("data", _NOTHING)
         if type(data) is not dict:
-            raise BadRecord("data", f"`data` must be an object, got {shown(data)}", type_name=group.type.name)
+            raise BadRecord("data", f"`data` must be an object, got {display_text(data)}", type_name=group.type.name)
         if not self._lenient:
             if not allowed.issuperset(record):
                 raise _unknown_member(record, allowed)
-            if not group.known.issuperset(data):
+            if not group.fields.issuperset(data):
                 raise unknown_field(group.type, data)
-        if ends is not None:
-            group.src.append(ends[0])
-            group.dst.append(ends[1])
+        if endpoints is not None:
+            group.src.append(endpoints[0])
+            group.dst.append(endpoints[1])
         group.rows.append(data)
-        group.numbers.append(number)
-        self.waiting += 1
+        group.source_numbers.append(number)
+        self.buffered += 1
 
     def batches(self) -> Iterator[Batch]:
         """Drain the buffered records as one batch per type."""
         for group in (*self._nodes.values(), *self._edges.values()):
             if group.rows:
                 yield self._batch(group)
-        self.waiting = 0
+        self.buffered = 0
 
     def _batch(self, group: _Group) -> Batch:
-        positions = SourcePositions(self._source, self._unit, array("q", group.numbers))
-        ends: dict[str, Any] = {"src": group.src, "dst": group.dst} if isinstance(group.type, EdgeType) else {}
-        batch = batch_of_rows(group.type, group.rows, positions, **ends, lenient=self._lenient)
-        group.rows, group.numbers, group.src, group.dst = [], [], [], []
+        positions = SourcePositions(self._source, self._unit, array("q", group.source_numbers))
+        endpoints: dict[str, Any] = {"src": group.src, "dst": group.dst} if isinstance(group.type, EdgeType) else {}
+        batch = batch_of_rows(group.type, group.rows, positions, **endpoints, lenient=self._lenient)
+        group.rows, group.source_numbers, group.src, group.dst = [], [], [], []
         return batch
 
     def _node_group(self, name: str) -> _Group:
@@ -188,11 +188,11 @@ _NOTHING: dict[str, Any] = {}
 def _no_kind(record: dict[str, Any]) -> BadRecord:
     for member in ("type", "edge"):
         if member in record:
-            return BadRecord("kind", f"`{member}` must be a text, got {shown(record[member])}")
+            return BadRecord("kind", f"`{member}` must be a text, got {display_text(record[member])}")
     return BadRecord("kind", "a record needs `type` (a node) or `edge`")
 
 
-def _ends(record: dict[str, Any], kind: GraphType) -> tuple[str, str]:
+def _endpoints(record: dict[str, Any], kind: GraphType) -> tuple[str, str]:
     return _endpoint(record, "from", kind), _endpoint(record, "to", kind)
 
 
@@ -202,16 +202,16 @@ def _endpoint(record: dict[str, Any], member: str, kind: GraphType) -> str:
     value = record[member]
     if type(value) is not str:
         raise BadRecord(
-            "endpoint", f"`{member}` must be the id of a node as text, got {shown(value)}", type_name=kind.name
+            "endpoint", f"`{member}` must be the id of a node as text, got {display_text(value)}", type_name=kind.name
         )
     return value
 
 
 def _unknown_member(record: dict[str, Any], allowed: frozenset[str]) -> BadRecord:
     name = next(each for each in record if each not in allowed)
-    known = ", ".join(f"`{each}`" for each in sorted(allowed))
+    members = ", ".join(f"`{each}`" for each in sorted(allowed))
     return BadRecord(
-        "unknown_member", f"unknown member {shown(name)}: this record has {known}; properties go in `data`"
+        "unknown_member", f"unknown member {display_text(name)}: this record has {members}; properties go in `data`"
     )
 
 
@@ -219,14 +219,14 @@ def unknown_field(kind: GraphType, names: Iterable[str]) -> BadRecord:
     """The error for the first member of `data`, or column, that is not a property of the type."""
     name = next(each for each in names if each != "id" and each not in kind.properties)
     if name in RESERVED:
-        return BadRecord("reserved_field", f"{shown(name)} is reserved", type_name=kind.name, property_name=name)
+        return BadRecord("reserved_field", f"{display_text(name)} is reserved", type_name=kind.name, property_name=name)
     if isinstance(kind, EdgeType) and name in ("src", "dst"):
-        text = f"the ends of an edge are `from` and `to`, not {shown(name)} in `data`"
+        text = f"the ends of an edge are `from` and `to`, not {display_text(name)} in `data`"
         return BadRecord("reserved_field", text, type_name=kind.name, property_name=name)
-    text = f"{kind.name} has no property {shown(name)}{suggestion(name, kind.properties)}"
+    text = f"{kind.name} has no property {display_text(name)}{suggestion(name, kind.properties)}"
     return BadRecord("unknown_field", text, type_name=kind.name, property_name=name)
 
 
-def unknown_type(noun: str, name: str, known: Iterable[str]) -> str:
+def unknown_type(noun: str, name: str, defined: Iterable[str]) -> str:
     """The error message for a type that the schema does not define."""
-    return f"the schema has no {noun} type {shown(name)}{suggestion(name, known)}"
+    return f"the schema has no {noun} type {display_text(name)}{suggestion(name, defined)}"

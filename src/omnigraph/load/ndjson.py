@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 
-from omnigraph.errors.root import shown
+from omnigraph.errors.root import display_text
 from omnigraph.load.graph_records import BATCH_ROWS, BadRecord, RecordSorter, strict_object
 from omnigraph.values.columns import SourcePosition, refuse
 
@@ -67,12 +67,12 @@ def _chunks(stream: Readable, source: str) -> Iterator[bytes]:
     while chunk := stream.read(BLOCK):
         data = chunk.encode("utf-8", "surrogatepass") if isinstance(chunk, str) else bytes(chunk)
         if first:
-            data = _without_mark(data, source)
+            data = _strip_bom(data, source)
             first = False
         yield data
 
 
-def _without_mark(data: bytes, source: str) -> bytes:
+def _strip_bom(data: bytes, source: str) -> bytes:
     if data.startswith(_WIDE_MARKS) or b"\0" in data[:4]:
         message = "this is UTF-16 or UTF-32 text: save it as UTF-8"
         raise refuse(SourcePosition(source, "line", 1), "encoding", message)
@@ -103,7 +103,7 @@ def read_strict(stream: Readable, catalog: Catalog, *, source: str = "", first_l
                 sorter.add(strict_object(line), number)
             except BadRecord as bad:
                 raise bad_record(SourcePosition(source, "line", number), bad) from None
-            if sorter.waiting >= BATCH_ROWS or size >= BATCH_BYTES:
+            if sorter.buffered >= BATCH_ROWS or size >= BATCH_BYTES:
                 yield from sorter.batches()
                 size = 0
     yield from sorter.batches()
@@ -122,7 +122,7 @@ def read_permissive(stream: Readable, catalog: Catalog, *, source: str = "", fir
                 sorter.add(_object(value), number)
         except BadRecord as bad:
             raise bad_record(SourcePosition(source, "line", number), bad) from None
-        if sorter.waiting >= BATCH_ROWS:
+        if sorter.buffered >= BATCH_ROWS:
             yield from sorter.batches()
     yield from sorter.batches()
 
@@ -139,25 +139,25 @@ def bad_record(position: SourcePosition, bad: BadRecord) -> InvalidRecord:
 
 def _values(stream: Readable, source: str, first_line: int) -> Iterator[tuple[int, Iterable[object]]]:
     """Yield the JSON values of the stream in groups, each with the number of the line on which the group ends."""
-    pending: list[bytes] = []
+    unfinished: list[bytes] = []
     depth = size = number = 0
     for start, lines in numbered_lines(stream, source, first_line=first_line):
         for number, line in enumerate(lines, start):
-            if not pending and (whole := _whole(line)) is not _PARTIAL:
+            if not unfinished and (whole := _whole(line)) is not _PARTIAL:
                 yield number, (whole,)
                 continue
             depth += sum(_step(each) for each in _TOKEN.findall(line))
             size += len(line)
-            pending.append(line)
+            unfinished.append(line)
             if size > LONGEST_LINE:
                 raise refuse(
                     SourcePosition(source, "line", number), "line_length", f"a value exceeds {LONGEST_LINE} bytes"
                 )
             if depth <= 0:
-                yield number, _several(pending)
-                pending, depth, size = [], 0, 0
-    if pending:
-        yield number, _several(pending)
+                yield number, _several(unfinished)
+                unfinished, depth, size = [], 0, 0
+    if unfinished:
+        yield number, _several(unfinished)
 
 
 def _whole(line: bytes) -> object:
@@ -196,7 +196,7 @@ def _after_space(text: str, position: int) -> int:
 
 def _object(value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise BadRecord("not_an_object", f"expected a JSON object, got {shown(value)}")
+        raise BadRecord("not_an_object", f"expected a JSON object, got {display_text(value)}")
     return value
 
 

@@ -110,7 +110,7 @@ def read_load(catalog: Catalog, source: object, world: World, *, strict: bool = 
     """Read a source completely. `source` is a `LoadPlan` or anything that `plan_load` accepts."""
     started = world.monotonic()
     plan = source if isinstance(source, LoadPlan) else plan_load(source, catalog, world)
-    rows = gather_rows(_batches(plan, catalog, world, strict=strict), world, touched=plan.types, strict=strict)
+    rows = gather_rows(_batches(plan, catalog, world, strict=strict), world, named=plan.types, strict=strict)
     counts = {key: each.table.num_rows for key, each in sorted(rows.items())}
     summary = LoadSummary(
         nodes=rows_of_kind(counts, "node:"),

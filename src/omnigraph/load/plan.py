@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.errors import InvalidInput
 from omnigraph.errors.inputs import require_choice
-from omnigraph.errors.root import shown
+from omnigraph.errors.root import display_text
 from omnigraph.load.files import InputFile, find_files, is_lance
 from omnigraph.load.read import JSON_SUFFIXES, is_table_suffix
 from omnigraph.manifest.layout import MAIN
@@ -185,7 +185,7 @@ def _untyped(source: object, catalog: Catalog, world: World) -> Iterator[Input]:
         yield Input("graph records", source)
     else:
         raise InvalidInput(
-            f"{shown(source)} cannot be loaded: pass a path, text, records, or a mapping of types to tables."
+            f"{display_text(source)} cannot be loaded: pass a path, text, records, or a mapping of types to tables."
         )
 
 
@@ -202,7 +202,7 @@ def _untyped_files(where: object, catalog: Catalog, world: World) -> Iterator[In
         if found.suffix in JSON_SUFFIXES:
             yield Input("graph file", found, found.name, size=found.size)
         else:
-            yield Input("file", _known(found), found.name, _type_of_file(found.where, catalog), found.size)
+            yield Input("file", _checked_format(found), found.name, _type_of_file(found.where, catalog), found.size)
 
 
 def _typed(key: object, value: object, catalog: Catalog, world: World) -> Iterator[Input]:
@@ -213,7 +213,7 @@ def _typed(key: object, value: object, catalog: Catalog, world: World) -> Iterat
             yield Input("lance", where, where, kind)
             return
         for found in find_files(where, world):
-            readable = found if found.suffix in JSON_SUFFIXES else _known(found)
+            readable = found if found.suffix in JSON_SUFFIXES else _checked_format(found)
             yield Input("file", readable, found.name, kind, found.size)
     elif hasattr(value, "sparkSession"):
         yield Input("spark", value, kind.name, kind)
@@ -223,7 +223,7 @@ def _typed(key: object, value: object, catalog: Catalog, world: World) -> Iterat
         yield Input("rows", value, kind.name, kind)
     else:
         raise InvalidInput(
-            f"{shown(value)} cannot be loaded as {kind.name}: pass a path, a table, or a list of records."
+            f"{display_text(value)} cannot be loaded as {kind.name}: pass a path, a table, or a list of records."
         )
 
 
@@ -233,7 +233,7 @@ def _checked_path(where: object) -> str:
     return where
 
 
-def _known(found: InputFile) -> InputFile:
+def _checked_format(found: InputFile) -> InputFile:
     if not is_table_suffix(found.suffix):
         raise InvalidInput(
             f"{found.name}: the suffix tells the format, and {found.suffix or 'no suffix'!r} is none of these: "

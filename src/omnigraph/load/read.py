@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pyarrow as pa
 
 from omnigraph.errors import InvalidInput
-from omnigraph.errors.root import shown
+from omnigraph.errors.root import display_text
 from omnigraph.load.files import InputFile, is_remote, open_input, resolved_options
 from omnigraph.load.graph_records import BATCH_ROWS, BadRecord, RecordSorter, strict_object
 from omnigraph.load.ndjson import bad_record, numbered_lines, read_permissive, read_strict
-from omnigraph.load.tabular import ENDS, read_arrow, read_rows
+from omnigraph.load.tabular import ENDPOINTS, read_arrow, read_rows
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.tables.table import Table, open_dataset
 from omnigraph.values.arrow_casts import cast_column, text_column
@@ -104,7 +104,7 @@ def _open_csv(stream: BinaryIO, separator: str, kind: GraphType) -> pa.RecordBat
     """Read every cell as a string. An empty cell is null; a quoted empty cell is the empty string."""
     from pyarrow import csv
 
-    names = ["id", *kind.properties, *(name for spellings in ENDS.values() for name in spellings)]
+    names = ["id", *kind.properties, *(name for accepted in ENDPOINTS.values() for name in accepted)]
     return csv.open_csv(
         stream,
         read_options=csv.ReadOptions(use_threads=False),
@@ -193,7 +193,7 @@ def _records(records: Iterable[object], catalog: Catalog, *, strict: bool) -> It
             sorter.add(record, number)
         except BadRecord as bad:
             raise bad_record(SourcePosition("", "record", number), bad) from None
-        if sorter.waiting >= BATCH_ROWS:
+        if sorter.buffered >= BATCH_ROWS:
             yield from sorter.batches()
     yield from sorter.batches()
 
@@ -201,7 +201,7 @@ def _records(records: Iterable[object], catalog: Catalog, *, strict: bool) -> It
 def _parsed_objects(records: Iterable[object], source: str) -> Iterator[dict[str, Any]]:
     for number, record in enumerate(records, 1):
         if not isinstance(record, Mapping):
-            message = f"expected a record (a dict), got {shown(record)}"
+            message = f"expected a record (a dict), got {display_text(record)}"
             raise refuse(SourcePosition(source, "record", number), "not_an_object", message)
         yield dict(record)
 

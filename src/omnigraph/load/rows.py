@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog.arrow import edge_arrow_schema, node_arrow_schema
 from omnigraph.catalog.catalog import EdgeType
 from omnigraph.errors import UniqueViolation
-from omnigraph.errors.root import shown
+from omnigraph.errors.root import display_text
 from omnigraph.kernels.arrays import one_array
 from omnigraph.kernels.hashing import all_differ
 from omnigraph.values.columns import SourcePosition, refuse
@@ -45,11 +45,11 @@ class LegacyId:
 class LegacyIds:
     """The legacy ids recorded so far, by node type."""
 
-    def __init__(self, known: Iterable[LegacyId] = ()) -> None:
-        self.noted: list[LegacyId] = []
+    def __init__(self, ids: Iterable[LegacyId] = ()) -> None:
+        self.recorded: list[LegacyId] = []
         self._new: dict[str, dict[str, str]] = {}
-        for each in known:
-            self.note(each)
+        for each in ids:
+            self.record(each)
 
     def __bool__(self) -> bool:
         return bool(self._new)
@@ -62,17 +62,19 @@ class LegacyIds:
         wrong = mismatches(batch, derived)
         indices: list[Any] = [] if wrong is None else pc.indices_nonzero(wrong).to_pylist()
         for index in indices:
-            self._note_row(batch, index, batch.ids[index].as_py(), derived[index].as_py())
+            self._record_row(batch, index, batch.ids[index].as_py(), derived[index].as_py())
         return derived
 
-    def note(self, spelling: LegacyId) -> None:
+    def record(self, legacy_id: LegacyId) -> None:
         """Record a legacy id. The same legacy id for two nodes is an error."""
-        kind, old, new = spelling.type_name, spelling.old, spelling.new
-        known = self._new.setdefault(kind, {}).setdefault(old, new)
-        if known != new:
-            message = f"the id {shown(old)} stands for two {kind}s, {shown(known)} and {shown(new)}"
-            raise refuse(spelling.position, "id_ambiguous", message, type_name=kind, property_name="id")
-        self.noted.append(spelling)
+        kind, old, new = legacy_id.type_name, legacy_id.old, legacy_id.new
+        current = self._new.setdefault(kind, {}).setdefault(old, new)
+        if current != new:
+            message = (
+                f"the id {display_text(old)} stands for two {kind}s, {display_text(current)} and {display_text(new)}"
+            )
+            raise refuse(legacy_id.position, "id_ambiguous", message, type_name=kind, property_name="id")
+        self.recorded.append(legacy_id)
 
     def old_ids(self, node_type: str) -> Column:
         """The legacy ids of a node type."""
@@ -86,16 +88,18 @@ class LegacyIds:
         """The edge batch with legacy endpoint ids replaced by current ones."""
         kind = batch.type
         assert isinstance(kind, EdgeType)
-        return replace(batch, src=self._now(kind.source, batch.src), dst=self._now(kind.target, batch.dst))
+        src, dst = self._current_ids(kind.source, batch.src), self._current_ids(kind.target, batch.dst)
+        return replace(batch, src=src, dst=dst)
 
-    def _note_row(self, batch: Batch, index: int, old: str, new: str) -> None:
+    def _record_row(self, batch: Batch, index: int, old: str, new: str) -> None:
         kind, position = batch.type, batch.positions[index]
         if not spells_a_member(batch, index, old):
-            message = f"the id {shown(old)} of this {kind.name} is no spelling of its key, which makes it {shown(new)}"
+            key = f"its key, which makes it {display_text(new)}"
+            message = f"the id {display_text(old)} of this {kind.name} is no spelling of {key}"
             raise refuse(position, "id_mismatch", message, type_name=kind.name, property_name="id")
-        self.note(LegacyId(kind.name, old, new, position))
+        self.record(LegacyId(kind.name, old, new, position))
 
-    def _now(self, node_type: str, ids: Column | None) -> Column | None:
+    def _current_ids(self, node_type: str, ids: Column | None) -> Column | None:
         renamed = self._new.get(node_type)
         if not renamed or ids is None:
             return ids
@@ -103,7 +107,7 @@ class LegacyIds:
         return pc.coalesce(pa.array(list(renamed.values()), pa.string()).take(found), ids)
 
 
-def also_old(type_name: str, position: SourcePosition) -> InvalidRecord:
+def legacy_id_taken(type_name: str, position: SourcePosition) -> InvalidRecord:
     """The error for a node whose id is the legacy id of another node: an edge could refer to either."""
     message = f"the id of this {type_name} is also an old spelling of another one's"
     return refuse(position, "id_ambiguous", message, type_name=type_name, property_name="id")
@@ -145,40 +149,40 @@ class _Gathered:
 
 
 def gather_rows(
-    batches: Iterable[Batch], world: World, *, touched: Iterable[GraphType] = (), strict: bool = True
+    batches: Iterable[Batch], world: World, *, named: Iterable[GraphType] = (), strict: bool = True
 ) -> dict[str, InputRows]:
-    """All rows by table key. Types in `touched` are included even without rows.
+    """All rows by table key. Types in `named` are included even without rows.
 
     Strict: a given id must equal the one derived from the key. Otherwise legacy spellings are accepted and edges are
     rewritten accordingly.
     """
-    gathered = {each.table_key: _Gathered(each) for each in touched}
-    spellings = LegacyIds()
+    gathered = {each.table_key: _Gathered(each) for each in named}
+    legacy_ids = LegacyIds()
     edges: list[Batch] = []
     for batch in batches:
         if isinstance(batch.type, EdgeType):
             edges.append(batch)
             continue
-        ids = strict_ids(batch, world) if strict else spellings.node_ids(batch, world)
+        ids = strict_ids(batch, world) if strict else legacy_ids.node_ids(batch, world)
         gathered.setdefault(batch.type.table_key, _Gathered(batch.type)).add(batch, ids)
-    _refuse_old_ids(gathered, spellings)
+    _refuse_taken_legacy_ids(gathered, legacy_ids)
     for batch in edges:
-        moved = spellings.follow(batch)
-        ids = strict_ids(moved, world) if strict else permissive_edge_ids(moved, world)
-        gathered.setdefault(batch.type.table_key, _Gathered(batch.type)).add(moved, ids)
+        rewritten = legacy_ids.follow(batch)
+        ids = strict_ids(rewritten, world) if strict else permissive_edge_ids(rewritten, world)
+        gathered.setdefault(batch.type.table_key, _Gathered(batch.type)).add(rewritten, ids)
     for each in gathered.values():
         _refuse_repeated_ids(each)
     return {key: InputRows(each.type, _table(each)) for key, each in gathered.items()}
 
 
-def _refuse_old_ids(gathered: Mapping[str, _Gathered], spellings: LegacyIds) -> None:
+def _refuse_taken_legacy_ids(gathered: Mapping[str, _Gathered], legacy_ids: LegacyIds) -> None:
     """Refuse a legacy id that is also the id of another node: edges could be attached to the wrong node."""
     for each in gathered.values():
-        if isinstance(each.type, EdgeType) or not len(old := spellings.old_ids(each.type.name)):
+        if isinstance(each.type, EdgeType) or not len(old := legacy_ids.old_ids(each.type.name)):
             continue
         taken = pc.is_in(pa.chunked_array(each.ids, pa.string()), value_set=old)
         if pc.any(taken, min_count=0).as_py():
-            raise also_old(each.type.name, each.position(int(pc.index(taken, value=True).as_py())))
+            raise legacy_id_taken(each.type.name, each.position(int(pc.index(taken, value=True).as_py())))
 
 
 def _table(gathered: _Gathered) -> pa.Table:
@@ -197,8 +201,8 @@ def rows_schema(kind: GraphType) -> pa.Schema:
 
 
 def _columns(batch: Batch) -> list[Column]:
-    ends = [each for each in (batch.src, batch.dst) if each is not None]
-    return [*ends, *(batch.columns[name] for name in batch.type.properties)]
+    endpoints = [each for each in (batch.src, batch.dst) if each is not None]
+    return [*endpoints, *(batch.columns[name] for name in batch.type.properties)]
 
 
 def _refuse_repeated_ids(gathered: _Gathered) -> None:
@@ -218,13 +222,13 @@ def repeated_id(
 ) -> UniqueViolation | InvalidRecord:
     """The error for an id that occurs twice in the input."""
     if not kind.rules.key:
-        message = f"the id {shown(row_id)} of this {kind.name} stands twice, first in {earlier}"
+        message = f"the id {display_text(row_id)} of this {kind.name} stands twice, first in {earlier}"
         return refuse(position, "duplicate_id", message, type_name=kind.name, property_name="id")
     columns = kind.rules.key
     named = columns[0] if len(columns) == 1 else f"({', '.join(columns)})"
-    message = f"@unique violation on {kind.name}.{named}: the key {shown(row_id)} stands twice, first in {earlier}"
+    repeated = f"the key {display_text(row_id)} stands twice, first in {earlier}"
     return UniqueViolation(
-        f"{position}: {message}",
+        f"{position}: @unique violation on {kind.name}.{named}: {repeated}",
         type_name=kind.name,
         properties=columns,
         values=(row_id,),

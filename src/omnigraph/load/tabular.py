@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from omnigraph.catalog.arrow import default_array
 from omnigraph.catalog.catalog import EdgeType, PropertyType
-from omnigraph.errors.root import shown
+from omnigraph.errors.root import display_text
 from omnigraph.load.graph_records import BATCH_ROWS, BadRecord, unknown_field
 from omnigraph.values.arrow_casts import cast_column
 from omnigraph.values.batches import Batch, GraphType, batch_of_rows
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Column = pa.Array[Any]
     Convert = Callable[[PropertyType, Column], Column]
 
-ENDS = {"from": ("from", "src"), "to": ("to", "dst")}
+ENDPOINTS = {"from": ("from", "src"), "to": ("to", "dst")}
 _OPTIONAL_ID = PropertyType("String", nullable=True)
 _ENDPOINT = PropertyType("String")
 
@@ -79,7 +79,7 @@ class _Reading:
 
     def _endpoint(self, given: pa.RecordBatch, end: str, node_type: str, positions: SourcePositions) -> Column:
         """The endpoint ids. Strings are ids; other types are converted from values of the node type's key column."""
-        name = next(each for each in ENDS[end] if each in given.schema.names)
+        name = next(each for each in ENDPOINTS[end] if each in given.schema.names)
         column = given.column(name)
         node = self.catalog.nodes[node_type]
         if _is_text(column.type) or len(node.rules.key) != 1:
@@ -132,15 +132,15 @@ def read_rows(
 def _batch_of_objects(
     batch: list[tuple[int, Mapping[str, Any]]], kind: GraphType, positions: SourcePositions, *, lenient: bool
 ) -> Batch:
-    known = {"id", *kind.properties, *_end_names(kind)}
+    fields = {"id", *kind.properties, *_endpoint_names(kind)}
     for index, (_, row) in enumerate(batch):
-        if not lenient and not known.issuperset(row):
-            bad = unknown_field(kind, [name for name in row if name not in known])
+        if not lenient and not fields.issuperset(row):
+            bad = unknown_field(kind, [name for name in row if name not in fields])
             raise refuse(positions[index], bad.rule, str(bad), type_name=kind.name, property_name=bad.property_name)
     rows = [row for _, row in batch]
     if not isinstance(kind, EdgeType):
         return batch_of_rows(kind, rows, positions, lenient=lenient)
-    src, dst = ([_first(row, names) for row in rows] for names in ENDS.values())
+    src, dst = ([_first(row, names) for row in rows] for names in ENDPOINTS.values())
     return batch_of_rows(kind, rows, positions, src=src, dst=dst, lenient=lenient)
 
 
@@ -148,8 +148,8 @@ def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> object:
     return next((row[name] for name in names if name in row), None)
 
 
-def _end_names(kind: GraphType) -> list[str]:
-    return [name for names in ENDS.values() for name in names] if isinstance(kind, EdgeType) else []
+def _endpoint_names(kind: GraphType) -> list[str]:
+    return [name for names in ENDPOINTS.values() for name in names] if isinstance(kind, EdgeType) else []
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -161,12 +161,12 @@ def _is_text(kind: pa.DataType) -> bool:
 def _check_columns(kind: GraphType, names: list[str]) -> None:
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
-        raise BadRecord("duplicate_column", f"the column {shown(repeated)} stands twice", property_name=repeated)
-    strange = [name for name in names if name not in {"id", *kind.properties, *_end_names(kind)}]
+        raise BadRecord("duplicate_column", f"the column {display_text(repeated)} stands twice", property_name=repeated)
+    strange = [name for name in names if name not in {"id", *kind.properties, *_endpoint_names(kind)}]
     if strange:
         raise unknown_field(kind, strange)
     if isinstance(kind, EdgeType):
-        _check_ends(kind, names)
+        _check_endpoints(kind, names)
     for name, each in kind.properties.items():
         if name not in names and not each.type.nullable and each.default is None:
             raise BadRecord(
@@ -174,9 +174,9 @@ def _check_columns(kind: GraphType, names: list[str]) -> None:
             )
 
 
-def _check_ends(kind: EdgeType, names: list[str]) -> None:
-    for end, spellings in ENDS.items():
-        present = [name for name in spellings if name in names]
+def _check_endpoints(kind: EdgeType, names: list[str]) -> None:
+    for end, accepted in ENDPOINTS.items():
+        present = [name for name in accepted if name in names]
         if len(present) != 1:
             problem = "both are there" if present else "the column is missing"
-            raise BadRecord("endpoint", f"{kind.name} needs one column `{end}` (or `{spellings[1]}`): {problem}")
+            raise BadRecord("endpoint", f"{kind.name} needs one column `{end}` (or `{accepted[1]}`): {problem}")

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog.catalog import FLOATS, EdgeType, PropertyType
 from omnigraph.catalog.key_ids import canonical_text, composite_text, edge_id, node_id
 from omnigraph.errors import ConstraintViolation
-from omnigraph.errors.root import shown
+from omnigraph.errors.root import display_text
 from omnigraph.kernels.arrays import ID, one_array, physical_type
 from omnigraph.language.ir.types import parse_date, parse_datetime
 from omnigraph.values.columns import first_true, refuse
@@ -100,7 +100,7 @@ def strict_ids(batch: Batch, world: World) -> Column:
     wrong = mismatches(batch, derived)
     if wrong is not None:
         index = first_true(wrong)
-        given, expected = (shown(each[index].as_py()) for each in (batch.ids, derived))
+        given, expected = (display_text(each[index].as_py()) for each in (batch.ids, derived))
         message = f"the id {given} of this {batch.type.name} does not match its key, which makes it {expected}"
         raise refuse(batch.positions[index], "id_mismatch", message, type_name=batch.type.name, property_name="id")
     return derived

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from omnigraph.catalog.catalog import FLOATS, INTEGERS, PropertyType
 from omnigraph.catalog.defaults import INTEGER_LIMITS
-from omnigraph.errors.root import shown
+from omnigraph.errors.root import display_text
 from omnigraph.language.ir.types import parse_date, parse_datetime, python_value
 from omnigraph.world import EPOCH
 
@@ -59,7 +59,7 @@ def stored_value(declared: PropertyType, value: object) -> object:
 
 
 def _wrong_type(declared: PropertyType, value: object) -> WrongValue:
-    return WrongValue("type", f"expected {declared}, got {_json_kind(value)}{shown(value)}")
+    return WrongValue("type", f"expected {declared}, got {_json_kind(value)}{display_text(value)}")
 
 
 def _json_kind(value: object) -> str:
@@ -83,7 +83,7 @@ def _string(declared: PropertyType, value: object) -> str:
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise WrongValue("text", f"{shown(value)} is not valid Unicode: {error.reason}") from None
+        raise WrongValue("text", f"{display_text(value)} is not valid Unicode: {error.reason}") from None
     return value
 
 
@@ -109,7 +109,7 @@ def _integer(declared: PropertyType, value: object) -> int:
 def _in_range(scalar: str, number: int) -> int:
     smallest, largest = INTEGER_LIMITS[scalar]
     if not smallest <= number <= largest:
-        raise WrongValue("range", f"{shown(number)} is out of range for {scalar} ({smallest} to {largest})")
+        raise WrongValue("range", f"{display_text(number)} is out of range for {scalar} ({smallest} to {largest})")
     return number
 
 
@@ -121,7 +121,7 @@ def _float(declared: PropertyType, value: object) -> float:
         if declared.scalar == "F32":
             struct.pack("<f", number)
     except OverflowError:
-        raise WrongValue("range", f"{shown(value)} is out of range for {declared.scalar}") from None
+        raise WrongValue("range", f"{display_text(value)} is out of range for {declared.scalar}") from None
     if not math.isfinite(number):
         raise WrongValue("range", f"{number} is not a finite number")
     return number
@@ -198,7 +198,7 @@ def _payload(text: str) -> bytes:
     try:
         return base64.b64decode(text.removeprefix(INLINE_BLOB), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise WrongValue("text", f"{shown(text)} is not base64: {error}") from None
+        raise WrongValue("text", f"{display_text(text)} is not base64: {error}") from None
 
 
 def _uri(text: str) -> str:

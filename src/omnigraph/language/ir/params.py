@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from omnigraph.catalog.catalog import FLOATS, PropertyType
 from omnigraph.errors import Diagnostic, QueryError
 from omnigraph.errors.inputs import suggestion
-from omnigraph.errors.root import shown
+from omnigraph.errors.root import display_text
 from omnigraph.language.ir.expressions import ParameterValue
 from omnigraph.language.ir.query import CheckedQuery, Parameter
 from omnigraph.language.ir.types import INTEGER_RANGES, in_utc, parse_date, parse_datetime, python_value
@@ -181,7 +181,7 @@ def _string(value: object, to: PropertyType) -> object:
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise _Refused("P4", f"{shown(value)} is not valid Unicode: {error.reason}") from None
+        raise _Refused("P4", f"{display_text(value)} is not valid Unicode: {error.reason}") from None
     return value
 
 
@@ -217,7 +217,7 @@ def _blob(value: object, to: PropertyType) -> object:
 
 
 def _wrong(value: object, to: PropertyType) -> _Refused:
-    return _Refused("P4", f"expected {to}, got {shown(value)}")
+    return _Refused("P4", f"expected {to}, got {display_text(value)}")
 
 
 _CONVERSIONS: dict[str, Callable[[Any, PropertyType], object]] = {

@@ -13,7 +13,7 @@ from typing import NoReturn, get_args
 
 from omnigraph.catalog.canonical import Json
 from omnigraph.catalog.catalog import ScalarName
-from omnigraph.errors.root import shown
+from omnigraph.errors.root import display_text
 from omnigraph.lazy import record
 
 IR_VERSION = 1
@@ -50,7 +50,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _fault(path: str, wanted: str, value: object) -> StoredSchemaFault:
-    return StoredSchemaFault(f"{path or 'the file'} should be {wanted}, found {shown(value)}")
+    return StoredSchemaFault(f"{path or 'the file'} should be {wanted}, found {display_text(value)}")
 
 
 def _text(value: object, path: str) -> Json:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from omnigraph.values.batches import Batch, GraphType
     from omnigraph.world import World
 
-    Made = list[tuple[Batch, pa.Table]]
+    ValidRows = list[tuple[Batch, pa.Table]]
 
 _LINES = 16_384
 
@@ -55,7 +55,7 @@ class Lines:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def part(self, start: int, end: int) -> Lines:
+    def slice(self, start: int, end: int) -> Lines:
         """A sub-range of the lines."""
         return replace(self, lines=self.lines[start:end], first=self.first + start)
 
@@ -68,7 +68,7 @@ class Lines:
         """The source position of the first row."""
         return SourcePosition(self.unit.input.name, "line", self.first)
 
-    def shown(self) -> str:
+    def display_text(self) -> str:
         """The text of the first row, for the reject."""
         return self.lines[0].decode("utf-8", "replace")
 
@@ -87,7 +87,7 @@ class RowChunk:
     def __len__(self) -> int:
         return int(self.batch.num_rows)
 
-    def part(self, start: int, end: int) -> RowChunk:
+    def slice(self, start: int, end: int) -> RowChunk:
         """A sub-range of the rows."""
         return replace(self, batch=self.batch.slice(start, end - start), first=self.first + start)
 
@@ -103,7 +103,7 @@ class RowChunk:
         """The source position of the first row."""
         return SourcePosition(self.source, "row", self.first)
 
-    def shown(self) -> str:
+    def display_text(self) -> str:
         """The text of the first row, for the reject."""
         return str(self.batch.slice(0, 1).to_pylist()[0])
 
@@ -121,22 +121,22 @@ class Records:
     def __len__(self) -> int:
         return len(self.records)
 
-    def part(self, start: int, end: int) -> Records:
+    def slice(self, start: int, end: int) -> Records:
         """A sub-range of the records."""
         return replace(self, records=self.records[start:end], first=self.first + start)
 
     def read(self) -> Iterator[Batch]:
         """Read the records as typed batches, numbered as in the whole input."""
         for batch in read_input(replace(self.unit.input, data=self.records), self.catalog, self.world):
-            numbers = [number + self.first - 1 for number in batch.positions.numbers]
-            yield replace(batch, positions=SourcePositions(batch.positions.source, "record", numbers))
+            record_numbers = [number + self.first - 1 for number in batch.positions.numbers]
+            yield replace(batch, positions=SourcePositions(batch.positions.source, "record", record_numbers))
 
     @property
     def position(self) -> SourcePosition:
         """The source position of the first row."""
         return SourcePosition(self.unit.input.name, "record", self.first)
 
-    def shown(self) -> str:
+    def display_text(self) -> str:
         """The text of the first row, for the reject."""
         return str(self.records[0])
 
@@ -192,7 +192,7 @@ def write_valid_rows(job: WriteJob, unit: int, chunks: Iterable[Chunk], limit: i
     try:
         for chunk in chunks:
             read += len(chunk)
-            for batch, rows in sifted(job.catalog, chunk, rejects, world):
+            for batch, rows in valid_rows(job.catalog, chunk, rejects, world):
                 key = batch.type.table_key
                 sink = sinks.setdefault(key, Sink(job, unit, key))
                 whole = job.with_vectors(batch, rows, world)
@@ -207,21 +207,21 @@ def write_valid_rows(job: WriteJob, unit: int, chunks: Iterable[Chunk], limit: i
     yield result(unit, "read", "", read, json.dumps(list(sinks)).encode())
 
 
-def sifted(catalog: Catalog, chunk: Chunk, rejects: list[Reject], world: World) -> Made:
+def valid_rows(catalog: Catalog, chunk: Chunk, rejects: list[Reject], world: World) -> ValidRows:
     """The good rows of a chunk; bad ones are appended to `rejects`. Vectors still to be computed count as present."""
     try:
-        return _made(catalog, chunk, world)
+        return _read_valid(catalog, chunk, world)
     except (InvalidRecord, ConstraintViolation) as error:
         if len(chunk) > 1:
             middle = len(chunk) // 2
-            halves = (chunk.part(0, middle), chunk.part(middle, len(chunk)))
-            return [each for half in halves for each in sifted(catalog, half, rejects, world)]
-        placed = renumbered(error, chunk.position.source, chunk.position.unit, chunk.position.number)
-        rejects.append(reject_of(placed, chunk.position, chunk.shown()))
+            halves = (chunk.slice(0, middle), chunk.slice(middle, len(chunk)))
+            return [each for half in halves for each in valid_rows(catalog, half, rejects, world)]
+        located = renumbered(error, chunk.position.source, chunk.position.unit, chunk.position.number)
+        rejects.append(reject_of(located, chunk.position, chunk.display_text()))
         return []
 
 
-def _made(catalog: Catalog, chunk: Chunk, world: World) -> Made:
+def _read_valid(catalog: Catalog, chunk: Chunk, world: World) -> ValidRows:
     made = []
     for batch in chunk.read():
         rows, key = whole_rows(batch, strict_ids(batch, world)), batch.type.table_key

@@ -21,7 +21,7 @@ from omnigraph.kernels.arrays import ID
 from omnigraph.kernels.row_address import staged_order
 from omnigraph.load.bulk.rejects import FrameUnit, InputError, source_position_of
 from omnigraph.load.bulk.write import READING, VALUES
-from omnigraph.load.rows import LegacyId, LegacyIds, also_old, whole_rows
+from omnigraph.load.rows import LegacyId, LegacyIds, legacy_id_taken, whole_rows
 from omnigraph.storage.lance.data_files import write_rows
 from omnigraph.tasks.runner import BYTES, LONG, TEXT
 from omnigraph.tasks.staged_rows import fragment_files
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from omnigraph.tasks.staged_rows import FragmentFile, StagedRows
 
 _FOUND = pa.schema([("fragment", LONG), ("offset", LONG)])
-_MOVED = pa.schema([("number", LONG), ("fragment", TEXT), ("error", BYTES)])
+_REWRITTEN = pa.schema([("number", LONG), ("fragment", TEXT), ("error", BYTES)])
 _NOWHERE = SourcePositions("", "row", ())
 
 
@@ -48,44 +48,48 @@ class LegacyIdUse:
     """A legacy id, and the unit whose task recorded it."""
 
     unit: int
-    spelling: LegacyId
+    legacy_id: LegacyId
 
 
 def recorded_legacy_ids(rows: Sequence[Mapping[str, Any]], units: Sequence[Unit | FrameUnit]) -> list[LegacyIdUse]:
     """The legacy ids that tasks recorded, in input order."""
     found = []
-    for row in sorted((each for each in rows if each["kind"] == "spelling"), key=lambda each: each["unit"]):
+    for row in sorted((each for each in rows if each["kind"] == "legacy_ids"), key=lambda each: each["unit"]):
         unit = units[row["unit"]]
-        moved = unit.first_row - 1 if isinstance(unit, FrameUnit) else 0
+        earlier_rows = unit.first_row - 1 if isinstance(unit, FrameUnit) else 0
         for kind, old, new, source, counted, number in json.loads(row["body"]):
             found.append(
-                LegacyIdUse(row["unit"], LegacyId(kind, old, new, SourcePosition(source, counted, number + moved)))
+                LegacyIdUse(
+                    row["unit"], LegacyId(kind, old, new, SourcePosition(source, counted, number + earlier_rows))
+                )
             )
     return found
 
 
-def rewrite_legacy_endpoints(reading: InputRead, written: Written, noted: Sequence[LegacyIdUse]) -> Written:
+def rewrite_legacy_endpoints(reading: InputRead, written: Written, recorded: Sequence[LegacyIdUse]) -> Written:
     """Replace legacy endpoint ids in all edge tables. An ambiguous legacy id is an error."""
-    first_bad = min((each.unit for each in written.told if each.rank == READING), default=None)
-    spellings = LegacyIds()
-    for each in noted:
+    first_bad = min((each.unit for each in written.errors if each.rank == READING), default=None)
+    legacy_ids = LegacyIds()
+    for each in recorded:
         if first_bad is not None and each.unit > first_bad:
             break
-        spellings.note(each.spelling)
-    if first_bad is not None or not spellings:
+        legacy_ids.record(each.legacy_id)
+    if first_bad is not None or not legacy_ids:
         return written
     for table in written.tables.values():
-        _refuse_old_ids(reading, table, written, spellings)
-    moved = {key: _moved(reading, table, spellings) for key, table in written.tables.items()}
-    errors = [InputError(-1, VALUES, key, each.error) for key, each in moved.items() if each is not None and each.error]
-    told = [each for each in written.told if each.rank != VALUES or moved[each.table_key] is None]
-    tables = {key: written.tables[key] if each is None else each.table for key, each in moved.items()}
-    ordered = sorted([*told, *errors], key=lambda each: (each.rank, each.table_key, each.unit))
-    return replace(written, tables=tables, told=ordered)
+        _refuse_taken_legacy_ids(reading, table, written, legacy_ids)
+    rewritten = {key: _rewritten(reading, table, legacy_ids) for key, table in written.tables.items()}
+    violations = [
+        InputError(-1, VALUES, key, each.error) for key, each in rewritten.items() if each is not None and each.error
+    ]
+    errors = [each for each in written.errors if each.rank != VALUES or rewritten[each.table_key] is None]
+    tables = {key: written.tables[key] if each is None else each.table for key, each in rewritten.items()}
+    ordered = sorted([*errors, *violations], key=lambda each: (each.rank, each.table_key, each.unit))
+    return replace(written, tables=tables, errors=ordered)
 
 
-def _refuse_old_ids(reading: InputRead, table: StagedRows, written: Written, spellings: LegacyIds) -> None:
-    old = spellings.old_ids(table.type.name)
+def _refuse_taken_legacy_ids(reading: InputRead, table: StagedRows, written: Written, legacy_ids: LegacyIds) -> None:
+    old = legacy_ids.old_ids(table.type.name)
     if isinstance(table.type, EdgeType) or not len(old):
         return
 
@@ -98,23 +102,23 @@ def _refuse_old_ids(reading: InputRead, table: StagedRows, written: Written, spe
                 return
             start += batch.num_rows
 
-    told = reading.runner.map(fragment_files(table), work, _FOUND).collect()
-    orders = [staged_order(each["fragment"], each["offset"]) for each in told.to_pylist()]
+    results = reading.runner.map(fragment_files(table), work, _FOUND).collect()
+    orders = [staged_order(each["fragment"], each["offset"]) for each in results.to_pylist()]
     if orders:
         position = source_position_of(table, min(orders), written.units, reading.readable, reading.world)
-        raise also_old(table.type.name, position)
+        raise legacy_id_taken(table.type.name, position)
 
 
 @dataclass(frozen=True)
-class _Moved:
+class _RewrittenTable:
     table: StagedRows
     error: OmniGraphError | None
 
 
-def _moved(reading: InputRead, table: StagedRows, spellings: LegacyIds) -> _Moved | None:
+def _rewritten(reading: InputRead, table: StagedRows, legacy_ids: LegacyIds) -> _RewrittenTable | None:
     """The rewritten edge table with its first value violation; None if the table cannot refer to a legacy id."""
     kind, uri, mode = table.type, table.location.child(table.directory), reading.mode
-    if not isinstance(kind, EdgeType) or not spellings.renames_endpoints_of(kind) or not table.rows:
+    if not isinstance(kind, EdgeType) or not legacy_ids.renames_endpoints_of(kind) or not table.rows:
         return None
     if table.has_blobs:
         raise InvalidInput(
@@ -125,34 +129,34 @@ def _moved(reading: InputRead, table: StagedRows, spellings: LegacyIds) -> _Move
 
     def work(file: FragmentFile) -> Iterator[pa.RecordBatch]:
         rows = pa.Table.from_batches(list(file.read(None)))
-        now = _followed(rows, kind, spellings)
-        broken = next(value_violations(rules, rows if now is None else now), None)
-        fragment = "" if now is None else _written(now, file, uri, how)
+        rewritten_rows = _with_current_endpoints(rows, kind, legacy_ids)
+        broken = next(value_violations(rules, rows if rewritten_rows is None else rewritten_rows), None)
+        fragment = "" if rewritten_rows is None else _written(rewritten_rows, file, uri, how)
         yield pa.record_batch(
-            [[file.number], [fragment], [b"" if broken is None else pickle.dumps(broken)]], schema=_MOVED
+            [[file.number], [fragment], [b"" if broken is None else pickle.dumps(broken)]], schema=_REWRITTEN
         )
 
-    told = reading.runner.map(fragment_files(table), work, _MOVED).collect()
+    results = reading.runner.map(fragment_files(table), work, _REWRITTEN).collect()
     fragments = list(table.fragments)
     broken = []
-    for each in sorted(told.to_pylist(), key=lambda each: int(each["number"])):
+    for each in sorted(results.to_pylist(), key=lambda each: int(each["number"])):
         if each["fragment"]:
             fragments[each["number"]] = replace(fragments[each["number"]], fragment=each["fragment"])
         if each["error"]:
             broken.append(pickle.loads(each["error"]))  # noqa: S301
-    return _Moved(replace(table, fragments=tuple(fragments), hash_runs={}), next(iter(broken), None))
+    return _RewrittenTable(replace(table, fragments=tuple(fragments), hash_runs={}), next(iter(broken), None))
 
 
-def _followed(rows: pa.Table, kind: EdgeType, spellings: LegacyIds) -> pa.Table | None:
+def _with_current_endpoints(rows: pa.Table, kind: EdgeType, legacy_ids: LegacyIds) -> pa.Table | None:
     """The rows with current endpoint ids and derived row ids; None if no row names a legacy id."""
     stored = {name: rows.column(name).combine_chunks() for name in rows.column_names}
-    ends = {"src": stored["src"], "dst": stored["dst"]}
-    batch = Batch(kind, _NOWHERE, {name: stored[name] for name in kind.properties}, stored[ID], **ends)
-    moved = spellings.follow(batch)
-    if (moved.src, moved.dst) == (batch.src, batch.dst):
+    endpoints = {"src": stored["src"], "dst": stored["dst"]}
+    batch = Batch(kind, _NOWHERE, {name: stored[name] for name in kind.properties}, stored[ID], **endpoints)
+    rewritten = legacy_ids.follow(batch)
+    if (rewritten.src, rewritten.dst) == (batch.src, batch.dst):
         return None
-    derived = derived_ids(moved)
-    return whole_rows(moved, batch.ids if derived is None else derived)
+    derived = derived_ids(rewritten)
+    return whole_rows(rewritten, batch.ids if derived is None else derived)
 
 
 def _written(rows: pa.Table, file: FragmentFile, uri: str, mode: Literal["append", "overwrite"]) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from omnigraph.load.bulk.quarantine import sift
+from omnigraph.load.bulk.quarantine import quarantine_violations
 from omnigraph.load.bulk.read import InputRead
 from omnigraph.load.bulk.rejects import counts_of, reading_error, repeated_error, value_error, write_rejects
 from omnigraph.load.bulk.row_rewrite import find_replacements, stage_merge
@@ -67,7 +67,7 @@ class BulkLoad:
 
     def _validated(self, view: ReadView, written: Written) -> Written:
         """The rows that satisfy every rule in the read view. Bad rows raise, or are set aside if the policy permits."""
-        error = reading_error(written.told)
+        error = reading_error(written.errors)
         if error is not None:
             raise error
         for key in written.tables:
@@ -76,14 +76,14 @@ class BulkLoad:
         if policy.fails:
             self._validate(view, written)
             return written
-        sifted = sift(self.reading, written, view)
-        self.rejects = sifted.rejects
+        quarantined = quarantine_violations(self.reading, written, view)
+        self.rejects = quarantined.rejects
         if policy.path is not None:
             write_rejects(self.rejects, policy.path, self.reading.world)
-        return sifted.written
+        return quarantined.written
 
     def _validate(self, view: ReadView, written: Written) -> None:
-        wrong_value = value_error(written.told)
+        wrong_value = value_error(written.errors)
         reading = self.reading
         plan = plan_checks(reading.catalog, view, written.tables, reading.mode, ids_only=wrong_value is not None)
         candidates = CandidateSearch(reading.runner, plan, reading.directory)
@@ -97,8 +97,8 @@ class BulkLoad:
                 raise violation.error
 
     def _refuse_duplicates(self, search: ViolationSearch, written: Written) -> None:
-        positions = {key: number for number, key in enumerate(written.tables)}
-        for each in sorted(search.duplicates(), key=lambda each: (positions[each.table_key], each.second)):
+        ordinals = {key: ordinal for ordinal, key in enumerate(written.tables)}
+        for each in sorted(search.duplicates(), key=lambda each: (ordinals[each.table_key], each.second)):
             table, rows = written.tables[each.table_key], (each.first, each.second)
             reading = self.reading
             raise repeated_error(table, each.row_id, rows, written.units, reading.readable, reading.world)

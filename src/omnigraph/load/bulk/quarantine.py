@@ -18,7 +18,7 @@ import pyarrow as pa
 from omnigraph.errors import CardinalityViolation, InvalidInput, KeyConflict, OrphanEdge, UniqueViolation
 from omnigraph.kernels.equality import row_numbers
 from omnigraph.kernels.row_address import staged_row
-from omnigraph.load.bulk.bisect import chunks_of, sifted
+from omnigraph.load.bulk.bisect import chunks_of, valid_rows
 from omnigraph.load.bulk.rejects import FrameUnit, Reject, reject_of, require_within
 from omnigraph.load.rows import repeated_id, rows_schema
 from omnigraph.storage.lance.data_files import write_rows
@@ -43,22 +43,22 @@ if TYPE_CHECKING:
 _WRITTEN = pa.schema([("number", INT), ("fragment", TEXT)])
 
 
-def without(runner: TaskRunner, table: StagedRows, orders: Collection[int], mode: Mode) -> StagedRows:
+def drop_rows(runner: TaskRunner, table: StagedRows, orders: Collection[int], mode: Mode) -> StagedRows:
     """Remove rows by their order (`staged_order`). Only fragments with removed rows are rewritten."""
-    gone: dict[int, list[int]] = {}
+    dropped: dict[int, list[int]] = {}
     for order in sorted(orders):
         number, offset = staged_row(order)
-        gone.setdefault(number, []).append(offset)
-    files = [each for each in fragment_files(table) if each.number in gone]
+        dropped.setdefault(number, []).append(offset)
+    files = [each for each in fragment_files(table) if each.number in dropped]
     uri, schema = table.location.child(table.directory), rows_schema(table.type)
 
     def work(file: FragmentFile) -> Iterator[pa.RecordBatch]:
-        yield pa.record_batch([[file.number], [_rest(file, gone[file.number], uri, schema, mode)]], schema=_WRITTEN)
+        yield pa.record_batch([[file.number], [_rest(file, dropped[file.number], uri, schema, mode)]], schema=_WRITTEN)
 
     results = runner.map(files, work, _WRITTEN).collect()
     fragments = list(table.fragments)
     for each in results.to_pylist():
-        fragment, offsets = fragments[each["number"]], gone[each["number"]]
+        fragment, offsets = fragments[each["number"]], dropped[each["number"]]
         fragments[each["number"]] = replace(
             fragment,
             rows=fragment.rows - len(offsets),
@@ -68,12 +68,12 @@ def without(runner: TaskRunner, table: StagedRows, orders: Collection[int], mode
     return replace(table, fragments=tuple(each for each in fragments if each.rows), hash_runs={})
 
 
-def _rest(file: FragmentFile, gone: list[int], uri: str, schema: pa.Schema, mode: Mode) -> str:
+def _rest(file: FragmentFile, dropped: list[int], uri: str, schema: pa.Schema, mode: Mode) -> str:
     whole = pa.Table.from_batches(list(file.read(None)))
-    keep = np.setdiff1d(np.arange(whole.num_rows), gone)
-    if not len(keep):
+    retained = np.setdiff1d(np.arange(whole.num_rows), dropped)
+    if not len(retained):
         return ""
-    rows = whole.take(row_numbers(keep))
+    rows = whole.take(row_numbers(retained))
     stored = pa.Table.from_arrays([rows.column(each.name) for each in schema], schema=schema).combine_chunks()
     options = None if file.options is None else dict(file.options)
     (written,) = write_rows(iter(stored.to_batches()), uri, options, schema, len(stored), mode)
@@ -81,14 +81,14 @@ def _rest(file: FragmentFile, gone: list[int], uri: str, schema: pa.Schema, mode
 
 
 @dataclass(frozen=True)
-class Sifted:
+class Quarantined:
     """The rows that are valid in one read view, and the rejected ones."""
 
     written: Written
     rejects: tuple[Reject, ...]
 
 
-def sift(reading: InputRead, written: Written, view: ReadView) -> Sifted:
+def quarantine_violations(reading: InputRead, written: Written, view: ReadView) -> Quarantined:
     """Set rows aside until every rule holds. Raises a violation that no row of the input caused."""
     rejects = [reject for _, reject in written.rejects]
     tables, positions = dict(written.tables), _SourcePositions(reading, written)
@@ -97,12 +97,12 @@ def sift(reading: InputRead, written: Written, view: ReadView) -> Sifted:
         require_within(rejects, reading.policy.limit)
         bad = _bad_rows(reading, tables, view)
         if not bad:
-            return Sifted(replace(written, tables=tables), tuple(rejects))
+            return Quarantined(replace(written, tables=tables), tuple(rejects))
         _require_readable(tables, bad)
         rejects += [_reject(positions, tables[key], order, why) for (key, order), why in bad.items()]
         for key in {key for key, _ in bad}:
             orders = [order for each, order in bad if each == key]
-            tables[key] = without(reading.runner, tables[key], orders, mode)
+            tables[key] = drop_rows(reading.runner, tables[key], orders, mode)
 
 
 def _bad_rows(
@@ -161,7 +161,7 @@ class _SourcePositions:
             return SourcePosition(unit.name, "row", self._nth_good(index + unit.first_row, fragment.unit))
         forms = {"graph records": "record", "rows": "record", "graph text": "line"}
         kind = "line" if unit.split is not None else forms.get(unit.input.form, "row")
-        numbers = self._numbers(fragment.unit, unit, table.type.table_key)
+        numbers = self._source_numbers(fragment.unit, unit, table.type.table_key)
         if index >= len(numbers):
             raise InvalidInput(f"{unit.input.name} changed while it was being loaded; load it again.")
         return SourcePosition(unit.input.name, cast("Counted", kind), numbers[index])
@@ -174,12 +174,12 @@ class _SourcePositions:
             number += 1
         return number
 
-    def _numbers(self, at: int, unit: Unit, table_key: str) -> array[int]:
+    def _source_numbers(self, at: int, unit: Unit, table_key: str) -> array[int]:
         if (at, table_key) not in self.read:
             numbers = self.read[at, table_key] = array("q")
             catalog, world = self.reading.catalog, self.reading.world
             for chunk in chunks_of(unit, self.reading.readable, world):
-                for batch, _ in sifted(catalog, chunk, [], world):
+                for batch, _ in valid_rows(catalog, chunk, [], world):
                     if batch.type.table_key == table_key:
                         numbers.extend(batch.positions.numbers)
         return self.read[at, table_key]

@@ -46,11 +46,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Written:
-    """The result of reading the input: staged tables in input order, errors (`told`) and rejects."""
+    """The result of reading the input: staged tables in input order, errors and rejects."""
 
     tables: Mapping[str, StagedRows]
     units: Sequence[Unit | FrameUnit]
-    told: Sequence[InputError]
+    errors: Sequence[InputError]
     rejects: Sequence[tuple[int, Reject]] = ()
 
 
@@ -106,8 +106,8 @@ class InputRead:
                     yield from write_batches(job, number, read_unit(unit, catalog, job.world()))
 
         groups = grouped(enumerate(units), lambda each: each[1].size, job.sizes.split_bytes)
-        told = self.runner.map(groups, work, RESULT).collect()
-        return units, told.to_pylist()
+        results = self.runner.map(groups, work, RESULT).collect()
+        return units, results.to_pylist()
 
     def _frame(self, job: WriteJob, each: Input) -> tuple[list[FrameUnit], Results]:
         catalog, limit, kind, name = self.readable, self.policy.limit, each.type, each.name
@@ -121,8 +121,8 @@ class InputRead:
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return write_frame(job, kind, catalog, name, (each.rename_columns(names) for each in batches), limit)
 
-        told = self.runner.map_frame(each.data, work, RESULT).collect()
-        return frame_units(name, told.to_pylist())
+        results = self.runner.map_frame(each.data, work, RESULT).collect()
+        return frame_units(name, results.to_pylist())
 
     def _tables(self, results: Results, snapshot: Entries, location: Location) -> dict[str, StagedRows]:
         """Staged tables: named types, nodes, edges, by first appearance. Duplicate ids are reported in this order."""
@@ -186,19 +186,23 @@ def targets_of(
 ) -> dict[str, FragmentTarget]:
     """The fragment targets of a snapshot's tables, by table key."""
     options = location.storage_options
-    known = {each.table_key: _known(catalog, each, location) for each in snapshot if mode == "merge" and each.row_count}
+    committed = {
+        each.table_key: _committed_rows(catalog, each, location)
+        for each in snapshot
+        if mode == "merge" and each.row_count
+    }
     return {
         entry.table_key: FragmentTarget(
             location.child(table_dir(entry.path, entry.branch)),
             None if options is None else dict(options),
             "overwrite" if mode == "overwrite" else "append",
-            known.get(entry.table_key),
+            committed.get(entry.table_key),
         )
         for entry in snapshot
     }
 
 
-def _known(catalog: Catalog, entry: TableEntry, location: Location) -> TableScan | None:
+def _committed_rows(catalog: Catalog, entry: TableEntry, location: Location) -> TableScan | None:
     """The committed rows of a type with blobs: its files cannot be reordered, so replacing rows are written apart."""
     kind = type_of(catalog, entry.table_key)
     has_blobs = any(each.type.scalar == "Blob" for each in kind.properties.values())

@@ -71,13 +71,13 @@ class Reject:
 
 def reject_of(error: OmniGraphError, position: SourcePosition, value: str) -> Reject:
     """The reject for a row that raised an error."""
-    known = error if isinstance(error, InvalidRecord | ConstraintViolation) else None
+    located = error if isinstance(error, InvalidRecord | ConstraintViolation) else None
     return Reject(
         position.source,
         position.unit,
         position.number,
-        known.type_name if known else None,
-        known.property_name if known else None,
+        located.type_name if located else None,
+        located.property_name if located else None,
         error.rule if isinstance(error, InvalidRecord | ValueViolation) else error.code,
         value,
         error.message,
@@ -135,21 +135,21 @@ class InputError:
 
 def task_errors(rows: Sequence[Mapping[str, Any]], units: Sequence[Unit | FrameUnit]) -> list[InputError]:
     """The errors in the results of tasks, in the order in which they are reported."""
-    found = [
-        InputError(row["unit"], row["rows"], row["table"], _placed(pickle.loads(row["body"]), units[row["unit"]]))  # noqa: S301
-        for row in rows
-        if row["kind"] == "error"
-    ]
-    return sorted(found, key=lambda each: (each.rank, each.table_key, each.unit))
+    errors = []
+    for row in rows:
+        if row["kind"] == "error":
+            error = _renumbered_error(pickle.loads(row["body"]), units[row["unit"]])  # noqa: S301
+            errors.append(InputError(row["unit"], row["rows"], row["table"], error))
+    return sorted(errors, key=lambda each: (each.rank, each.table_key, each.unit))
 
 
 def task_rejects(rows: Sequence[Mapping[str, Any]], units: Sequence[Unit | FrameUnit]) -> list[tuple[int, Reject]]:
     """The rejects in the results of tasks, each with its unit."""
     found = [(row["unit"], Reject(**json.loads(row["body"]))) for row in rows if row["kind"] == "reject"]
-    return [(unit, _moved(reject, units[unit])) for unit, reject in found]
+    return [(unit, _renumbered_reject(reject, units[unit])) for unit, reject in found]
 
 
-def _moved(reject: Reject, unit: Unit | FrameUnit) -> Reject:
+def _renumbered_reject(reject: Reject, unit: Unit | FrameUnit) -> Reject:
     if not isinstance(unit, FrameUnit):
         return reject
     number = reject.number + unit.first_row - 1
@@ -158,14 +158,14 @@ def _moved(reject: Reject, unit: Unit | FrameUnit) -> Reject:
     return replace(reject, number=number, message=message)
 
 
-def reading_error(told: Sequence[InputError]) -> OmniGraphError | None:
+def reading_error(errors: Sequence[InputError]) -> OmniGraphError | None:
     """The error that fails the load before rules across rows are checked."""
-    return next((each.error for each in told if each.rank in (READING, EDGE_IDS, VECTORS)), None)
+    return next((each.error for each in errors if each.rank in (READING, EDGE_IDS, VECTORS)), None)
 
 
-def value_error(told: Sequence[InputError]) -> OmniGraphError | None:
+def value_error(errors: Sequence[InputError]) -> OmniGraphError | None:
     """The first value violation."""
-    return next((each.error for each in told if each.rank == VALUES), None)
+    return next((each.error for each in errors if each.rank == VALUES), None)
 
 
 def repeated_error(
@@ -207,8 +207,8 @@ def nth_position(batches: Iterable[Batch], table_key: str, index: int) -> Source
 def renumbered(error: Error, source: str, unit: str, number: int) -> Error:
     """Replace the position number in an error; a task that reads part of a source counts from 1."""
     start = f"{source}, {unit} " if source else f"{unit} "
-    told, colon, rest = error.message.removeprefix(start).partition(":")
-    if not error.message.startswith(start) or not told.isdigit():
+    old_number, colon, rest = error.message.removeprefix(start).partition(":")
+    if not error.message.startswith(start) or not old_number.isdigit():
         return error
     error.message = f"{start}{number}{colon}{rest}"
     error.args = (error.message,)
@@ -217,7 +217,7 @@ def renumbered(error: Error, source: str, unit: str, number: int) -> Error:
     return error
 
 
-def _placed(error: OmniGraphError, unit: Unit | FrameUnit) -> OmniGraphError:
+def _renumbered_error(error: OmniGraphError, unit: Unit | FrameUnit) -> OmniGraphError:
     """Add the number of rows before the partition, because its task counts rows from 1."""
     if not isinstance(unit, FrameUnit):
         return error

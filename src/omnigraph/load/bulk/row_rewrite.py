@@ -61,7 +61,7 @@ class Replacements:
     """
 
     staged: StagedRows
-    removed: Mapping[int, bytes]
+    deletions: Mapping[int, bytes]
     rows: int
     row_id_span: int
 
@@ -82,7 +82,7 @@ def stage_merge(table: Table, runner: TaskRunner, replacements: Replacements, wo
     """
     bring_files(table, replacements.staged, world)
     location, pin = replacements.staged.location, table.pin
-    items = sorted(replacements.removed.items())
+    items = sorted(replacements.deletions.items())
 
     def work(group: list[tuple[int, bytes]]) -> Iterator[pa.RecordBatch]:
         yield from (_shrink(location, pin, *item) for item in group)
@@ -94,9 +94,9 @@ def stage_merge(table: Table, runner: TaskRunner, replacements: Replacements, wo
     )
     for fragment in replacements.staged.fragments:
         rewrite.take_written(fragment.metadata())
-    removed = sum(len(offsets) // _OFFSET_BYTES for offsets in replacements.removed.values())
+    deletions = sum(len(offsets) // _OFFSET_BYTES for offsets in replacements.deletions.values())
     left = [fragment_from_json(each["fragment"]) for each in shrunk if each["fragment"]]
-    rewrite.take_deletions(removed, left, [each["number"] for each in shrunk if not each["fragment"]])
+    rewrite.take_deletions(deletions, left, [each["number"] for each in shrunk if not each["fragment"]])
     return rewrite.stage()
 
 
@@ -122,32 +122,32 @@ def _by_exchange(
 ) -> Batches:
     """Match a large load: a first exchange joins ids by hash partition, a second collects pairs by fragment."""
     sources: list[FragmentFile | TableScan] = [*fragments, *tasks_of(scan)]
-    parts = partitions_for(table.rows + committed, runner)
-    groups = max(1, min(parts, len(table.fragments)))
+    partitions = partitions_for(table.rows + committed, runner)
+    groups = max(1, min(partitions, len(table.fragments)))
     files, rewrite = {each.number: each for each in fragments}, _Rewrite.of(table)
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for (number, role), rows in gathered(batches).items():
             yield rewrite.result(role, number, rows, files.get(number))
 
-    matched = _matched(runner, sources, parts, groups)
+    matched = _matched(runner, sources, partitions, groups)
     return runner.exchange(matched, groups, work, _RESULT)
 
 
-def _matched(runner: TaskRunner, sources: list[FragmentFile | TableScan], parts: int, groups: int) -> Batches:
+def _matched(runner: TaskRunner, sources: list[FragmentFile | TableScan], partitions: int, groups: int) -> Batches:
     """Packets of matched pairs by group: offset and row id for staged fragments, the offset for committed ones."""
 
     def emit(group: list[FragmentFile | TableScan]) -> Iterator[pa.RecordBatch]:
         for source in group:
             for role, rows in _ids_of(source):
-                yield from packets(0, role, rows, parts)
+                yield from packets(0, role, rows, partitions)
 
     def join(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from _packets_of(gathered(batches), groups)
 
     tasks = grouped_rows(runner, sources, lambda each: each.rows if isinstance(each, FragmentFile) else ROWS_PER_TASK)
     sent = runner.map(tasks, emit, PACKET)
-    return runner.exchange(sent, parts, join, PACKET)
+    return runner.exchange(sent, partitions, join, PACKET)
 
 
 def _ids_of(source: FragmentFile | TableScan) -> Iterator[tuple[int, Hashes]]:
@@ -165,8 +165,8 @@ def _ids_of(source: FragmentFile | TableScan) -> Iterator[tuple[int, Hashes]]:
 def _packets_of(found: PartitionHashes, groups: int) -> Iterator[pa.RecordBatch]:
     """Packets by the staged or committed fragment that owns the rows; its number takes the field of the space."""
     for role, owner, rows in _owned(found):
-        part, width = owner % groups, rows.shape[1]
-        yield pa.record_batch([[part], [owner], [role], [width], [rows.tobytes()]], schema=PACKET)
+        partition, width = owner % groups, rows.shape[1]
+        yield pa.record_batch([[partition], [owner], [role], [width], [rows.tobytes()]], schema=PACKET)
 
 
 def _owned(found: PartitionHashes) -> Iterator[tuple[int, int, Hashes]]:
@@ -237,8 +237,8 @@ def _with_replacing_rows_first(
     rows = rows[np.argsort(rows[:, 0])]
     offsets, row_ids = rows[:, 0].astype(np.int64), rows[:, 1]
     if np.array_equal(offsets, np.arange(len(offsets))):
-        kept = with_row_ids(fragment_from_json(fragment), row_ids)
-        return _body(kept, row_ids)
+        identified = with_row_ids(fragment_from_json(fragment), row_ids)
+        return _body(identified, row_ids)
     whole = pa.Table.from_batches(list(file.read(None)))
     is_new = np.ones(whole.num_rows, dtype=bool)
     is_new[offsets] = False
@@ -271,9 +271,9 @@ def _replacements(table: StagedRows, results: list[dict[str, Any]]) -> Replaceme
         fragments[number] = replace(fragments[number], fragment=body["fragment"])
     rows = sum(each["replaced"] for each in bodies.values())
     span = max(each["high"] for each in bodies.values()) - min(each["low"] for each in bodies.values())
-    removed: dict[int, list[NDArray[np.uint32]]] = {}
+    deletions: dict[int, list[NDArray[np.uint32]]] = {}
     for each in results:
         if each["role"] == _COMMITTED:
-            removed.setdefault(each["number"], []).append(np.frombuffer(each["body"], np.uint32))
-    offsets = {number: np.sort(np.concatenate(found)).tobytes() for number, found in removed.items()}
+            deletions.setdefault(each["number"], []).append(np.frombuffer(each["body"], np.uint32))
+    offsets = {number: np.sort(np.concatenate(found)).tobytes() for number, found in deletions.items()}
     return Replacements(replace(table, fragments=tuple(fragments)), offsets, rows, span)

@@ -76,11 +76,11 @@ def read_blocks(split: Split, storage_options: Mapping[str, str] | None = None) 
 def count_lines(split: Split, storage_options: Mapping[str, str] | None = None) -> int:
     """Count the lines that begin in a split of an uncompressed file."""
     before_last = range(max(split.start - 1, 0), split.end - 1)
-    ends = sum(
+    line_ends = sum(
         read_range(split.file, start, min(start + _STEP, before_last.stop), storage_options).count(b"\n")
         for start in before_last[::_STEP]
     )
-    return ends + (split.start == 0)
+    return line_ends + (split.start == 0)
 
 
 def number_splits(splits: Sequence[Split], counts: Mapping[Split, int]) -> list[Split]:
@@ -129,15 +129,15 @@ def _lines_that_begin_in(split: Split, options: Mapping[str, str] | None) -> byt
 
 
 def _with_rest_of_last_line(split: Split, data: bytes, options: Mapping[str, str] | None) -> bytes:
-    parts, at, ended = [data], split.end, data.endswith(b"\n")
+    chunks, at, ended = [data], split.end, data.endswith(b"\n")
     while not ended and at < split.file.size:
         more = read_range(split.file, at, min(at + _STEP, split.file.size), options)
         at += len(more)
         found = more.find(b"\n")
         ended = found >= 0
-        parts.append(more[: found + 1] if ended else more)
+        chunks.append(more[: found + 1] if ended else more)
         _refuse_endless(split.file, at - split.end)
-    return b"".join(parts)
+    return b"".join(chunks)
 
 
 def _refuse_endless(file: InputFile, length: int) -> None:
@@ -150,14 +150,14 @@ def _read_compressed(split: Split, codec: Codec, options: Mapping[str, str] | No
     try:
         with open_input(split.file, options) as stream:
             while more := stream.read(_STEP * 8):
-                whole, end, tail = more.rpartition(b"\n")
+                whole, end, unfinished = more.rpartition(b"\n")
                 if end:
                     block = LineBlock(rest + whole + end, line)
                     line += block.data.count(b"\n")
                     yield block
-                    rest = tail
+                    rest = unfinished
                 else:
-                    rest += tail
+                    rest += unfinished
                     _refuse_endless(split.file, len(rest))
     except OSError as error:
         message = f"{split.file.where}, after line {line - 1}: {codec} cannot read on ({error})"

@@ -48,17 +48,17 @@ def undivided_files(runner: TaskRunner, splits: Sequence[Split], storage_options
     A value that spans lines begins with a line that is not a complete value, so each split can be checked alone.
     """
     cut = Counter(each.file for each in splits)
-    asked = [each for each in splits if cut[each.file] > 1 and each.codec is None]
+    candidates = [each for each in splits if cut[each.file] > 1 and each.codec is None]
 
     def work(item: tuple[int, Split]) -> Iterator[pa.RecordBatch]:
         number, split = item
         if not all(has_one_value_a_line(block.data) for block in read_blocks(split, storage_options)):
             yield pa.record_batch([[number]], schema=_DIVIDED)
 
-    whole = {each.file for each in splits} - {each.file for each in asked}
-    if asked:
-        told: Any = runner.map(list(enumerate(asked)), work, _DIVIDED).collect()
-        whole |= {asked[number].file for number in told.column("split").to_pylist()}
+    whole = {each.file for each in splits} - {each.file for each in candidates}
+    if candidates:
+        results: Any = runner.map(list(enumerate(candidates)), work, _DIVIDED).collect()
+        whole |= {candidates[number].file for number in results.column("split").to_pylist()}
     return whole
 
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     Column = pa.Array[Any]
 
-Kind = Literal["fragment", "hash_run", "error", "reject", "spelling", "read"]
+Kind = Literal["fragment", "hash_run", "error", "reject", "legacy_ids", "read"]
 RESULT = pa.schema([("unit", INT), ("kind", TEXT), ("table", TEXT), ("rows", LONG), ("body", BYTES)])
 # The rank of an error determines which one is reported, as in the embedded loader: reading first, then the ids of
 # edges, then failed embeddings, then rules on values.
@@ -52,12 +52,12 @@ READING, EDGE_IDS, VECTORS, VALUES = range(4)
 
 @dataclass(frozen=True)
 class FragmentTarget:
-    """Where the rows of a type are written. Rows that replace one of `known`, if set, get files of their own."""
+    """Where the rows of a type are written. Rows that replace one of `committed`, if set, get files of their own."""
 
     uri: str
     options: Mapping[str, str] | None
     mode: Literal["append", "overwrite"]
-    known: TableScan | None = None
+    committed: TableScan | None = None
 
 
 @dataclass(frozen=True)
@@ -92,14 +92,14 @@ def write_batches(job: WriteJob, unit: int, batches: Iterable[Batch]) -> Iterato
     sinks: dict[str, Sink] = {}
     errors: dict[tuple[int, str], OmniGraphError] = {}
     seen: dict[str, None] = {}
-    spellings = None if job.strict else LegacyIds()
+    legacy_ids = None if job.strict else LegacyIds()
     read = 0
     try:
         for batch in batches:
             read += len(batch)
             key = batch.type.table_key
             seen.setdefault(key)
-            ids = _ids(batch, world, errors) if spellings is None else _permissive_ids(batch, world, spellings)
+            ids = _ids(batch, world, errors) if legacy_ids is None else _permissive_ids(batch, world, legacy_ids)
             if ids is None:
                 continue
             sink = sinks.setdefault(key, Sink(job, unit, key))
@@ -113,8 +113,8 @@ def write_batches(job: WriteJob, unit: int, batches: Iterable[Batch]) -> Iterato
             yield from sink.close()
     for (rank, key), met in errors.items():
         yield result(unit, "error", key, rank, pickle.dumps(met))
-    if spellings:
-        yield result(unit, "spelling", "", len(spellings.noted), _legacy_ids(spellings))
+    if legacy_ids:
+        yield result(unit, "legacy_ids", "", len(legacy_ids.recorded), _encoded_legacy_ids(legacy_ids))
     yield result(unit, "read", "", read, json.dumps(list(seen)).encode())
 
 
@@ -139,13 +139,13 @@ def _ids(batch: Batch, world: World, errors: dict[tuple[int, str], OmniGraphErro
         return None
 
 
-def _permissive_ids(batch: Batch, world: World, spellings: LegacyIds) -> Column:
+def _permissive_ids(batch: Batch, world: World, legacy_ids: LegacyIds) -> Column:
     """The ids under the permissive grammar. Legacy endpoints are rewritten later, when all nodes are known."""
-    return permissive_edge_ids(batch, world) if isinstance(batch.type, EdgeType) else spellings.node_ids(batch, world)
+    return permissive_edge_ids(batch, world) if isinstance(batch.type, EdgeType) else legacy_ids.node_ids(batch, world)
 
 
-def _legacy_ids(spellings: LegacyIds) -> bytes:
-    found = [(each.type_name, each.old, each.new, *vars(each.position).values()) for each in spellings.noted]
+def _encoded_legacy_ids(legacy_ids: LegacyIds) -> bytes:
+    found = [(each.type_name, each.old, each.new, *vars(each.position).values()) for each in legacy_ids.recorded]
     return json.dumps(found).encode()
 
 
@@ -205,12 +205,12 @@ class Sink:
 
     def _write(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
         yield from self._write_hashes(rows)
-        known = self._target.known
+        committed = self._target.committed
         first, self._written = self._written, self._written + rows.num_rows
-        if known is None or self._minted:
+        if committed is None or self._minted:
             yield self._file(rows, first, ())
             return
-        for rows_found in _split_by_presence(rows.column(ID), known):
+        for rows_found in _split_by_presence(rows.column(ID), committed):
             if len(rows_found):
                 yield self._file(rows.take(row_numbers(rows_found)), first, tuple(rows_found.tolist()))
 
@@ -228,9 +228,9 @@ class Sink:
         return result(self._unit, "fragment", self._key, fragment.physical_rows, json.dumps(body).encode())
 
 
-def _split_by_presence(ids: pa.ChunkedArray[Any], known: TableScan) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _split_by_presence(ids: pa.ChunkedArray[Any], committed: TableScan) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The positions of rows whose ids are committed, and of all other rows."""
     there = np.zeros(len(ids), dtype=bool)
-    for batch in known.table().scan([ID], batch_size=65_536):
+    for batch in committed.table().scan([ID], batch_size=65_536):
         there |= pc.is_in(ids, value_set=batch.column(ID)).to_numpy()
     return np.flatnonzero(there), np.flatnonzero(~there)
