@@ -178,7 +178,7 @@ def _bare(graph: GraphManifest, case: Case, number: int) -> None:
     versions = []
     for key in case.tables:
         landed = commit_staged(case.stage(graph.stores.tables.open(snapshot[key].pin), number))
-        graph.stores.tables.keep(landed.table)
+        graph.stores.tables.cache_handle(landed.table)
         versions.append(NewVersion(key, landed.version, landed.table.count_rows()))
     graph.publish(PublishRequest(REAL.ulid(), REAL.now_us(), versions))
 

@@ -24,7 +24,7 @@ from omnigraph.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
-Kept = TypeVar("Kept")
+Cached = TypeVar("Cached")
 DEFAULT_BYTES = 2 * 1024**3
 CACHE_BYTES = "OMNIGRAPH_CACHE_BYTES"
 # One lookup takes about as long as reading and sorting this many rows.
@@ -108,7 +108,7 @@ class CacheShare:
             found.used = next(self.whole.uses)
             return cast("object", found.value)
 
-    def keep(self, key: Hashable, value: object, size: int) -> None:
+    def put(self, key: Hashable, value: object, size: int) -> None:
         """Cache a value in place of an earlier one. A value larger than the budget is not cached."""
         with self.whole.mutex:
             self.drop(key)
@@ -157,9 +157,9 @@ class ReadCache:
         self._whole = PROCESS if limit is None else ByteCache(limit)
         self._share = self._whole.share()
         self.builds: dict[str, int] = {}
-        self._asked: OrderedDict[Hashable, int] = OrderedDict()
+        self._lookups: OrderedDict[Hashable, int] = OrderedDict()
         self._families: OrderedDict[Hashable, dict[Hashable, object]] = OrderedDict()
-        self._numbers: OrderedDict[int, tuple[object, int]] = OrderedDict()
+        self._ids_by_object: OrderedDict[int, tuple[object, int]] = OrderedDict()
         self._counter = itertools.count()
         self._lock = self._whole.mutex
 
@@ -174,31 +174,31 @@ class ReadCache:
         The object is referenced, so that its `id` is not reused; after eviction it may get another number.
         """
         with self._lock:
-            found = self._numbers.get(id(thing)) or (thing, next(self._counter))
-            self._numbers[id(thing)] = found
-            self._numbers.move_to_end(id(thing))
-            if len(self._numbers) > _NUMBERED:
-                self._numbers.popitem(last=False)
+            found = self._ids_by_object.get(id(thing)) or (thing, next(self._counter))
+            self._ids_by_object[id(thing)] = found
+            self._ids_by_object.move_to_end(id(thing))
+            if len(self._ids_by_object) > _NUMBERED:
+                self._ids_by_object.popitem(last=False)
             return found[1]
 
     def find(self, key: Hashable) -> object | None:
         """The cached value, or None."""
         return self._share.find(key)
 
-    def get(self, kind: str, key: Hashable, build: Callable[[], Kept], size: Callable[[Kept], int]) -> Kept:
+    def get(self, kind: str, key: Hashable, build: Callable[[], Cached], size: Callable[[Cached], int]) -> Cached:
         """The value of a key, built on a miss. `kind` is the name under which `builds` counts it."""
         found = self.find((kind, key))
         if found is not None:
-            return cast("Kept", found)
+            return cast("Cached", found)
         made = build()
-        self.keep((kind, key), made, size(made))
+        self.put((kind, key), made, size(made))
         with self._lock:
             self.builds[kind] = self.builds.get(kind, 0) + 1
         return made
 
-    def keep(self, key: Hashable, value: object, size: int) -> None:
+    def put(self, key: Hashable, value: object, size: int) -> None:
         """Cache a value. A value larger than the budget is not cached."""
-        self._share.keep(key, value, size)
+        self._share.put(key, value, size)
 
     def add_version(self, family: Hashable, key: Hashable, state: object) -> None:
         """Register a cached key as one version of `family`, together with the table state it was built from."""
@@ -219,8 +219,10 @@ class ReadCache:
     def latest(self, family: Hashable) -> object | None:
         """The table state of the most recently used version of a family."""
         with self._lock:
-            kept = [each for each in self._families.get(family, {}) if each in self._share.entries]
-            return self._families[family][max(kept, key=lambda each: self._share.entries[each].used)] if kept else None
+            cached = [each for each in self._families.get(family, {}) if each in self._share.entries]
+            return (
+                self._families[family][max(cached, key=lambda each: self._share.entries[each].used)] if cached else None
+            )
 
     def is_worth_keeping(self, key: Hashable, *, rows: int, size: int) -> bool:
         """Whether lookups in a table of `rows` rows have by now cost as much as reading it whole.
@@ -228,10 +230,10 @@ class ReadCache:
         Each call counts as one more lookup. An entry that would fill much of the cache is never worth it.
         """
         with self._lock:
-            self._asked[key] = self._asked.pop(key, 0) + 1
-            if len(self._asked) > _REMEMBERED:
-                self._asked.popitem(last=False)
-            return self._asked[key] * ROWS_PER_LOOKUP >= rows and size * 8 <= self._whole.limit
+            self._lookups[key] = self._lookups.pop(key, 0) + 1
+            if len(self._lookups) > _REMEMBERED:
+                self._lookups.popitem(last=False)
+            return self._lookups[key] * ROWS_PER_LOOKUP >= rows and size * 8 <= self._whole.limit
 
 
 _caches: WeakKeyDictionary[object, ReadCache] = WeakKeyDictionary()

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 
-def lazy_names(owner: str, places: Mapping[str, str]) -> Callable[[str], object]:
-    """A `__getattr__` for a module that imports each name from its place, `module:attribute`, at its first use."""
+def lazy_names(owner: str, locations: Mapping[str, str]) -> Callable[[str], object]:
+    """A `__getattr__` for a module that imports each name from its location, `module:attribute`, at its first use."""
 
     def found(name: str) -> object:
-        if name not in places:
+        if name not in locations:
             raise AttributeError(f"module {owner!r} has no attribute {name!r}")
-        module, _, attribute = places[name].partition(":")
+        module, _, attribute = locations[name].partition(":")
         value = vars(sys.modules[owner])[name] = getattr(import_module(module), attribute)
         return value
 
@@ -82,8 +82,8 @@ def _compiled_init(made: Any) -> Callable[..., None]:
 
 
 def _repr(self: Any) -> str:
-    shown = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if each.repr)
-    return f"{self.__class__.__qualname__}({shown})"
+    display_text = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if each.repr)
+    return f"{self.__class__.__qualname__}({display_text})"
 
 
 def _refuse_to_set(_self: object, name: str, _value: object) -> None:

@@ -114,7 +114,7 @@ def make_graph(folder: Path, schema: str, records: Mapping[str, Sequence[Record]
             _identified(catalog, kind, name, number, each) for number, each in enumerate((records or {}).get(name, ()))
         ]
         rows = rows_of(arrow, found)
-        table = store.keep(create_table(store, table_path(table_key), arrow, [rows] if rows.num_rows else ()))
+        table = store.cache_handle(create_table(store, table_path(table_key), arrow, [rows] if rows.num_rows else ()))
         entries[table_key] = TableEntry(table_key, table.path, table.version, None, rows.num_rows)
     return Graph(catalog, store, Snapshot("main", 1, None, entries))
 

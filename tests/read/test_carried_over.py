@@ -342,11 +342,11 @@ def test_from_and_to_nothing(tmp_path: Path) -> None:
 def test_of_one_thing_a_few_versions_are_kept_and_the_one_used_last_is_the_latest() -> None:
     cache = ReadCache(limit=100)
     for version in range(3):
-        cache.keep(version, f"value {version}", 10)
+        cache.put(version, f"value {version}", 10)
         cache.add_version("thing", version, f"state {version}")
     assert cache.find(0) == "value 0"
     assert cache.latest("thing") == "state 0"
-    cache.keep(3, "value 3", 10)
+    cache.put(3, "value 3", 10)
     cache.add_version("thing", 3, "state 3")
     assert cache.latest("thing") == "state 3"
     assert [cache.find(version) is not None for version in range(4)] == [True, False, True, True]
@@ -355,11 +355,11 @@ def test_of_one_thing_a_few_versions_are_kept_and_the_one_used_last_is_the_lates
 
 def test_what_is_not_kept_is_no_version() -> None:
     cache = ReadCache(limit=100)
-    cache.keep("large", "value", 1_000)
+    cache.put("large", "value", 1_000)
     cache.add_version("thing", "large", "state")
     assert cache.latest("thing") is None
-    cache.keep("small", "value", 60)
+    cache.put("small", "value", 60)
     cache.add_version("thing", "small", "state")
-    cache.keep("another", "value", 60)
+    cache.put("another", "value", 60)
     assert cache.latest("thing") is None
     assert cache.latest("nothing") is None

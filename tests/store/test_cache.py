@@ -33,10 +33,10 @@ def default_budget() -> Iterator[None]:
 def test_the_oldest_use_goes_first_whoever_made_it() -> None:
     whole = ByteCache(100)
     one, other = whole.share(), whole.share()
-    one.keep("a", "of one", 40)
-    other.keep("a", "of the other", 40)
+    one.put("a", "of one", 40)
+    other.put("a", "of the other", 40)
     assert one.find("a") == "of one"
-    other.keep("b", "newest", 40)
+    other.put("b", "newest", 40)
     assert (one.find("a"), other.find("a"), other.find("b")) == ("of one", None, "newest")
     assert whole.size == one.size + other.size == 80
 
@@ -44,10 +44,10 @@ def test_the_oldest_use_goes_first_whoever_made_it() -> None:
 def test_a_share_has_a_limit_of_its_own_and_what_it_holds_goes_with_it() -> None:
     whole = ByteCache(100)
     small, large = whole.share(50), whole.share()
-    large.keep("x", "value", 30)
+    large.put("x", "value", 30)
     for name in "abc":
-        small.keep(name, name, 20)
-    small.keep("too large", "value", 51)
+        small.put(name, name, 20)
+    small.put("too large", "value", 51)
     assert [small.find(each) for each in ("a", "b", "c", "too large")] == [None, "b", "c", None]
     assert whole.size == 70
     del small

@@ -113,14 +113,14 @@ def test_a_typed_conflict_with_an_unknown_outcome_is_not_a_conflict() -> None:
 def test_words_in_a_path_that_people_chose_say_nothing() -> None:
     error = OSError("corrupt file at data/not found/AccessDenied/graph/t")
     assert classify(error) is not Trouble.OTHER
-    assert classify(error, place="data/not found/AccessDenied/graph") is Trouble.OTHER
-    assert type(translate(error, "opening", place="data/not found/AccessDenied/graph")) is StoreError
+    assert classify(error, path="data/not found/AccessDenied/graph") is Trouble.OTHER
+    assert type(translate(error, "opening", path="data/not found/AccessDenied/graph")) is StoreError
 
 
 def test_a_short_path_takes_no_letters_out_of_other_words() -> None:
     error = OSError("Error performing GET http://127.0.0.1:1/b?prefix=g%2F__manifest: error sending request")
 
-    assert classify(error, place="g") is Trouble.UNREACHABLE
+    assert classify(error, path="g") is Trouble.UNREACHABLE
 
 
 def test_the_original_stays_as_the_cause_and_other_exceptions_pass() -> None:

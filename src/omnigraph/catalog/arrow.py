@@ -48,8 +48,8 @@ def node_arrow_schema(node: NodeType) -> pa.Schema:
 
 def edge_arrow_schema(edge: EdgeType) -> pa.Schema:
     """The columns of an edge table."""
-    ends = [_identifier(name) for name in ("id", "src", "dst")]
-    return pa.schema([*ends, *map(property_field, edge.properties.values())])
+    identifiers = [_identifier(name) for name in ("id", "src", "dst")]
+    return pa.schema([*identifiers, *map(property_field, edge.properties.values())])
 
 
 def table_arrow_schemas(catalog: Catalog) -> dict[str, pa.Schema]:
@@ -103,7 +103,7 @@ def readable_columns(stored: pa.Schema) -> list[str]:
     return [each.name for each in stored if not is_blob(each)]
 
 
-def shaped(rows: pa.Table, schema: pa.Schema, type_name: str) -> pa.Table:
+def to_stored(rows: pa.Table, schema: pa.Schema, type_name: str) -> pa.Table:
     """Cast rows to exactly the columns of the schema. Nulls in required columns are reported later, by validation."""
     _require_columns(rows, schema.names, type_name)
     if rows.schema == schema:

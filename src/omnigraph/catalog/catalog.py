@@ -151,7 +151,7 @@ class Catalog:
 
     def edge(self, name: str) -> EdgeType | None:
         """An edge type by its name, in any case: `worksAt` finds `WorksAt`."""
-        return self.edges.get(name) or self._folded.get(name.lower())
+        return self.edges.get(name) or self._edges_by_lower_case.get(name.lower())
 
     def resolve_type(self, name: str) -> NodeType | EdgeType:
         """A type by its name, as `resolve_table_key` resolves it."""
@@ -168,7 +168,7 @@ class Catalog:
         return (*nodes, *(edge.table_key for edge in self.edges.values()))
 
     @cached_property
-    def _folded(self) -> dict[str, EdgeType]:
+    def _edges_by_lower_case(self) -> dict[str, EdgeType]:
         return {name.lower(): edge for name, edge in self.edges.items()}
 
 

@@ -106,12 +106,12 @@ def _date(text: str) -> date:
 def _date_time(text: str) -> datetime:
     if not _DATE_TIME.fullmatch(text):
         raise ValueError(f"{_short(text)} is not a moment like 2026-01-31T12:00:00Z")
-    moment = datetime.fromisoformat(text)
+    timestamp = datetime.fromisoformat(text)
     try:
-        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        timestamp = timestamp.replace(tzinfo=UTC) if timestamp.tzinfo is None else timestamp.astimezone(UTC)
     except OverflowError as error:
         raise ValueError(f"{_short(text)} is outside the years 1 to 9999") from error
-    return moment.replace(microsecond=moment.microsecond // 1_000 * 1_000)
+    return timestamp.replace(microsecond=timestamp.microsecond // 1_000 * 1_000)
 
 
 def _short(text: str) -> str:

@@ -54,8 +54,8 @@ def table_indexes(each: NodeType | EdgeType) -> tuple[DeclaredIndex, ...]:
 
 
 def _all_specs(each: NodeType | EdgeType) -> Iterator[DeclaredIndex]:
-    ends = ("id", "src", "dst") if isinstance(each, EdgeType) else ("id",)
-    for column in ends:
+    identifiers = ("id", "src", "dst") if isinstance(each, EdgeType) else ("id",)
+    for column in identifiers:
         yield DeclaredIndex(f"{column}_idx", column, "btree", "identity", (column,))
     for columns in each.rules.indexes:
         yield from _declared(each, columns, "index")

@@ -74,18 +74,18 @@ def canonical_text(declared: PropertyType, value: object) -> str:
         return "true" if value else "false"
     if declared.scalar in FLOATS and isinstance(value, int | float) and not isinstance(value, bool):
         return _float(declared.scalar, float(value))
-    whole = _whole_number(declared.scalar, value)
+    whole = _integer(declared.scalar, value)
     if whole is None:
         raise ValueError(f"{value!r} is no {declared}")
     return str(whole)
 
 
-def _whole_number(scalar: str, value: object) -> int | None:
+def _integer(scalar: str, value: object) -> int | None:
     if scalar == "Date" and isinstance(value, date) and not isinstance(value, datetime):
         return (value - EPOCH.date()).days
     if scalar == "DateTime" and isinstance(value, datetime):
-        moment = value.replace(tzinfo=UTC) if value.tzinfo is None else value
-        return (moment - EPOCH) // timedelta(milliseconds=1)
+        timestamp = value.replace(tzinfo=UTC) if value.tzinfo is None else value
+        return (timestamp - EPOCH) // timedelta(milliseconds=1)
     if isinstance(value, bool) or not isinstance(value, int) or scalar not in INTEGERS | {"Date", "DateTime"}:
         return None
     smallest, largest = INTEGER_LIMITS[{"Date": "I32", "DateTime": "I64"}.get(scalar, scalar)]
@@ -95,21 +95,21 @@ def _whole_number(scalar: str, value: object) -> int | None:
 def _float(scalar: str, value: float) -> str:
     if not math.isfinite(value):
         raise ValueError(f"{value} cannot be part of a key")
-    return _narrow_text(value) if scalar == "F32" else plain_float_text(value)
+    return _single_precision_text(value) if scalar == "F32" else plain_float_text(value)
 
 
-def _narrow_text(value: float) -> str:
+def _single_precision_text(value: float) -> str:
     """The shortest digits that round-trip as the same 32-bit float."""
     try:
         stored = struct.pack("<f", value)
     except OverflowError:
         raise ValueError(f"{value} is too large for F32") from None
-    narrow = struct.unpack("<f", stored)[0]
+    single = struct.unpack("<f", stored)[0]
     for digits in range(1, 10):
-        candidate = float(f"{narrow:.{digits}g}")
+        candidate = float(f"{single:.{digits}g}")
         if _packs_to(candidate, stored):
             return plain_float_text(candidate)
-    return plain_float_text(narrow)
+    return plain_float_text(single)
 
 
 def _packs_to(candidate: float, stored: bytes) -> bool:

@@ -122,10 +122,10 @@ class Unique:
         """The error for one row."""
         one = len(self.columns) == 1
         columns = self.columns[0] if one else f"({', '.join(self.columns)})"
-        shown = _shown(values[0]) if one else f"({', '.join(map(_shown, values))})"
+        display_text = _display_text(values[0]) if one else f"({', '.join(map(_display_text, values))})"
         return UniqueViolation(
             f"@{'key' if self.is_key else 'unique'} violation on {self.type_name}.{columns}: "
-            f"{shown} of row {row_id!r} is held by row {holder!r}",
+            f"{display_text} of row {row_id!r} is held by row {holder!r}",
             type_name=self.type_name,
             properties=self.columns,
             values=values,
@@ -184,8 +184,8 @@ def value_rules(catalog: Catalog, table_key: str) -> tuple[ValueRule, ...]:
     """The rules on single values of a table, in column order."""
     kind = type_of(catalog, table_key)
     name = kind.name
-    ends = ENDS if table_key.startswith("edge:") else ()
-    rules: list[ValueRule] = [Required(name, end) for end in ends]
+    endpoints = ENDS if table_key.startswith("edge:") else ()
+    rules: list[ValueRule] = [Required(name, end) for end in endpoints]
     for each in kind.properties.values():
         rules += _property_rules(name, each)
     rules += [Within(name, each.property, each.minimum, each.maximum) for each in kind.rules.ranges]
@@ -232,7 +232,7 @@ def type_of(catalog: Catalog, table_key: str) -> NodeType | EdgeType:
     return catalog.nodes[name] if kind == "node" else catalog.edges[name]
 
 
-def _shown(value: object) -> str:
+def _display_text(value: object) -> str:
     return value.isoformat() if isinstance(value, date) else repr(value)
 
 

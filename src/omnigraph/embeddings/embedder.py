@@ -41,9 +41,9 @@ def expect_vectors(rows: pa.Table, kind: NodeType | EdgeType) -> pa.Table:
     """Put a zero vector wherever `fill_vectors` would compute one, for validation before the provider is called."""
     for each in kind.properties.values():
         if each.embed_source in rows.column_names and each.name in rows.column_names:
-            at, places = rows.column_names.index(each.name), _missing(rows, each)
-            zeros = np.zeros((len(places), each.type.dimensions or 0), np.float32)
-            rows = rows.set_column(at, rows.schema.field(at), _with(rows, each, places, zeros))
+            at, missing = rows.column_names.index(each.name), _missing(rows, each)
+            zeros = np.zeros((len(missing), each.type.dimensions or 0), np.float32)
+            rows = rows.set_column(at, rows.schema.field(at), _with(rows, each, missing, zeros))
     return rows
 
 
@@ -61,11 +61,11 @@ class EmbeddingStep:
 
 
 def _filled(rows: pa.Table, declared: Property, embeddings: Embeddings, world: World) -> pa.ChunkedArray[Any]:
-    places = _missing(rows, declared)
-    if not len(places):
+    missing = _missing(rows, declared)
+    if not len(missing):
         return rows.column(declared.name)
-    wanted: list[Any] = rows.column(declared.embed_source or "").take(places).to_pylist()
-    return _with(rows, declared, places, embeddings.of_property(wanted, declared, world=world))
+    wanted: list[Any] = rows.column(declared.embed_source or "").take(missing).to_pylist()
+    return _with(rows, declared, missing, embeddings.of_property(wanted, declared, world=world))
 
 
 def _missing(rows: pa.Table, declared: Property) -> NDArray[np.int64]:
@@ -77,12 +77,12 @@ def _missing(rows: pa.Table, declared: Property) -> NDArray[np.int64]:
 
 
 def _with(
-    rows: pa.Table, declared: Property, places: NDArray[np.int64], made: NDArray[np.float32]
+    rows: pa.Table, declared: Property, missing: NDArray[np.int64], made: NDArray[np.float32]
 ) -> pa.ChunkedArray[Any]:
     vectors, kind = rows.column(declared.name), cast("Any", arrow_type(declared.type))
     new = pa.FixedSizeListArray.from_arrays(pa.array(made.reshape(-1), pa.float32()), type=kind)
     order = np.full(rows.num_rows, -1)
-    order[places] = np.arange(len(places))
+    order[missing] = np.arange(len(missing))
     choice = np.where(order < 0, np.arange(rows.num_rows), rows.num_rows + order)
     return pa.chunked_array([*vectors.cast(kind).chunks, new], kind).take(choice)
 
@@ -101,14 +101,14 @@ class Embeddings:
         self, texts: Sequence[str], *, dimensions: int, purpose: Purpose = "document", world: World = REAL
     ) -> NDArray[np.float32]:
         """The vectors of texts, one row each. Duplicate texts are requested once."""
-        asked = list(dict.fromkeys(texts))
-        found = np.empty((len(asked), dimensions), np.float32)
-        for at in range(0, len(asked), self.batch_size):
-            batch = tuple(asked[at : at + self.batch_size])
+        distinct = list(dict.fromkeys(texts))
+        found = np.empty((len(distinct), dimensions), np.float32)
+        for at in range(0, len(distinct), self.batch_size):
+            batch = tuple(distinct[at : at + self.batch_size])
             given = self.provider.embed(Ask(batch, dimensions, purpose, world))
             found[at : at + len(batch)] = self._proper(given, len(batch), dimensions)
-        places = {text: row for row, text in enumerate(asked)}
-        return found[[places[text] for text in texts]]
+        rows_by_text = {text: row for row, text in enumerate(distinct)}
+        return found[[rows_by_text[text] for text in texts]]
 
     def of_property(
         self, texts: Sequence[str], declared: Property, *, world: World, purpose: Purpose = "document"

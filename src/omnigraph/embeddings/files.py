@@ -131,7 +131,7 @@ class FileEmbedding:
 
     def _done(self, lines: list[str]) -> list[str]:
         done = list(lines)
-        waiting: list[tuple[int, dict[str, Any], TypeSpec]] = []
+        selected: list[tuple[int, dict[str, Any], TypeSpec]] = []
         for at, line in enumerate(lines):
             record = self._record(line)
             if record is None:
@@ -140,13 +140,13 @@ class FileEmbedding:
             if self.mode == "clean":
                 done[at] = self._cleaned(record, spec, line)
             elif spec.text(data) and (self.mode != "fill_missing" or data.get(spec.target) in (None, [])):
-                waiting.append((at, record, spec))
-        texts = [spec.text(record["data"]) for _, record, spec in waiting]
+                selected.append((at, record, spec))
+        texts = [spec.text(record["data"]) for _, record, spec in selected]
         vectors = self.embeddings.vectors(texts, dimensions=self.specification.dimension, world=self.world)
-        for (at, record, spec), vector in zip(waiting, vectors, strict=True):
+        for (at, record, spec), vector in zip(selected, vectors, strict=True):
             record["data"][spec.target] = [float(each) for each in vector]
             done[at] = _line(record)
-        self.outcome.embedded_records += len(waiting)
+        self.outcome.embedded_records += len(selected)
         return done
 
     def _record(self, line: str) -> dict[str, Any] | None:

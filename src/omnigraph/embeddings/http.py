@@ -37,18 +37,18 @@ USUAL = Patience()
 def post(url: str, body: object, headers: Mapping[str, str], patience: Patience, world: World, *, name: str) -> Any:
     """POST JSON and return the JSON response. Time-outs, broken connections, 429 and 5xx are retried."""
     began = world.monotonic()
-    told = ""
+    reason = ""
     for attempt in range(max(1, patience.attempts)):
         left = _time_left(patience, world.monotonic() - began)
         if left <= 0:
-            raise EmbeddingFailed(f"{name} did not answer within {patience.deadline:g} s{told}.", provider=name)
+            raise EmbeddingFailed(f"{name} did not answer within {patience.deadline:g} s{reason}.", provider=name)
         status, text = _once(url, body, headers, min(patience.timeout, left))
         if status is not None and status not in _AGAIN:
             return _answer(status, text, name)
-        told = f": {f'status {status}, ' if status is not None else ''}{text[:_SHOWN]}"
+        reason = f": {f'status {status}, ' if status is not None else ''}{text[:_SHOWN]}"
         if attempt + 1 < patience.attempts:
             world.sleep(min(patience.backoff * 2**attempt, left))
-    raise EmbeddingFailed(f"{name} failed {patience.attempts} times{told}. Try again later.", provider=name)
+    raise EmbeddingFailed(f"{name} failed {patience.attempts} times{reason}. Try again later.", provider=name)
 
 
 def _time_left(patience: Patience, spent: float) -> float:

@@ -154,7 +154,7 @@ class MergeConflicts(CommitFailed):
     code = "merge_conflicts"
 
     def __init__(self, source: str, target: str, conflicts: Sequence[Conflict], more: int = 0) -> None:
-        super().__init__(f"{source!r} cannot be merged into {target!r}: {_told(conflicts, more)}")
+        super().__init__(f"{source!r} cannot be merged into {target!r}: {_conflict_text(conflicts, more)}")
         self.more = more
         self.source = source
         self.target = target
@@ -171,20 +171,22 @@ class RevertConflicts(CommitFailed):
     code = "revert_conflicts"
 
     def __init__(self, commit_id: str, branch: str, conflicts: Sequence[Conflict], more: int = 0) -> None:
-        super().__init__(f"commit {commit_id} cannot be reverted on branch {branch!r}: {_told(conflicts, more)}")
+        super().__init__(
+            f"commit {commit_id} cannot be reverted on branch {branch!r}: {_conflict_text(conflicts, more)}"
+        )
         self.more = more
         self.commit_id = commit_id
         self.branch = branch
         self.conflicts = tuple(conflicts)
 
 
-def _told(conflicts: Sequence[Conflict], more: int) -> str:
+def _conflict_text(conflicts: Sequence[Conflict], more: int) -> str:
     """How many they are, and the first of them, a line each."""
     count = len(conflicts) + more
     noun = "conflict" if count == 1 else "conflicts"
-    shown = "".join(f"\n  {each.kind} {each.table_key} {each.row_id!r}: {each.message}" for each in conflicts[:20])
+    listed = "".join(f"\n  {each.kind} {each.table_key} {each.row_id!r}: {each.message}" for each in conflicts[:20])
     rest = f"\n  and {count - 20} more" if count > 20 else ""
-    return f"{count} {noun}, nothing was written.{shown}{rest}"
+    return f"{count} {noun}, nothing was written.{listed}{rest}"
 
 
 class CommitRejected(CommitFailed):

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
-def suggestion(name: object, known: Iterable[str], *, otherwise: str = "") -> str:
+def suggestion(name: object, names: Iterable[str], *, otherwise: str = "") -> str:
     """`: did you mean 'x'?` when a known name is close, to be put after the name; else the other text."""
     from difflib import get_close_matches
 
-    close = get_close_matches(str(name), list(known), n=1)
+    close = get_close_matches(str(name), list(names), n=1)
     return f": did you mean '{close[0]}'?" if close else otherwise
 
 

@@ -77,10 +77,10 @@ def unpack_error(text: str) -> OmniGraphError | None:
 
 def _packed(value: object) -> object:
     if isinstance(value, OmniGraphError):
-        return {"error": _place(value), "message": value.message, "fields": _packed(dict(value.__dict__))}
+        return {"error": _qualified_name(value), "message": value.message, "fields": _packed(dict(value.__dict__))}
     if is_dataclass(value):
         held = {each.name: getattr(value, each.name) for each in fields(value)}
-        return {"record": _place(value), "fields": _packed(held)}
+        return {"record": _qualified_name(value), "fields": _packed(held)}
     if isinstance(value, tuple):
         return {"tuple": [_packed(each) for each in value]}
     if isinstance(value, list):
@@ -107,8 +107,8 @@ def _unpacked(value: Any) -> Any:
         if name in value:
             return read(value[name])
     if "record" in value:
-        return _kind(value["record"])(**_unpacked(value["fields"]))
-    return _revive(_kind(value["error"]), value["message"], _unpacked(value["fields"]))
+        return _class_named(value["record"])(**_unpacked(value["fields"]))
+    return _revive(_class_named(value["error"]), value["message"], _unpacked(value["fields"]))
 
 
 _READERS: dict[str, Callable[[str], object]] = {
@@ -118,14 +118,14 @@ _READERS: dict[str, Callable[[str], object]] = {
 }
 
 
-def _place(value: object) -> str:
+def _qualified_name(value: object) -> str:
     return f"{type(value).__module__}:{type(value).__name__}"
 
 
-def _kind(place: str) -> Any:
-    """A class of the errors by its place: an error, or a dataclass that errors carry."""
-    module, _, name = place.partition(":")
+def _class_named(qualified: str) -> Any:
+    """A class of the errors by its qualified name: an error, or a dataclass that errors carry."""
+    module, _, name = qualified.partition(":")
     found = getattr(sys.modules.get(module), name, None) if module.startswith("omnigraph.errors.") else None
     if not isinstance(found, type) or not (issubclass(found, OmniGraphError) or is_dataclass(found)):
-        raise LookupError(place)
+        raise LookupError(qualified)
     return found

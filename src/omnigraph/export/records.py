@@ -135,13 +135,13 @@ def export_records(
 
 def exported_types(catalog: Catalog, names: Sequence[str] | None) -> list[NodeType | EdgeType]:
     """The types to export, in table key order."""
-    known: list[NodeType | EdgeType] = sorted(
+    types: list[NodeType | EdgeType] = sorted(
         [*catalog.edges.values(), *catalog.nodes.values()], key=lambda each: each.table_key
     )
     if names is None:
-        return known
+        return types
     wanted = {catalog.resolve_type(name).table_key for name in names}
-    return [each for each in known if each.table_key in wanted]
+    return [each for each in types if each.table_key in wanted]
 
 
 def ordered_rows(table: Table, kind: NodeType | EdgeType) -> Iterator[pa.RecordBatch]:
@@ -202,10 +202,10 @@ def record_lines(kind: NodeType | EdgeType, batch: pa.RecordBatch) -> Iterator[b
     option = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
     if isinstance(kind, NodeType):
         return (orjson.dumps({"type": kind.name, "data": each}, option=option) for each in data)
-    ends = zip(batch.column("src").to_pylist(), batch.column("dst").to_pylist(), data, strict=True)
+    endpoints = zip(batch.column("src").to_pylist(), batch.column("dst").to_pylist(), data, strict=True)
     return (
         orjson.dumps({"edge": kind.name, "from": src, "to": dst, "data": each}, option=option)
-        for src, dst, each in ends
+        for src, dst, each in endpoints
     )
 
 
@@ -245,12 +245,12 @@ def write_rows(
     batches: Iterator[pa.RecordBatch], kind: NodeType | EdgeType, stream: BinaryIO, *, form: TableFormat
 ) -> int:
     """Write rows of one type, whose blobs are texts already, in the order given; return their number."""
-    shape = _parquet_column if form == "parquet" else _csv_column
-    schema = _shaped_schema(kind, shape)
+    convert = _parquet_column if form == "parquet" else _csv_column
+    schema = _file_schema(kind, convert)
     rows = 0
     with _writer(stream, schema, form) as writer:
         for batch in batches:
-            columns = [shape(batch.column(name), f"{kind.name}.{name}") for name in _stored_schema(kind).names]
+            columns = [convert(batch.column(name), f"{kind.name}.{name}") for name in _stored_schema(kind).names]
             writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
             rows += batch.num_rows
     return rows
@@ -270,13 +270,13 @@ def _stored_schema(kind: NodeType | EdgeType) -> pa.Schema:
     return edge_arrow_schema(kind) if isinstance(kind, EdgeType) else node_arrow_schema(kind)
 
 
-def _shaped_schema(kind: NodeType | EdgeType, shape: Shape) -> pa.Schema:
+def _file_schema(kind: NodeType | EdgeType, convert: Convert) -> pa.Schema:
     """The columns of the file: the endpoints of an edge are named as in records, and blobs are texts."""
     names = {"src": "from", "dst": "to"} if isinstance(kind, EdgeType) else {}
     fields = []
     for each in _stored_schema(kind):
         empty = pa.nulls(0, pa.string() if pa.types.is_struct(each.type) else each.type)
-        fields.append(pa.field(names.get(each.name, each.name), shape(empty, "").type, nullable=each.nullable))
+        fields.append(pa.field(names.get(each.name, each.name), convert(empty, "").type, nullable=each.nullable))
     return pa.schema(fields)
 
 
@@ -307,4 +307,4 @@ def _csv_column(column: pa.Array[Any], about: str) -> pa.Array[Any]:
 
 
 if TYPE_CHECKING:
-    Shape = Callable[[pa.Array[Any], str], pa.Array[Any]]
+    Convert = Callable[[pa.Array[Any], str], pa.Array[Any]]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Numbers = NDArray[np.int64]
+    RowNumbers = NDArray[np.int64]
     Values = pa.Array[Any] | pa.ChunkedArray[Any]
 
 ID = "id"
@@ -28,36 +28,36 @@ _PHYSICAL: dict[pa.DataType, pa.DataType] = {pa.date32(): pa.int32(), **MILLISEC
 _PER_MILLISECOND = {"us": 1_000, "ns": 1_000_000}
 
 
-def is_ascending(numbers: Numbers) -> bool:
-    """Whether the numbers are strictly ascending, as those of a scan are."""
-    return bool((numbers[1:] > numbers[:-1]).all())
+def is_ascending(row_numbers: RowNumbers) -> bool:
+    """Whether the row numbers are strictly ascending, as those of a scan are."""
+    return bool((row_numbers[1:] > row_numbers[:-1]).all())
 
 
-def is_distinct(numbers: Numbers) -> bool:
-    """Whether no number occurs twice and none is negative, which stands for a missing row."""
-    if len(numbers) < 2 or is_ascending(numbers):
-        return not len(numbers) or int(numbers.min()) >= 0
-    return int(numbers.min()) >= 0 and len(distinct(numbers)[0]) == len(numbers)
+def is_distinct(row_numbers: RowNumbers) -> bool:
+    """Whether no row number occurs twice and none is negative, which stands for a missing row."""
+    if len(row_numbers) < 2 or is_ascending(row_numbers):
+        return not len(row_numbers) or int(row_numbers.min()) >= 0
+    return int(row_numbers.min()) >= 0 and len(distinct(row_numbers)[0]) == len(row_numbers)
 
 
-def distinct(numbers: Numbers) -> tuple[Numbers, Numbers]:
-    """The distinct numbers, ascending, and the position of each input number among them."""
-    if is_ascending(numbers):
-        return numbers, np.arange(len(numbers), dtype=np.int64)
-    low, high = int(numbers.min()), int(numbers.max())
-    if high - low < 4 * len(numbers):
-        return _by_counting(numbers, low, high)
-    found, places = np.unique(numbers, return_inverse=True)
-    return found, places
+def distinct(row_numbers: RowNumbers) -> tuple[RowNumbers, RowNumbers]:
+    """The distinct row numbers, ascending, and the position of each input among them."""
+    if is_ascending(row_numbers):
+        return row_numbers, np.arange(len(row_numbers), dtype=np.int64)
+    low, high = int(row_numbers.min()), int(row_numbers.max())
+    if high - low < 4 * len(row_numbers):
+        return _by_counting(row_numbers, low, high)
+    found, positions = np.unique(row_numbers, return_inverse=True)
+    return found, positions
 
 
-def _by_counting(numbers: Numbers, low: int, high: int) -> tuple[Numbers, Numbers]:
+def _by_counting(row_numbers: RowNumbers, low: int, high: int) -> tuple[RowNumbers, RowNumbers]:
     """Numbers in a narrow range need no sorting."""
     seen = np.zeros(high - low + 1, np.bool_)
-    seen[numbers - low] = True
+    seen[row_numbers - low] = True
     found = np.flatnonzero(seen)
-    places = np.cumsum(seen, dtype=np.int64) - 1
-    return found + low, places[numbers - low]
+    positions = np.cumsum(seen, dtype=np.int64) - 1
+    return found + low, positions[row_numbers - low]
 
 
 def one_array(values: Values) -> pa.Array[Any]:
@@ -111,9 +111,9 @@ def floor_milliseconds(column: pa.Array[Any]) -> pa.Array[Any]:
     if pa.types.is_list(kind):
         return with_items(array, floor_milliseconds(array.flatten()))
     if pa.types.is_struct(kind):
-        parts = [floor_milliseconds(each) for each in array.flatten()]
-        fields = [field.with_type(part.type) for field, part in zip(kind, parts, strict=True)]
-        return pa.StructArray.from_arrays(parts, fields=fields, mask=array.is_null())
+        members = [floor_milliseconds(each) for each in array.flatten()]
+        fields = [field.with_type(member.type) for field, member in zip(kind, members, strict=True)]
+        return pa.StructArray.from_arrays(members, fields=fields, mask=array.is_null())
     return column
 
 

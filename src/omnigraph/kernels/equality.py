@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from omnigraph.kernels.arrays import Values
 
-    Places = NDArray[np.int32]
+    Positions = NDArray[np.int32]
     Texts = pa.Array[Any] | pa.ChunkedArray[Any]
 
 NO_VALUE = -1
@@ -44,8 +44,8 @@ def texts(values: Values) -> list[str]:
 
 def row_numbers(rows: NDArray[np.int64]) -> pa.Array[Any]:
     """Row numbers as the Arrow array that `take` expects."""
-    numbers: pa.Array[Any] = pa.array(rows, pa.int64())
-    return numbers
+    integers: pa.Array[Any] = pa.array(rows, pa.int64())
+    return integers
 
 
 def distinct(values: Values) -> pa.Array[Any]:
@@ -100,77 +100,77 @@ _FEW = 8
 _DENSE = 8
 
 
-def id_positions(ids: Texts, among: pa.Array[Any]) -> Places:
+def id_positions(ids: Texts, among: pa.Array[Any]) -> Positions:
     """The position of each id in `among`, whose ids are distinct; -1 where it is absent."""
     if len(ids) * _FEW <= len(among):
-        return _few_places(ids, among)
-    if len(ids) >= _WORTH_A_LOOK and (numbers := _written_numbers(among)) is not None:
-        found = _by_number(ids, among, numbers)
+        return _positions_of_few(ids, among)
+    if len(ids) >= _WORTH_A_LOOK and (integers := _canonical_integers(among)) is not None:
+        found = _by_integer(ids, among, integers)
         if found is not None:
             return found
     return _index_in(ids, among)
 
 
-def _few_places(ids: Texts, among: pa.Array[Any]) -> Places:
+def _positions_of_few(ids: Texts, among: pa.Array[Any]) -> Positions:
     """Look each of the many table ids up among the few."""
     if not len(ids):
         return np.zeros(0, np.int32)
     wanted = one_array(pc.unique(ids))
     hits = _index_in(among, wanted)
     rows = np.flatnonzero(hits >= 0)
-    places = np.full(len(wanted), -1, np.int32)
-    places[hits[rows]] = rows
-    found: Places = places[_index_in(ids, wanted)]
+    positions = np.full(len(wanted), -1, np.int32)
+    positions[hits[rows]] = rows
+    found: Positions = positions[_index_in(ids, wanted)]
     return found
 
 
-def _written_numbers(ids: pa.Array[Any]) -> pa.Array[Any] | None:
+def _canonical_integers(ids: pa.Array[Any]) -> pa.Array[Any] | None:
     """The ids as integers, if each is in canonical decimal form; else None."""
-    numbers = _as_numbers(ids)
-    if numbers is None or not len(numbers) or numbers.null_count:
+    integers = _as_integers(ids)
+    if integers is None or not len(integers) or integers.null_count:
         return None
-    return numbers if numbers.cast(pa.string()).equals(ids) else None
+    return integers if integers.cast(pa.string()).equals(ids) else None
 
 
-def _as_numbers(texts: Any) -> Any:
+def _as_integers(texts: Any) -> Any:
     try:
         return texts.cast(pa.int64())
     except pa.ArrowInvalid:
         return None
 
 
-def _by_number(ids: Texts, among: pa.Array[Any], numbers: pa.Array[Any]) -> Places | None:
-    asked = _as_numbers(ids)
-    if asked is None or asked.null_count:
+def _by_integer(ids: Texts, among: pa.Array[Any], integers: pa.Array[Any]) -> Positions | None:
+    wanted = _as_integers(ids)
+    if wanted is None or wanted.null_count:
         return None
-    places = _dense_places(asked.to_numpy(), numbers.to_numpy())
-    if places is None:
-        places = _index_in(asked, numbers)
+    positions = _dense_positions(wanted.to_numpy(), integers.to_numpy())
+    if positions is None:
+        positions = _index_in(wanted, integers)
     # `07` is the integer 7 but not the id `7`: of all texts of one integer, only the canonical one has its length.
-    same = (places >= 0) & (_lengths(among)[places] == _lengths(ids))
-    return places if same.all() else np.where(same, places, np.int32(-1))
+    same = (positions >= 0) & (_lengths(among)[positions] == _lengths(ids))
+    return positions if same.all() else np.where(same, positions, np.int32(-1))
 
 
-def _lengths(texts: Any) -> Places:
+def _lengths(texts: Any) -> Positions:
     found: Any = pc.binary_length(texts)
-    lengths: Places = found.to_numpy()
+    lengths: Positions = found.to_numpy()
     return lengths
 
 
-def _dense_places(asked: NDArray[np.int64], numbers: NDArray[np.int64]) -> Places | None:
-    low, high = int(numbers.min()), int(numbers.max())
-    if high - low > _DENSE * len(numbers) or int(asked.min()) < low or int(asked.max()) > high:
+def _dense_positions(wanted: NDArray[np.int64], integers: NDArray[np.int64]) -> Positions | None:
+    low, high = int(integers.min()), int(integers.max())
+    if high - low > _DENSE * len(integers) or int(wanted.min()) < low or int(wanted.max()) > high:
         return None
-    places = np.full(high - low + 1, -1, np.int32)
-    places[numbers - low] = np.arange(len(numbers), dtype=np.int32)
-    found: Places = places[asked - low]
+    positions = np.full(high - low + 1, -1, np.int32)
+    positions[integers - low] = np.arange(len(integers), dtype=np.int32)
+    found: Positions = positions[wanted - low]
     return found
 
 
-def _index_in(values: Any, among: pa.Array[Any]) -> Places:
+def _index_in(values: Any, among: pa.Array[Any]) -> Positions:
     found: Any = pc.index_in(values, value_set=among)
-    places: Places = found.fill_null(-1).to_numpy(**({} if isinstance(found, pa.ChunkedArray) else _COPIED))
-    return places
+    positions: Positions = found.fill_null(-1).to_numpy(**({} if isinstance(found, pa.ChunkedArray) else _COPIED))
+    return positions
 
 
 _COPIED = {"zero_copy_only": False}

@@ -91,10 +91,10 @@ def _queried(columns: Sequence[pa.Array[Any]], expression: str) -> list[Hashes]:
     from omnigraph.kernels.duckdb_pool import ONE_THREAD, connection
 
     names = [f"c{number}" for number in range(len(columns))]
-    asked = ", ".join(f"{expression.format(name)} AS {name}" for name in names)
+    expressions = ", ".join(f"{expression.format(name)} AS {name}" for name in names)
     with connection(ONE_THREAD) as duck:
         answer: Any = duck.from_arrow(pa.table(dict(zip(names, columns, strict=True))))
-        found: dict[str, Hashes] = answer.query("t", f"SELECT {asked} FROM t").fetchnumpy()  # noqa: S608
+        found: dict[str, Hashes] = answer.query("t", f"SELECT {expressions} FROM t").fetchnumpy()  # noqa: S608
     return [found[name] for name in names]
 
 
@@ -102,31 +102,31 @@ def _queried(columns: Sequence[pa.Array[Any]], expression: str) -> list[Hashes]:
 class PrefixFilter:
     """Which of many hashes are among a few: a bitmap of the leading bits rules most out, the few themselves the rest.
 
-    `few` are distinct and sorted.
+    `members` are distinct and sorted.
     """
 
-    few: Hashes
+    members: Hashes
     marks: NDArray[np.bool_]
     bits: int
 
     @classmethod
     def of(cls, hashes: Hashes) -> PrefixFilter:
         """Build the filter that accepts exactly these hashes."""
-        few = np.unique(hashes)
-        bits = min(_MOST_BITS, max(_LEAST_BITS, (16 * len(few)).bit_length()))
+        members = np.unique(hashes)
+        bits = min(_MOST_BITS, max(_LEAST_BITS, (16 * len(members)).bit_length()))
         marks = np.zeros(1 << bits, dtype=bool)
-        marks[prefixes(few, bits)] = True
-        return cls(few, marks, bits)
+        marks[prefixes(members, bits)] = True
+        return cls(members, marks, bits)
 
     def accepts(self, hashes: Hashes) -> NDArray[np.bool_]:
         """For each hash, whether it is one of the few."""
         found: NDArray[np.bool_] = self.marks[prefixes(hashes, self.bits)]
         if not found.any():
             return found
-        places = np.flatnonzero(found)
-        chosen = hashes[places]
-        at = np.minimum(np.searchsorted(self.few, chosen), len(self.few) - 1)
-        found[places] = self.few[at] == chosen
+        candidates = np.flatnonzero(found)
+        chosen = hashes[candidates]
+        at = np.minimum(np.searchsorted(self.members, chosen), len(self.members) - 1)
+        found[candidates] = self.members[at] == chosen
         return found
 
 
@@ -144,10 +144,10 @@ def are_among(texts: Texts, others: Texts, *, bits: int = ALL_BITS) -> Texts | N
     hashes: Any = pa.array(_masked(texts, bits))
     other_hashes: Any = pa.array(_masked(others, bits))
     if len(texts) < len(others):
-        asked_for = pc.is_in(other_hashes, value_set=hashes)
-        others, other_hashes = others.filter(asked_for), other_hashes.filter(asked_for)
-    places: Any = pc.index_in(hashes, value_set=other_hashes)
-    same: Any = pc.equal(others.take(places), texts)
+        wanted = pc.is_in(other_hashes, value_set=hashes)
+        others, other_hashes = others.filter(wanted), other_hashes.filter(wanted)
+    candidates: Any = pc.index_in(hashes, value_set=other_hashes)
+    same: Any = pc.equal(others.take(candidates), texts)
     # Null: the hash is not there, or the string is null. False: another string has the same hash.
     return pc.is_valid(same) if pc.all(same, min_count=0).as_py() else None
 

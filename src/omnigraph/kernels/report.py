@@ -37,7 +37,7 @@ class Report:
     def _repr_html_(self) -> str:
         if type(self).__str__ is not object.__str__:
             return f"<pre>{html.escape(str(self))}</pre>"
-        return html_rows(("", ""), [(name, _shown(value)) for name, value in self.to_dict().items()])
+        return html_rows(("", ""), [(name, _display_text(value)) for name, value in self.to_dict().items()])
 
 
 def is_scalar(value: object) -> bool:
@@ -91,18 +91,18 @@ def plain(value: Any, large_integers_as_text: bool) -> Any:
             return value
 
 
-def timestamp_text(moment: dt.datetime) -> str:
+def timestamp_text(timestamp: dt.datetime) -> str:
     """A time in UTC to the millisecond, or to the microsecond where it has some."""
-    text = moment.astimezone(dt.UTC).replace(tzinfo=None)
-    return text.isoformat(timespec="microseconds" if moment.microsecond % 1_000 else "milliseconds") + "Z"
+    text = timestamp.astimezone(dt.UTC).replace(tzinfo=None)
+    return text.isoformat(timespec="microseconds" if timestamp.microsecond % 1_000 else "milliseconds") + "Z"
 
 
 def _fields(report: Any) -> dict[str, Any]:
     names = [each.name for each in fields(report) if each.name[0] != "_"]
-    # Times are kept in microseconds and told as times.
-    told = {"created_at" if name == "created_us" else name: None for name in names}
-    return {name: json_value(getattr(report, name)) for name in told}
+    # Times are stored in microseconds and reported as timestamps.
+    reported = {"created_at" if name == "created_us" else name: None for name in names}
+    return {name: json_value(getattr(report, name)) for name in reported}
 
 
-def _shown(value: Any) -> str:
+def _display_text(value: Any) -> str:
     return str(value) if is_scalar(value) else json.dumps(value, ensure_ascii=False)

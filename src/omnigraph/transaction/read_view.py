@@ -121,8 +121,8 @@ def _cached_fragment(
     rows = tables.fragment_cache.of(table, fragment, columns)
     if rows is None or rows.deletion_vector == deletion_vector_of(fragment):
         return rows
-    (removed,) = tables.deletion_vectors.of([(table, fragment)])
-    left = rows.without(removed)
+    (deleted,) = tables.deletion_vectors.of([(table, fragment)])
+    left = rows.excluding(deleted)
     # On another branch, or in an earlier snapshot, the fragment may have rows that were deleted when these were read.
     return left if len(left.offsets) == fragment.num_rows else None
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.arrow import put_schema, readable_columns, shaped
+from omnigraph.catalog.arrow import put_schema, readable_columns, to_stored
 from omnigraph.catalog.rules import Unique, unique_rules
 from omnigraph.errors import InvalidInput, KeyConflict, ResourceLimitExceeded
 from omnigraph.kernels.arrays import ID, one_array
@@ -221,7 +221,7 @@ class _TableBuffer:
 
     def put(self, rows: pa.Table, *, only_new: bool) -> None:
         """Add rows, or replace those with the same ids."""
-        chunk = shaped(rows, self._schema, self._type_name)
+        chunk = to_stored(rows, self._schema, self._type_name)
         if not chunk.num_rows:
             return
         ids = one_array(chunk.column(ID))

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog.arrow import BLOB, arrow_type
 from omnigraph.catalog.catalog import FLOATS, INTEGERS, PropertyType
 from omnigraph.kernels.arrays import floor_milliseconds, with_items
-from omnigraph.values.columns import BadCell, accepted, column_of, first_true, text_as_date, text_as_moment
+from omnigraph.values.columns import BadCell, accepted, column_of, first_true, text_as_date, text_as_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,30 +104,30 @@ def _date(column: Column) -> Column | None:
         return column.cast(pa.int32()).cast(pa.date32())
     if types.is_string(column.type):
         return text_as_date(column)
-    moments = column.cast(pa.timestamp("ms")) if types.is_date64(column.type) else column
-    if types.is_timestamp(moments.type) and moments.type.tz is None:
-        days = moments.cast(pa.date32())
-        _refuse_times(moments, days)
+    timestamps = column.cast(pa.timestamp("ms")) if types.is_date64(column.type) else column
+    if types.is_timestamp(timestamps.type) and timestamps.type.tz is None:
+        days = timestamps.cast(pa.date32())
+        _refuse_times(timestamps, days)
         return days
     return column if types.is_date32(column.type) else None
 
 
-def _moment(column: Column) -> Column | None:
+def _timestamp(column: Column) -> Column | None:
     if types.is_integer(column.type):
         return column.cast(pa.int64()).cast(pa.date64())
     if types.is_string(column.type):
-        return text_as_moment(column)
+        return text_as_timestamp(column)
     if types.is_date(column.type):
         return column.cast(pa.date64())
     return floor_milliseconds(column).view(pa.date64()) if types.is_timestamp(column.type) else None
 
 
-def _refuse_times(moments: Column, days: Column) -> None:
-    differs: Any = pc.not_equal(moments, days.cast(moments.type))
+def _refuse_times(timestamps: Column, days: Column) -> None:
+    differs: Any = pc.not_equal(timestamps, days.cast(timestamps.type))
     timed = differs.fill_null(False)
     if pc.any(timed, min_count=0).as_py():
         index = first_true(timed)
-        raise BadCell(index, "range", f"{moments[index]} has a time of day, and a Date has none")
+        raise BadCell(index, "range", f"{timestamps[index]} has a time of day, and a Date has none")
 
 
 def _is_list(kind: pa.DataType) -> bool:
@@ -179,7 +179,7 @@ _CASTS: dict[str, Callable[[Column], Column | None]] = {
     "String": _string,
     "Bool": _bool,
     "Date": _date,
-    "DateTime": _moment,
+    "DateTime": _timestamp,
 }
 
 

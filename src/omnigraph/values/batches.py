@@ -57,8 +57,8 @@ def batch_of_rows(
     if src is None or dst is None:
         return Batch(kind, positions, columns, ids)
     required = PropertyType("String")
-    ends = [_checked(kind, name, required, values, positions) for name, values in (("from", src), ("to", dst))]
-    return Batch(kind, positions, columns, ids, *ends)
+    endpoints = [_checked(kind, name, required, values, positions) for name, values in (("from", src), ("to", dst))]
+    return Batch(kind, positions, columns, ids, *endpoints)
 
 
 def _property(

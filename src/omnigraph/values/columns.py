@@ -35,7 +35,7 @@ _PYTHON_TYPES: dict[str, set[type]] = {
     "Vector": {int, float},
 }
 # Text of this form means the same to Arrow as to `parse_datetime`; every other form is left to the latter.
-_PLAIN_MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3})?Z$"
+_PLAIN_TIMESTAMP = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3})?Z$"
 _FIRST_DAY = -719_162  # 0001-01-01: Arrow also accepts the year 0
 
 
@@ -76,9 +76,9 @@ def accepted(declared: PropertyType, column: Column) -> Column:
     if column.null_count and not declared.nullable:
         raise BadCell(first_true(column.is_null()), "required", "")
     if declared.enum_values is not None:
-        known = pc.is_in(column, value_set=pa.array([*declared.enum_values, None], pa.string()))
-        if not pc.all(known, min_count=0).as_py():
-            index = first_true(pc.invert(known))
+        allowed = pc.is_in(column, value_set=pa.array([*declared.enum_values, None], pa.string()))
+        if not pc.all(allowed, min_count=0).as_py():
+            index = first_true(pc.invert(allowed))
             raise BadCell(index, "enum", f"expected: {', '.join(declared.enum_values)}", column[index].as_py())
     return column
 
@@ -121,7 +121,7 @@ def _temporal(declared: PropertyType, values: Sequence[object], kinds: set[type]
         return stored_column(declared, values)
     if not kinds <= {str}:
         return None
-    return text_as_date(pa.array(values, pa.string())) if declared.scalar == "Date" else text_as_moment(values)
+    return text_as_date(pa.array(values, pa.string())) if declared.scalar == "Date" else text_as_timestamp(values)
 
 
 def text_as_date(texts: Column) -> Column | None:
@@ -131,10 +131,10 @@ def text_as_date(texts: Column) -> Column | None:
     return days if earliest is None or earliest >= _FIRST_DAY else None
 
 
-def text_as_moment(values: Sequence[object] | Column) -> Column | None:
+def text_as_timestamp(values: Sequence[object] | Column) -> Column | None:
     """Parse ISO text in UTC as milliseconds, or return None when one of the texts has another form."""
     texts = values if isinstance(values, pa.Array) else pa.array(values, pa.string())
-    if not pc.all(pc.match_substring_regex(texts, _PLAIN_MOMENT), min_count=0).as_py():
+    if not pc.all(pc.match_substring_regex(texts, _PLAIN_TIMESTAMP), min_count=0).as_py():
         return None
     milliseconds = texts.cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
     earliest = pc.min(milliseconds).as_py()

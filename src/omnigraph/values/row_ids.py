@@ -39,7 +39,7 @@ _LENGTH = 26
 _ALPHABET = CROCKFORD.encode()
 # Ten bits are two characters: written as pairs, a ULID is 13 of these.
 _PAIRS = np.array([_ALPHABET[each >> 5] | _ALPHABET[each & 31] << 8 for each in range(1 << 10)], dtype="<u2")
-_PAIRS_OF_MOMENT = 5
+_PAIRS_OF_TIMESTAMP = 5
 
 
 def mint_ulids(count: int, world: World) -> pa.Array[Any]:
@@ -47,11 +47,11 @@ def mint_ulids(count: int, world: World) -> pa.Array[Any]:
     if not count:
         return pa.array([], pa.string())
     randomness = world.random_bits(80 * count).to_bytes(10 * count, "big")
-    moment = world.now_ms()
+    milliseconds = world.now_ms()
     texts = np.empty((count, _LENGTH // 2), dtype="<u2")
-    for position in range(_PAIRS_OF_MOMENT):
-        texts[:, position] = _PAIRS[moment >> 10 * (_PAIRS_OF_MOMENT - 1 - position) & 1023]
-    _spell(np.frombuffer(randomness, dtype=np.uint8).reshape(count, 10), texts[:, _PAIRS_OF_MOMENT:])
+    for position in range(_PAIRS_OF_TIMESTAMP):
+        texts[:, position] = _PAIRS[milliseconds >> 10 * (_PAIRS_OF_TIMESTAMP - 1 - position) & 1023]
+    _spell(np.frombuffer(randomness, dtype=np.uint8).reshape(count, 10), texts[:, _PAIRS_OF_TIMESTAMP:])
     offsets = np.arange(count + 1, dtype=np.int32) * _LENGTH
     buffers = [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(texts.tobytes())]
     return pa.Array.from_buffers(pa.string(), count, buffers)
@@ -132,8 +132,8 @@ def spells_a_member(batch: Batch, index: int, given: str) -> bool:
 
 
 def _member(batch: Batch, name: str) -> Column:
-    ends = {"src": batch.src, "dst": batch.dst} if isinstance(batch.type, EdgeType) else {}
-    column = ends.get(name)
+    endpoints = {"src": batch.src, "dst": batch.dst} if isinstance(batch.type, EdgeType) else {}
+    column = endpoints.get(name)
     return batch.columns[name] if column is None else column
 
 

@@ -135,7 +135,7 @@ def _date(declared: PropertyType, value: object) -> int:
     return (_parsed(declared, value, parse_date) - EPOCH.date()).days
 
 
-def _moment(declared: PropertyType, value: object) -> int:
+def _timestamp(declared: PropertyType, value: object) -> int:
     if isinstance(value, datetime):
         aware = value.replace(tzinfo=UTC) if value.tzinfo is None else value
         return (aware - EPOCH) // timedelta(milliseconds=1)
@@ -213,5 +213,5 @@ _OTHERS: dict[str, Callable[[PropertyType, object], object]] = {
     "String": _string,
     "Bool": _bool,
     "Date": _date,
-    "DateTime": _moment,
+    "DateTime": _timestamp,
 }

@@ -63,7 +63,7 @@ class LostAnswer:
         def answered(*arguments: Any, **named: Any) -> Any:
             done = act(*arguments, **named)
             if self._take():
-                raise StoreUnavailable(f"{TEXT}. If this was a write, it may have landed.")
+                raise StoreUnavailable(f"{TEXT}. If this was a write, it may have been applied.")
             return done
 
         return answered

@@ -128,7 +128,7 @@ class Drivers:
         with runner.shared_directory() if shared else nullcontext() as directory:
             reading = InputRead(runner, catalog, plan, mode, REAL, directory=directory)
             written = reading.run(view.snapshot, view.tables.location)
-            assert not written.told
+            assert not written.errors
             candidates = CandidateSearch(runner, plan_checks(catalog, view, written.tables, mode), directory)
             search = ViolationSearch(catalog, mode, written.tables, candidates)
             assert search.duplicates() == []

@@ -43,7 +43,7 @@ def read(source: object, schema: str = SOCIAL, *, strict: bool = True) -> dict[s
     catalog, world = compile_schema(schema), SeededWorld()
     plan = plan_load(source, catalog, world)
     batches = (batch for each in plan.inputs for batch in read_input(each, catalog, world, strict=strict))
-    rows = gather_rows(batches, world, touched=plan.types, strict=strict)
+    rows = gather_rows(batches, world, named=plan.types, strict=strict)
     return {key: each.table for key, each in rows.items()}
 
 

@@ -276,7 +276,7 @@ def _locations(source: TableDelta, target: TableDelta) -> RowLocations | None:
     """
     if source.left is None or target.left is None or target.came is None:
         return None
-    return source.left.without(target.left.addresses).and_(target.came)
+    return source.left.excluding(target.left.addresses).and_(target.came)
 
 
 def _changes(merge: TableMerge) -> TableChanges:

@@ -21,7 +21,7 @@ from omnigraph.kernels.row_address import addresses, fragment_of, offset_of, sta
 from omnigraph.load.bulk.locate_rows import candidate_locations, id_chunks, load_hashes, located, two_hashes
 from omnigraph.load.rows import rows_schema
 from omnigraph.storage.lance.data_files import fragment_from_json, write_rows
-from omnigraph.storage.tables.row_rewrite import RowRewrite, with_row_ids, without_rows
+from omnigraph.storage.tables.row_rewrite import RowRewrite, delete_rows, with_row_ids
 from omnigraph.storage.tables.table import Pin, TableStore
 from omnigraph.tasks.runner import BYTES, INT, LONG, TEXT, grouped_rows, sizes_of
 from omnigraph.tasks.staged_rows import FragmentFile, StagedRows, bring_files, fragment_files
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from omnigraph.transaction.constraints.exchange.exchange import PartitionHashes
     from omnigraph.transaction.read_view import ReadView
 
-    Hashes = NDArray[np.uint64]
+    Uint64s = NDArray[np.uint64]
     from omnigraph.world import World
 
 
@@ -150,7 +150,7 @@ def _matched(runner: TaskRunner, sources: list[FragmentFile | TableScan], partit
     return runner.exchange(sent, partitions, join, PACKET)
 
 
-def _ids_of(source: FragmentFile | TableScan) -> Iterator[tuple[int, Hashes]]:
+def _ids_of(source: FragmentFile | TableScan) -> Iterator[tuple[int, Uint64s]]:
     """Both hashes of each id, with the row's order in the load, or with row id and row address of a committed row."""
     if isinstance(source, FragmentFile):
         start = np.uint64(staged_order(source.number, 0))
@@ -169,7 +169,7 @@ def _packets_of(found: PartitionHashes, groups: int) -> Iterator[pa.RecordBatch]
         yield pa.record_batch([[partition], [owner], [role], [width], [rows.tobytes()]], schema=PACKET)
 
 
-def _owned(found: PartitionHashes) -> Iterator[tuple[int, int, Hashes]]:
+def _owned(found: PartitionHashes) -> Iterator[tuple[int, int, Uint64s]]:
     """Matched rows by fragment: offsets and row ids for staged fragments, replaced offsets for committed ones.
 
     Ids are unique on both sides, so equal hashes form exactly one pair.
@@ -187,7 +187,7 @@ def _owned(found: PartitionHashes) -> Iterator[tuple[int, int, Hashes]]:
     yield from _by_owner(_COMMITTED, fragment_of(theirs[:, 3]), offset_of(theirs[:, 3])[:, None])
 
 
-def _by_owner(role: int, owners: Hashes, rows: Hashes) -> Iterator[tuple[int, int, Hashes]]:
+def _by_owner(role: int, owners: Uint64s, rows: Uint64s) -> Iterator[tuple[int, int, Uint64s]]:
     order = np.argsort(owners, kind="stable")
     owners, rows = owners[order], rows[order]
     for number in np.unique(owners):
@@ -212,7 +212,7 @@ class _Rewrite:
         blobs = table.type.name if table.has_blobs else None
         return cls(table.location, table.directory, rows_schema(table.type), fragments, blobs)
 
-    def result(self, role: int, number: int, rows: Hashes, file: FragmentFile | None) -> pa.RecordBatch:
+    def result(self, role: int, number: int, rows: Uint64s, file: FragmentFile | None) -> pa.RecordBatch:
         """The result for one fragment: replaced offsets of a committed one, or the staged one with its row ids."""
         if role == _COMMITTED:
             offsets = rows.reshape(-1).astype(np.uint32)
@@ -224,14 +224,14 @@ class _Rewrite:
         return pa.record_batch([[role], [number], [json.dumps(body).encode()]], schema=_RESULT)
 
 
-def _require_sorted(file: FragmentFile, rows: Hashes, type_name: str | None) -> None:
+def _require_sorted(file: FragmentFile, rows: Uint64s, type_name: str | None) -> None:
     """Require that a file with blobs has only replacing rows; otherwise a concurrent commit changed the table."""
     if type_name is not None and len(rows) != file.rows:
         raise CommitRejected(f"{type_name} was changed while the load was reading, and has blobs: load again.")
 
 
 def _with_replacing_rows_first(
-    file: FragmentFile, fragment: str, rows: Hashes, uri: str, schema: pa.Schema
+    file: FragmentFile, fragment: str, rows: Uint64s, uri: str, schema: pa.Schema
 ) -> dict[str, object]:
     """The staged fragment with the row ids of the rows that it replaces, rewritten if those are not its first rows."""
     rows = rows[np.argsort(rows[:, 0])]
@@ -249,7 +249,7 @@ def _with_replacing_rows_first(
     return _body(with_row_ids(written[0], row_ids), row_ids)
 
 
-def _body(fragment: FragmentMetadata, row_ids: Hashes) -> dict[str, object]:
+def _body(fragment: FragmentMetadata, row_ids: Uint64s) -> dict[str, object]:
     """A staged fragment with the number of rows that it replaces, and their lowest and highest row id."""
     low, high = int(row_ids.min()), int(row_ids.max())
     return {"fragment": json.dumps(fragment.to_json()), "replaced": len(row_ids), "low": low, "high": high}
@@ -257,7 +257,7 @@ def _body(fragment: FragmentMetadata, row_ids: Hashes) -> dict[str, object]:
 
 def _shrink(location: Location, pin: Pin, number: int, offsets: bytes) -> pa.RecordBatch:
     tables = tables_in_task(location)
-    shrunk, _ = without_rows(tables, tables.open(pin), addresses(number, np.frombuffer(offsets, np.uint32)))
+    shrunk, _ = delete_rows(tables, tables.open(pin), addresses(number, np.frombuffer(offsets, np.uint32)))
     text = json.dumps(shrunk[0].to_json()) if shrunk else ""
     return pa.record_batch([[number], [text]], schema=_SHRUNK)
 

@@ -155,7 +155,7 @@ class TableRows:
         found = self._carried(missing)
         for name, column in {**found, **self._read([each for each in missing if each not in found])}.items():
             key = "column", (self.identity, name)
-            self.cache.keep(key, column, _bytes(column))
+            self.cache.put(key, column, _bytes(column))
             self.cache.add_version(("column", self.entry.path, name), key, self.state)
             self._held[name] = column
 

@@ -57,12 +57,12 @@ def truth(row_filter: Filter, rows: pa.Table) -> Column:
         case Not(operand):
             return pc.invert(truth(operand, rows))
         case And(operands):
-            return _folded(operands, rows, pc.and_kleene, empty=True)
+            return _combined(operands, rows, pc.and_kleene, empty=True)
         case Or(operands):
-            return _folded(operands, rows, pc.or_kleene, empty=False)
+            return _combined(operands, rows, pc.or_kleene, empty=False)
 
 
-def _folded(operands: Sequence[Filter], rows: pa.Table, join: Compute, *, empty: bool) -> Column:
+def _combined(operands: Sequence[Filter], rows: pa.Table, join: Compute, *, empty: bool) -> Column:
     result = _always(empty, rows.num_rows)
     for operand in operands:
         result = join(result, truth(operand, rows))
@@ -82,7 +82,7 @@ def _compare(column: Column, operator: Operator, value: Value) -> Column:
     if fitted.gap == 0:
         return _apply(operator, column, fitted)
     if operator in ("=", "!="):
-        return _known(column, operator == "!=")
+        return _unless_null(column, operator == "!=")
     return _apply(with_gap(operator, fitted.gap), column, fitted)
 
 
@@ -156,7 +156,7 @@ def _always(value: bool | None, length: int) -> Column:
     return pa.repeat(pa.scalar(value, pa.bool_()), length)
 
 
-def _known(column: Column, value: bool) -> Column:
+def _unless_null(column: Column, value: bool) -> Column:
     """The same answer for every non-null row, and null for the others."""
     return _where(pc.is_null(column), None, pa.repeat(pa.scalar(value), len(column)))
 

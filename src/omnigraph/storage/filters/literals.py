@@ -44,13 +44,13 @@ def fit(value: bool | float | str | bytes | dt.date, kind: pa.DataType) -> Fitte
         case bool():
             return Fitted(value) if pa.types.is_boolean(kind) else None
         case int() | float():
-            return _fit_number(value, kind)
+            return _fit_numeric(value, kind)
         case str():
             return Fitted(value) if is_text(kind) else None
         case bytes():
             return Fitted(value) if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) else None
         case dt.datetime():
-            return _fit_moment(value) if pa.types.is_date64(kind) else None
+            return _fit_datetime(value) if pa.types.is_date64(kind) else None
         case dt.date():
             return Fitted(value.toordinal() - EPOCH.toordinal()) if pa.types.is_date32(kind) else None
     return None  # type: ignore[unreachable]  # a value of a type that nobody promised
@@ -141,7 +141,7 @@ def _digits(value: float) -> str:
     return "'NaN'" if math.isnan(value) else "'Infinity'" if value > 0 else "'-Infinity'"
 
 
-def _fit_number(value: float, kind: pa.DataType) -> Fitted | None:
+def _fit_numeric(value: float, kind: pa.DataType) -> Fitted | None:
     if pa.types.is_integer(kind) and kind in _ARROW_NAMES:
         return _fit_integer(value, kind)
     if kind in (pa.float32(), pa.float64()):
@@ -154,8 +154,8 @@ def _fit_integer(value: float, kind: pa.DataType) -> Fitted:
     signed = pa.types.is_signed_integer(kind)
     least = -(2 ** (kind.bit_width - 1)) if signed else 0
     most = 2 ** (kind.bit_width - signed) - 1
-    not_a_number = isinstance(value, float) and math.isnan(value)
-    if not_a_number or value > most:
+    is_nan = isinstance(value, float) and math.isnan(value)
+    if is_nan or value > most:
         return Fitted(most, gap=1)
     if value < least:
         return Fitted(least, gap=-1)
@@ -177,8 +177,8 @@ def _to_float32(value: float) -> float:
     return float(struct.unpack("<f", struct.pack("<f", value))[0])
 
 
-def _fit_moment(moment: dt.datetime) -> Fitted:
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+def _fit_datetime(value: dt.datetime) -> Fitted:
+    aware = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
     milliseconds, rest = divmod(aware - EPOCH, dt.timedelta(milliseconds=1))
     return Fitted(milliseconds, gap=1 if rest else 0)
 

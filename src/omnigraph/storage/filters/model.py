@@ -122,7 +122,7 @@ def render(row_filter: Filter, schema: pa.Schema | None = None) -> str:
     Values take the types of the schema's columns. Without a schema only strings can be compared.
     """
     try:
-        return _render(_without_negations(row_filter), _Columns(schema), depth=0)
+        return _render(_push_negations(row_filter), _Columns(schema), depth=0)
     except RecursionError:
         raise _too_deep() from None
 
@@ -183,17 +183,17 @@ def _render(row_filter: Filter, columns: _Columns, *, depth: int) -> str:
             return _joined([_render(each, columns, depth=depth + 1) for each in operands], "or", "false")
 
 
-def _without_negations(row_filter: Filter, *, negated: bool = False) -> Filter:
+def _push_negations(row_filter: Filter, *, negated: bool = False) -> Filter:
     """Push `Not` down to the leaves and flatten nested `And` and `Or`.
 
     Lance needs exponential time for nested negations. The rewrite preserves three-valued logic.
     """
     match row_filter:
         case Not(operand):
-            return _without_negations(operand, negated=not negated)
+            return _push_negations(operand, negated=not negated)
         case And(operands) | Or(operands):
             kind = And if isinstance(row_filter, And) is not negated else Or
-            return kind(_flattened(kind, [_without_negations(each, negated=negated) for each in operands]))
+            return kind(_flattened(kind, [_push_negations(each, negated=negated) for each in operands]))
         case Compare(column, operator, value) if negated:
             return Compare(column, _OPPOSITE[operator], value)
         case _:
@@ -213,16 +213,16 @@ def _compare(column: str, operator: Operator, value: Value, kind: pa.DataType) -
     if value is None:
         return f"{_name(column)} {operator} null"
     compared = comparison(_name(column), operator, _fit(column, value, kind), kind)
-    return _known(column, compared) if operator == "!=" else compared
+    return _unless_null(column, compared) if operator == "!=" else compared
 
 
 def _negated(operand: Filter, rendered: str) -> str:
     if isinstance(operand, OneOf) and operand.values:
-        return _known(operand.column, f"not {rendered}")
+        return _unless_null(operand.column, f"not {rendered}")
     return f"(not {rendered})"
 
 
-def _known(column: str, excluded: str) -> str:
+def _unless_null(column: str, excluded: str) -> str:
     """Exclude nulls explicitly: Lance joins several exclusions under `or` into one list, which is then true for null.
 
     No negation is above this expression, so false may replace unknown.

@@ -33,21 +33,20 @@ if TYPE_CHECKING:
     from omnigraph.storage.objects.store import ObjectStore
     from omnigraph.world import World
 
-    Set = NDArray[np.uint32]
     Offsets = NDArray[np.uint32]
 
 
-def decode(data: bytes) -> Set:
-    """The sorted numbers of a Roaring bitmap; raises `StoreError` when it is malformed."""
+def decode(data: bytes) -> Offsets:
+    """The sorted offsets in a Roaring bitmap; raises `StoreError` when it is malformed."""
     try:
         return np.array(BitMap.deserialize(data).to_array(), np.uint32)
     except (ValueError, IndexError) as error:
         raise StoreError(f"a set of removed rows cannot be read: {error}.") from error
 
 
-def encode(numbers: Set) -> bytes:
-    """A Roaring bitmap of the numbers, byte for byte as Lance writes it."""
-    return BitMap(array("I", numbers.tobytes()), optimize=False).serialize()
+def encode(offsets: Offsets) -> bytes:
+    """A Roaring bitmap of the offsets, byte for byte as Lance writes it."""
+    return BitMap(array("I", offsets.tobytes()), optimize=False).serialize()
 
 
 # Lance's own threshold between its two formats.
@@ -110,7 +109,7 @@ class DeletionVectors:
         path = f"{_home(table, fragment)}/{fragment.deletion_file.path(fragment.id)}"
         if (cached := self._cached.find(path)) is not None:
             return cast("Offsets", cached)
-        return self._keep(path, self._read(path, table, fragment))
+        return self._cache(path, self._read(path, table, fragment))
 
     def _read(self, path: str, table: TableHandle, fragment: FragmentMetadata) -> Offsets:
         try:
@@ -120,22 +119,22 @@ class DeletionVectors:
         return decode(data) if path.endswith(".bin") else _unpacked(data)
 
     def _add(self, table: TableHandle, fragment: FragmentMetadata, offsets: Offsets) -> FragmentMetadata | None:
-        known = self._of(table, fragment)
+        before = self._of(table, fragment)
         # Both runs are sorted: a stable sort merges them.
-        removed = np.sort(np.concatenate([known, offsets]), kind="stable")
-        assert (removed[1:] > removed[:-1]).all(), "rows are removed that the fragment has"
-        if len(removed) == fragment.physical_rows:
+        deleted = np.sort(np.concatenate([before, offsets]), kind="stable")
+        assert (deleted[1:] > deleted[:-1]).all(), "only rows that the fragment has are deleted"
+        if len(deleted) == fragment.physical_rows:
             return None
-        kind = "array" if len(removed) < LISTED_ROWS else "bitmap"
-        file = DeletionFile(table.version, self._world.random_bits(64), kind, len(removed), None)
+        kind = "array" if len(deleted) < LISTED_ROWS else "bitmap"
+        file = DeletionFile(table.version, self._world.random_bits(64), kind, len(deleted), None)
         path = f"{table_dir(table.path, table.branch)}/{file.path(fragment.id)}"
-        self._objects.stage(path, _packed(removed) if kind == "array" else encode(removed))
-        self._keep(path, removed)
+        self._objects.stage(path, _packed(deleted) if kind == "array" else encode(deleted))
+        self._cache(path, deleted)
         return replace(fragment, deletion_file=file)
 
-    def _keep(self, path: str, removed: Offsets) -> Offsets:
-        self._cached.keep(path, removed, removed.nbytes)
-        return removed
+    def _cache(self, path: str, deleted: Offsets) -> Offsets:
+        self._cached.put(path, deleted, deleted.nbytes)
+        return deleted
 
 
 def _home(table: TableHandle, fragment: FragmentMetadata) -> str:
@@ -147,10 +146,10 @@ def _home(table: TableHandle, fragment: FragmentMetadata) -> str:
     return path[path.rindex(table.path) :].rstrip("/")
 
 
-def _packed(removed: Offsets) -> bytes:
+def _packed(deleted: Offsets) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, _SCHEMA) as file:
-        file.write_batch(pa.record_batch([pa.array(removed, pa.uint32())], schema=_SCHEMA))
+        file.write_batch(pa.record_batch([pa.array(deleted, pa.uint32())], schema=_SCHEMA))
     return sink.getvalue().to_pybytes()
 
 

@@ -85,10 +85,10 @@ _BY_TEXT: tuple[tuple[Trouble, tuple[str, ...]], ...] = (
 )
 
 
-def classify(error: BaseException, *, place: str = "") -> Trouble:
-    """Classify an exception of Lance by its text. `place` is a path that a user chose: it is ignored in the text."""
+def classify(error: BaseException, *, path: str = "") -> Trouble:
+    """Classify an exception of Lance by its text. `path` is a path that a user chose: it is ignored in the text."""
     # As whole words: a graph called `g` must not remove the letter from `error sending request`.
-    text = re.sub(rf"(?<!\w){re.escape(place)}(?!\w)", "", str(error)) if place else str(error)
+    text = re.sub(rf"(?<!\w){re.escape(path)}(?!\w)", "", str(error)) if path else str(error)
     if isinstance(error, CommitConflictError) and "is unknown" not in text:
         return Trouble.RETRYABLE if error.retryable else Trouble.INCOMPATIBLE
     for trouble, marks in _BY_TEXT:
@@ -97,10 +97,10 @@ def classify(error: BaseException, *, place: str = "") -> Trouble:
     return Trouble.OTHER
 
 
-def translate(error: BaseException, what: str, *, place: str = "") -> OmniGraphError:
+def translate(error: BaseException, what: str, *, path: str = "") -> OmniGraphError:
     """The corresponding error of `omnigraph.errors`, with `what` as its subject."""
     text = f"{what}: {_first_line(error)}"
-    match classify(error, place=place):
+    match classify(error, path=path):
         case Trouble.RETRYABLE | Trouble.CONTENTION:
             return CommitConflict(text)
         case Trouble.INCOMPATIBLE:

@@ -31,7 +31,9 @@ _NUMBER, _SIZED = 0, 2
 
 def greatest_fragment(dataset: lance.LanceDataset) -> int:
     """The greatest fragment id that the table ever had, according to its manifest; 0 if it never had one."""
-    return max((number for field, number in _numbers(_manifest(dataset)) if field == _GREATEST_FRAGMENT), default=0)
+    return max(
+        (number for field, number in _varint_fields(_manifest(dataset)) if field == _GREATEST_FRAGMENT), default=0
+    )
 
 
 def _manifest(dataset: lance.LanceDataset) -> bytes:
@@ -43,23 +45,23 @@ def _manifest(dataset: lance.LanceDataset) -> bytes:
     )
 
 
-def _numbers(message: bytes) -> Iterator[tuple[int, int]]:
+def _varint_fields(message: bytes) -> Iterator[tuple[int, int]]:
     """The top-level varint fields of a protobuf message, as field number and value."""
     at = 0
     while at < len(message):
-        tag, at = _number_at(message, at)
+        tag, at = _varint_at(message, at)
         field, kind = tag >> 3, tag & 7
         if kind == _NUMBER:
-            value, at = _number_at(message, at)
+            value, at = _varint_at(message, at)
             yield field, value
         elif kind == _SIZED:
-            size, at = _number_at(message, at)
+            size, at = _varint_at(message, at)
             at += size
         else:
             at += _FIXED[kind]
 
 
-def _number_at(message: bytes, at: int) -> tuple[int, int]:
+def _varint_at(message: bytes, at: int) -> tuple[int, int]:
     """Decode a varint, and return it with the offset after it."""
     value = shift = 0
     while message[at] & 128:

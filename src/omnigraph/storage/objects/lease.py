@@ -199,7 +199,7 @@ class Lease:
         self._tag = tag
         self._tenure = Tenure(record.seconds, begun, world)
         self._lock = threading.RLock()
-        self._is_lost = False
+        self._was_taken_over = False
         self._is_given_up = False
         self._guard: AbstractContextManager[None] | None = None
         # The record of an earlier owner that died: its half-made work may still be there.
@@ -219,13 +219,13 @@ class Lease:
     def require(self) -> None:
         """Raise `LeaseLost` unless the lease surely stays this owner's for a while; renews it if needed."""
         with self._lock:
-            if self._is_lost or not self._tenure.is_sure:
+            if self._was_taken_over or not self._tenure.is_sure:
                 self.renew()
 
     @property
     def is_due(self) -> bool:
         """Whether it is time to renew the lease."""
-        return not (self._is_lost or self._is_given_up) and self._tenure.is_due
+        return not (self._was_taken_over or self._is_given_up) and self._tenure.is_due
 
     def keep_alive(self) -> None:
         """Renew the lease when half of it has passed; called by the heartbeat."""
@@ -245,7 +245,7 @@ class Lease:
 
     def _replace(self, record: LeaseRecord) -> None:
         if self._is_given_up:
-            raise self._lost()
+            raise self._taken_over()
         begun = self._world.monotonic()
         try:
             with unguarded():
@@ -253,23 +253,23 @@ class Lease:
         except StoreUnavailable as error:
             self._tag = self._read_back(record, error)
         except (ObjectChanged, ObjectNotFound) as error:
-            raise self._lost() from error
+            raise self._taken_over() from error
         self._tenure.begins(begun)
         self.record = record
 
     def _read_back(self, record: LeaseRecord, error: StoreUnavailable) -> ObjectVersion:
-        """Settle a lost acknowledgement: the version of the object if it has this record by now."""
+        """Resolve a lost acknowledgement: the version of the object if it has this record by now."""
         found = read_lease_record(self._objects, self._path)
         if found is None or found[0].owner != record.owner:
-            raise self._lost() from error
+            raise self._taken_over() from error
         if found[0] != record:
             raise error
         return found[1]
 
-    def _lost(self) -> LeaseLost:
-        self._is_lost = True
+    def _taken_over(self) -> LeaseLost:
+        self._was_taken_over = True
         return LeaseLost(
-            f"{self.record.purpose}: this process was silent for so long that another has taken its place. Nothing "
+            f"{self.record.purpose}: this process was silent for so long that another has taken its lease. Nothing "
             "more was changed; try again."
         )
 
@@ -285,7 +285,7 @@ class Lease:
                 with unguarded():
                     self._objects.delete(self._path)
             except StoreError as error:
-                log.warning("%s is done; its claim %s runs out by itself: %s", self.record.purpose, self._path, error)
+                log.warning("%s is done; its lease %s expires by itself: %s", self.record.purpose, self._path, error)
 
     def abandon(self) -> None:
         """Let anybody take the lease over at once, with what is unfinished; for work that failed half-way.

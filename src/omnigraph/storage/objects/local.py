@@ -70,7 +70,7 @@ class LocalFiles:
         """Write unconditionally."""
         with self._write_errors(path), self._temporary(path, data) as temporary:
             with locked(self.root, self.world):
-                tag = _put_in_place(temporary, self._file(path))
+                tag = _rename_into_place(temporary, self._file(path))
             _sync_directory(temporary.parent)
             return tag
 
@@ -93,7 +93,7 @@ class LocalFiles:
         with self._write_errors(path), self._temporary(path, data) as temporary:
             with locked(self.root, self.world):
                 self._require_unchanged(path, unchanged)
-                tag = _put_in_place(temporary, self._file(path))
+                tag = _rename_into_place(temporary, self._file(path))
             _sync_directory(temporary.parent)
             return tag
 
@@ -280,7 +280,7 @@ def _set_modified(path: Path, microseconds: int) -> None:
     os.utime(path, ns=(microseconds * 1_000, microseconds * 1_000))
 
 
-def _put_in_place(temporary: Path, target: Path) -> ObjectVersion:
+def _rename_into_place(temporary: Path, target: Path) -> ObjectVersion:
     """Rename, and make sure that the tag is one that this name never had before. The caller holds the lock."""
     before = _stat_if_there(target)
     if before is not None and temporary.stat().st_mtime_ns <= before.st_mtime_ns:

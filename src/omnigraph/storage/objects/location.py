@@ -78,8 +78,8 @@ def parse_location(
             "(s3://bucket/prefix) that the graph is stored in. For an S3 endpoint set AWS_ENDPOINT_URL_S3.",
         )
     if scheme not in OBJECT_STORES:
-        known = ", ".join(f"{each}://" for each in OBJECT_STORES)
-        raise InvalidUri(display_uri(text), f"use a path, file:// or one of {known}")
+        schemes = ", ".join(f"{each}://" for each in OBJECT_STORES)
+        raise InvalidUri(display_uri(text), f"use a path, file:// or one of {schemes}")
     return _in_bucket(text, scheme, world, storage_options or {})
 
 

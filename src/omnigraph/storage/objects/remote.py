@@ -253,7 +253,7 @@ def _translated(error: Exception, where: str, secrets: tuple[str, ...]) -> Store
         return StoreUnsafe(f"{where}: the store cannot write conditionally ({reason}).", location=where)
     return StoreUnavailable(
         f"{where}: no usable answer from the store ({reason}). Check the endpoint, the network and the credentials. "
-        "If this was a write, it may have landed.",
+        "If this was a write, it may have been applied.",
         location=where,
     )
 

@@ -70,12 +70,12 @@ def _extended(table: Table, schema: pa.Schema) -> LanceSchema:
     """The table's own fields under their field ids, and the new ones under ids that no data file has used."""
     own = table.handle.lance_schema
     used = [number for each in table.fragments() for file in each.files for number in file.fields]
-    first = max([*used, *_numbers(own.fields())]) + 1
+    first = max([*used, *_field_ids(own.fields())]) + 1
     new = [field for field in schema if field.name not in table.schema.names]
     # Lance assigns field ids sequentially: with this many placeholders in front, the new fields get the intended ids.
     before = [pa.field(f"_{number}", pa.int8()) for number in range(first)]
-    numbered = _groups(LanceSchema.from_pyarrow(pa.schema([*before, *new])))
-    return _made(own, {**_groups(own), **{field.name: numbered[field.name] for field in new}}, schema.names)
+    with_ids = _groups(LanceSchema.from_pyarrow(pa.schema([*before, *new])))
+    return _made(own, {**_groups(own), **{field.name: with_ids[field.name] for field in new}}, schema.names)
 
 
 def _ordered(described: LanceSchema, names: list[str]) -> LanceSchema:
@@ -102,8 +102,8 @@ def _size(field: Any) -> int:
     return 1 + sum(map(_size, field.children()))
 
 
-def _numbers(fields: Iterable[Any]) -> list[int]:
-    return [number for each in fields for number in (each.id(), *_numbers(each.children()))]
+def _field_ids(fields: Iterable[Any]) -> list[int]:
+    return [number for each in fields for number in (each.id(), *_field_ids(each.children()))]
 
 
 @dataclass(frozen=True)

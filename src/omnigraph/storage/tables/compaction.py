@@ -52,10 +52,10 @@ def stage_minor_compaction(table: Table, policy: CompactionPolicy) -> Staged | N
 
     Fragments that an index covers are left alone: joining them would remove them from its coverage.
     """
-    tail = _tail(table, policy)
-    if len(tail) < policy.fragments:
+    fragments = _small_fragments(table, policy)
+    if len(fragments) < policy.fragments:
         return None
-    return stage_compaction(table, rows_per_file=policy.rows, fragments=tail)
+    return stage_compaction(table, rows_per_file=policy.rows, fragments=fragments)
 
 
 def stage_compaction(
@@ -69,7 +69,7 @@ def stage_compaction(
     results = _results(table, rows_per_file, fragments, execute or execute_here)
     if not results:
         return None
-    return stage_rewrite(table, _numbered(table, results) if covered_fragments(table) else _rewrites(results))
+    return stage_rewrite(table, _with_new_ids(table, results) if covered_fragments(table) else _rewrites(results))
 
 
 def compacted(table: Table, *, rows_per_file: int, fragments: Sequence[int]) -> list[Rewrite]:
@@ -112,27 +112,27 @@ def covered_fragments(table: Table) -> set[int]:
     """The fragments that some index of the table covers."""
     with lance_errors(f"listing the indexes of {table.path}"):
         indexes = table.handle.describe_indices()
-    return {number for index in indexes for segment in index.segments for number in segment.fragment_ids}
+    return {fragment_id for index in indexes for segment in index.segments for fragment_id in segment.fragment_ids}
 
 
-def _tail(table: Table, policy: CompactionPolicy) -> list[int]:
+def _small_fragments(table: Table, policy: CompactionPolicy) -> list[int]:
     """The fragments at the end that are worth joining, within the policy's limits on rows and bytes."""
-    numbers = table.fragment_ids()
-    if len(numbers) < policy.fragments:
+    fragment_ids = table.fragment_ids()
+    if len(fragment_ids) < policy.fragments:
         return []
     covered = covered_fragments(table)
-    tail: list[int] = []
+    fragments: list[int] = []
     rows = size = 0
     # One by one: most tables have more fragments than are looked at.
-    for fragment in map(table.fragment, reversed(numbers)):
+    for fragment in map(table.fragment, reversed(fragment_ids)):
         its_rows, its_size = fragment.num_rows, _bytes_of(fragment)
         if fragment.id in covered or rows + its_rows > policy.rows or size + its_size > policy.bytes:
             break
-        if len(tail) >= policy.fragments and its_rows > policy.growth * rows:
+        if len(fragments) >= policy.fragments and its_rows > policy.growth * rows:
             break
-        tail.append(fragment.id)
+        fragments.append(fragment.id)
         rows, size = rows + its_rows, size + its_size
-    return tail
+    return fragments
 
 
 def _bytes_of(fragment: FragmentMetadata) -> int:
@@ -143,18 +143,18 @@ def _rewrites(results: Iterable[RewriteResult]) -> list[Rewrite]:
     return [(each.original_fragments, each.new_fragments) for each in results]
 
 
-def _numbered(table: Table, results: Iterable[RewriteResult]) -> list[Rewrite]:
+def _with_new_ids(table: Table, results: Iterable[RewriteResult]) -> list[Rewrite]:
     """The rewrites with ids for the new fragments, so that indexes that store row ids continue to cover them.
 
     Without ids Lance records the coverage before it assigns them, and the index covers fragment 0 instead. Lance caches
     by fragment id: no id that a fragment ever had may be used again.
     """
-    number = max([greatest_fragment(table.handle), *table.fragment_ids()])
+    fragment_id = max([greatest_fragment(table.handle), *table.fragment_ids()])
     rewrites: list[Rewrite] = []
     for each in results:
         fragments = []
         for new in each.new_fragments:
-            number += 1
-            fragments.append(FragmentMetadata.from_json(json.dumps({**new.to_json(), "id": number})))
+            fragment_id += 1
+            fragments.append(FragmentMetadata.from_json(json.dumps({**new.to_json(), "id": fragment_id})))
         rewrites.append((each.original_fragments, fragments))
     return rewrites

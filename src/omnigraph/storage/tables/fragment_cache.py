@@ -48,9 +48,9 @@ class CachedRows:
         """The memory that they occupy."""
         return int(self.offsets.nbytes) + sum(each.nbytes for each in self.columns.values())
 
-    def without(self, removed: Offsets) -> CachedRows:
+    def excluding(self, deleted: Offsets) -> CachedRows:
         """The same without the rows at these offsets."""
-        left = ~np.isin(self.offsets, removed)
+        left = ~np.isin(self.offsets, deleted)
         chosen = pa.array(left)
         return replace(
             self, offsets=self.offsets[left], columns={name: each.filter(chosen) for name, each in self.columns.items()}
@@ -79,7 +79,7 @@ class FragmentCache:
             if rows.nbytes > FRAGMENT_BYTES:
                 self._cached.forget(key)
             else:
-                self._cached.keep(key, rows, rows.nbytes)
+                self._cached.put(key, rows, rows.nbytes)
 
 
 def is_cacheable(fragment: FragmentMetadata) -> bool:

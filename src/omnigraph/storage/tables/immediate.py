@@ -55,7 +55,7 @@ def upsert_rows_by_key(table: Table, rows: pa.Table, *, key: str) -> Table:
     """Insert or replace rows under the primary-key filter, as one commit without retries.
 
     It is here because only the committing call carries the filter of inserted keys: two concurrent inserts of one new
-    key conflict on it, while both would land if they were staged.
+    key conflict on it, while both would commit if they were staged.
     """
     count("table_commits", table.path)
     with lance_errors(f"writing rows of {table.path}"):
@@ -131,7 +131,7 @@ def preview(staged: Staged) -> Table:
 def collect_versions(table: Table, versions: Sequence[int]) -> Removed:
     """Delete these versions, the files that only they needed, and files that no version has needed for seven days.
 
-    The newest version and those that Lance branches or tags refer to are kept.
+    The newest version and those that Lance branches or tags refer to are retained.
     """
     count("object_deletes", table.path)
     with lance_errors(f"collecting old versions of {table.path}"):
@@ -155,7 +155,7 @@ def _selected(versions: Sequence[int]) -> dict[str, object]:
 def collect_old_versions(table: Table, *, keep: int) -> int:
     """Delete all but the newest `keep` versions and the files that only those needed; return the number of versions.
 
-    Versions that branches or tags refer to are kept. Files of uncommitted writes are kept for seven days.
+    Versions that branches or tags refer to are retained. Files of uncommitted writes are kept for seven days.
     """
     count("object_deletes", table.path)
     with lance_errors(f"collecting old versions of {table.path}"):

@@ -241,8 +241,8 @@ def _can_extend(table: Table, spec: IndexSpec, missing: list[int], segments: Ite
     if spec.kind == "btree":
         return True
     newest = max((each.dataset_version for each in segments), default=0)
-    ages = table.scan([CREATED_AT], fragments=missing)
-    return all(age > newest for batch in ages for age in batch.column(0).unique().to_numpy())
+    created_at = table.scan([CREATED_AT], fragments=missing)
+    return all(age > newest for batch in created_at for age in batch.column(0).unique().to_numpy())
 
 
 def _any_vector(table: Table, column: str, fragments: list[int]) -> bool:

@@ -66,8 +66,8 @@ def create_table(tables: TableStore, path: str, schema: pa.Schema, rows: Sequenc
 
 
 def _creation_error(uri: str, error: BaseException) -> OmniGraphError:
-    lost = "0.manifest was not found" in str(error) or "18446744073709551615.manifest was not found" in str(error)
-    if lost or classify(error) in (Trouble.EXISTS, Trouble.RETRYABLE):
+    is_missing = "0.manifest was not found" in str(error) or "18446744073709551615.manifest was not found" in str(error)
+    if is_missing or classify(error) in (Trouble.EXISTS, Trouble.RETRYABLE):
         return ObjectExists(f"there is a table at {uri} already", location=uri)
     return translate(error, f"creating a table at {uri}")
 
@@ -125,14 +125,14 @@ def commit_new_table(tables: TableStore, staged: StagedNewTable, *, operation_id
     try:
         return _commit(tables, there, staged.path, staged.transaction)
     except (CommitOutcomeUnknown, StoreError):
-        landed = _landed(tables, staged)
-        if landed is None:
+        committed = _find_committed(tables, staged)
+        if committed is None:
             raise
-        return landed
+        return committed
 
 
-def _landed(tables: TableStore, staged: StagedNewTable) -> Table | None:
-    """Settle a lost acknowledgement by searching for the transaction."""
+def _find_committed(tables: TableStore, staged: StagedNewTable) -> Table | None:
+    """Resolve a lost acknowledgement by searching for the transaction."""
     there = _existing(tables, staged.path)
     if there is None or find_transaction(there, staged.uuid, after=staged.version - 1) != staged.version:
         return None
@@ -160,7 +160,7 @@ def _caught_up(tables: TableStore, table: Table, staged: StagedNewTable, operati
 def _commit(tables: TableStore, there: Table | None, path: str, transaction: Transaction) -> Table:
     count("table_commits", path)
     with lance_errors(f"making the table at {path}"):
-        # Without retries an overwrite lands as the version right after the one it was made for, or not at all.
+        # Without retries an overwrite is committed as the version right after the one it was made for, or not at all.
         dataset = LanceDataset.commit(
             tables.uri(path) if there is None else there.handle,
             transaction,

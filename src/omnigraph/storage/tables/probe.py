@@ -66,13 +66,13 @@ class ProbeReport:
 
 def probe_store(location: Location, world: World) -> ProbeReport:
     """Race several writers below the location and delete every trace. An unreachable store raises."""
-    place = _own_place(location, world)
-    stores = [open_control_store(place, world) for _ in range(WRITERS)]
+    directory = _probe_location(location, world)
+    stores = [open_control_store(directory, world) for _ in range(WRITERS)]
     missing = _missing_directories(location)
     try:
         checks = [_judge(name, check, stores) for name, check in _RULES.items()]
         if all(check.ok for check in checks):
-            checks.append(_judge("tables and control objects are together", _table_in_place, stores))
+            checks.append(_judge("tables and control objects are together", _table_beside_objects, stores))
     except BaseException:
         _clear_quietly(stores[0], missing)
         raise
@@ -131,9 +131,9 @@ def _create_once(stores: Sequence[ObjectStore]) -> str:
     if _wins(lambda: stores[1].create("taken", b"second"), ObjectExists):
         raise StoreUnsafe("a second create of one name succeeded: the store ignores the condition")
 
-    def attempt(turn: int, writer: int) -> bool:
-        payload = _payload(turn, writer)
-        return _wins(lambda: stores[writer].create(f"create/{turn}", payload), ObjectExists)
+    def attempt(round_number: int, writer: int) -> bool:
+        payload = _payload(round_number, writer)
+        return _wins(lambda: stores[writer].create(f"create/{round_number}", payload), ObjectExists)
 
     return _verdict(stores[0], "create", _race(_rounds(stores, CREATE_ROUNDS), attempt))
 
@@ -146,11 +146,13 @@ def _replace_once(stores: Sequence[ObjectStore]) -> str:
     if not _wins(lambda: stores[1].replace("swapped", b"third", fresh), ObjectChanged):
         raise StoreUnsafe("a replacement was refused although nothing had changed")
     rounds = _rounds(stores, REPLACE_ROUNDS)
-    tags = [stores[0].write(f"replace/{turn}", b"before") for turn in range(rounds)]
+    tags = [stores[0].write(f"replace/{round_number}", b"before") for round_number in range(rounds)]
 
-    def attempt(turn: int, writer: int) -> bool:
-        payload = _payload(turn, writer)
-        return _wins(lambda: stores[writer].replace(f"replace/{turn}", payload, tags[turn]), ObjectChanged)
+    def attempt(round_number: int, writer: int) -> bool:
+        payload = _payload(round_number, writer)
+        return _wins(
+            lambda: stores[writer].replace(f"replace/{round_number}", payload, tags[round_number]), ObjectChanged
+        )
 
     return _verdict(stores[0], "replace", _race(rounds, attempt))
 
@@ -163,7 +165,7 @@ def _write_then_list(stores: Sequence[ObjectStore]) -> str:
     return f"by {len(stores)} clients, {LISTINGS} times"
 
 
-def _table_in_place(stores: Sequence[ObjectStore]) -> str:
+def _table_beside_objects(stores: Sequence[ObjectStore]) -> str:
     """Lance interprets the settings in its own way: its files must appear beside the control objects."""
     location = stores[0].location
     with lance_errors(f"writing a trial table below {display_uri(location.uri)}"):
@@ -176,8 +178,8 @@ def _table_in_place(stores: Sequence[ObjectStore]) -> str:
 
 _NAMES = (
     *("plain", "taken", "swapped"),
-    *(f"create/{turn}" for turn in range(CREATE_ROUNDS)),
-    *(f"replace/{turn}" for turn in range(REPLACE_ROUNDS)),
+    *(f"create/{round_number}" for round_number in range(CREATE_ROUNDS)),
+    *(f"replace/{round_number}" for round_number in range(REPLACE_ROUNDS)),
     *(f"listed/{number}" for number in range(LISTINGS)),
 )
 _RULES: dict[str, Callable[[Sequence[ObjectStore]], str]] = {
@@ -215,17 +217,19 @@ def _clear_quietly(store: ObjectStore, missing: Sequence[Path]) -> None:
 def _race(rounds: int, attempt: Callable[[int, int], bool]) -> list[list[int]]:
     """The winners of each round. A round starts as soon as the one before has its first result."""
     with ThreadPoolExecutor(max_workers=rounds * WRITERS) as pool:
-        pending = [_start_round(pool, turn, attempt) for turn in range(rounds)]
-        return [[writer for writer, won in enumerate(each) if won.result()] for each in pending]
+        started = [_start_round(pool, round_number, attempt) for round_number in range(rounds)]
+        return [[writer for writer, won in enumerate(each) if won.result()] for each in started]
 
 
-def _start_round(pool: ThreadPoolExecutor, turn: int, attempt: Callable[[int, int], bool]) -> list[Future[bool]]:
+def _start_round(
+    pool: ThreadPoolExecutor, round_number: int, attempt: Callable[[int, int], bool]
+) -> list[Future[bool]]:
     """Start all writers of one round at the same moment."""
     start = threading.Barrier(WRITERS)
 
     def enter(writer: int) -> bool:
         start.wait()
-        return attempt(turn, writer)
+        return attempt(round_number, writer)
 
     entered = [pool.submit(enter, writer) for writer in range(WRITERS)]
     wait(entered, return_when=FIRST_COMPLETED)
@@ -236,10 +240,10 @@ def _verdict(store: ObjectStore, folder: str, winners: Sequence[Sequence[int]]) 
     wrong = [each for each in winners if len(each) != 1]
     if wrong:
         most = max(len(each) for each in wrong)
-        told = f"up to {most} of {WRITERS} simultaneous writers succeeded" if most else "no writer succeeded"
-        raise StoreUnsafe(f"{told}, in {len(wrong)} of {len(winners)} rounds")
-    for turn, (winner,) in enumerate(winners):
-        if store.read(f"{folder}/{turn}") != _payload(turn, winner):
+        observed = f"up to {most} of {WRITERS} simultaneous writers succeeded" if most else "no writer succeeded"
+        raise StoreUnsafe(f"{observed}, in {len(wrong)} of {len(winners)} rounds")
+    for round_number, (winner,) in enumerate(winners):
+        if store.read(f"{folder}/{round_number}") != _payload(round_number, winner):
             raise StoreUnsafe("the object that was kept is not the one of the writer that succeeded")
     return f"{WRITERS} writers, {len(winners)} rounds, one winner in each"
 
@@ -252,15 +256,15 @@ def _wins(write: Callable[[], ObjectVersion], loss: type[StoreError]) -> bool:
     return True
 
 
-def _payload(turn: int, writer: int) -> bytes:
-    return f"round {turn} writer {writer}".encode()
+def _payload(round_number: int, writer: int) -> bytes:
+    return f"round {round_number} writer {writer}".encode()
 
 
 def _rounds(stores: Sequence[ObjectStore], rounds: int) -> int:
     return LOCAL_ROUNDS if stores[0].location.is_local else rounds
 
 
-def _own_place(location: Location, world: World) -> Location:
+def _probe_location(location: Location, world: World) -> Location:
     name = f"__probe_{world.ulid()}"
     return replace(location, uri=location.child(name), root=location.object_path(name))
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.tables.staging import Staged
     from omnigraph.storage.tables.table import Table, TableStore
 
-    Numbers = NDArray[np.uint64]
+    RowIds = NDArray[np.uint64]
 
 LOCATION_COLUMNS = [ROW_ID, ROW_ADDRESS]
 
@@ -59,12 +59,12 @@ class RowLocations:
         return pa.concat_arrays(self.rows.column(ID).chunks) if len(self) else pa.array([], pa.string())
 
     @cached_property
-    def row_ids(self) -> Numbers:
+    def row_ids(self) -> RowIds:
         """The stable row ids of the rows."""
         return np.asarray(self.rows.column(ROW_ID).to_numpy(), np.uint64)
 
     @cached_property
-    def addresses(self) -> Numbers:
+    def addresses(self) -> RowIds:
         """The row addresses: the fragment id in the upper 32 bits, the offset in the lower."""
         return np.asarray(self.rows.column(ROW_ADDRESS).to_numpy(), np.uint64)
 
@@ -72,7 +72,7 @@ class RowLocations:
         """The locations of these ids."""
         return RowLocations(self.rows.filter(pc.is_in(self.ids, value_set=ids)))
 
-    def without(self, addresses: Numbers) -> RowLocations:
+    def excluding(self, addresses: RowIds) -> RowLocations:
         """The locations that are not at one of these addresses."""
         return RowLocations(self.rows.filter(pa.array(~np.isin(self.addresses, addresses))))
 
@@ -107,7 +107,7 @@ def keeps_row_ids(rows: int, *, span: int) -> bool:
     return rows <= _KEPT_IDS_ROWS and span <= max(KEPT_IDS_SPAN, _SPAN_PER_ROW * rows)
 
 
-def new_fragment(table: Table, rows: pa.Table, row_ids: Numbers | pa.Array[Any] | None = None) -> FragmentMetadata:
+def new_fragment(table: Table, rows: pa.Table, row_ids: RowIds | pa.Array[Any] | None = None) -> FragmentMetadata:
     """Write rows as an uncommitted fragment of the table; `row_ids` are the existing row ids of the first of them."""
     (fragment,) = write_fragments(
         rows,
@@ -119,18 +119,18 @@ def new_fragment(table: Table, rows: pa.Table, row_ids: Numbers | pa.Array[Any] 
     return fragment if row_ids is None else with_row_ids(fragment, row_ids)
 
 
-def with_row_ids(fragment: FragmentMetadata, row_ids: Numbers | pa.Array[Any]) -> FragmentMetadata:
+def with_row_ids(fragment: FragmentMetadata, row_ids: RowIds | pa.Array[Any]) -> FragmentMetadata:
     """Give the first rows of a new fragment existing row ids; the others get new ones at the commit."""
     if len(row_ids):
         fragment.row_id_meta = RowIdSequence(pa.array(row_ids, pa.uint64())).to_inline_metadata()
     return fragment
 
 
-def without_rows(tables: TableStore, table: Table, addresses: Numbers) -> tuple[list[FragmentMetadata], list[int]]:
+def delete_rows(tables: TableStore, table: Table, addresses: RowIds) -> tuple[list[FragmentMetadata], list[int]]:
     """Delete the rows at these addresses: the fragments that keep rows, and the ids of those with none left."""
-    touched = by_fragment(addresses)
-    left = tables.deletion_vectors.add(table, [(table.fragment(number), offsets) for number, offsets in touched])
-    emptied = [number for (number, _), fragment in zip(touched, left, strict=True) if fragment is None]
+    changed = by_fragment(addresses)
+    left = tables.deletion_vectors.add(table, [(table.fragment(number), offsets) for number, offsets in changed])
+    emptied = [number for (number, _), fragment in zip(changed, left, strict=True) if fragment is None]
     return [each for each in left if each is not None], emptied
 
 
@@ -140,11 +140,11 @@ def change_of_rows(
     *,
     shrunk: Sequence[FragmentMetadata],
     emptied: Sequence[int],
-    removed: Sequence[str] = (),
+    deleted_ids: Sequence[str] = (),
 ) -> Any:
-    """The operation that adds fragments and deletes rows of others. `removed`: ids of rows that are not replaced."""
-    if not written and (shrunk or emptied or removed):
-        return LanceOperation.Delete(list(shrunk), list(emptied), _predicate(table, removed))
+    """The operation that adds fragments and deletes rows of others. `deleted_ids`: those of rows not replaced."""
+    if not written and (shrunk or emptied or deleted_ids):
+        return LanceOperation.Delete(list(shrunk), list(emptied), _predicate(table, deleted_ids))
     if not (shrunk or emptied):
         return LanceOperation.Append(list(written))
     return LanceOperation.Update(
@@ -157,10 +157,10 @@ def change_of_rows(
     )
 
 
-def stage_swapped_fragment(table: Table, removed: Sequence[int], written: FragmentMetadata) -> Staged:
+def stage_swapped_fragment(table: Table, replaced: Sequence[int], written: FragmentMetadata) -> Staged:
     """Stage a fragment in place of others; any two such changes that remove a common fragment conflict."""
     operation = LanceOperation.Update(
-        removed_fragment_ids=list(removed),
+        removed_fragment_ids=list(replaced),
         updated_fragments=[],
         new_fragments=[written],
         fields_modified=[],
@@ -187,12 +187,12 @@ class RowRewrite:
         self.keeps_row_ids = keeps_row_ids(replaced, span=row_id_span)
         self._tables = tables
         self._replaced = replaced
-        self._removed = 0
+        self._deleted = 0
         self._written: list[FragmentMetadata] = []
         self._shrunk: list[FragmentMetadata] = []
         self._emptied: list[int] = []
 
-    def put(self, rows: pa.Table, order: NDArray[np.int64], row_ids: Numbers) -> None:
+    def put(self, rows: pa.Table, order: NDArray[np.int64], row_ids: RowIds) -> None:
         """Write rows in this order, as new fragments; the first of them replace the rows with these row ids."""
         for start in range(0, rows.num_rows, ROWS_PER_FILE):
             some = slice(start, start + ROWS_PER_FILE)
@@ -209,20 +209,20 @@ class RowRewrite:
             fragment.row_id_meta = None
         self._written.append(fragment)
 
-    def remove(self, addresses: Numbers) -> None:
+    def remove(self, addresses: RowIds) -> None:
         """Delete the rows at these addresses: those that are replaced, and those that are only deleted."""
-        self.take_deletions(len(addresses), *without_rows(self._tables, self.table, addresses))
+        self.take_deletions(len(addresses), *delete_rows(self._tables, self.table, addresses))
 
     def take_deletions(self, rows: int, shrunk: Sequence[FragmentMetadata], emptied: Sequence[int]) -> None:
         """Take fragments of which a task has deleted this many rows, and the ids of those that became empty."""
-        self._removed += rows
+        self._deleted += rows
         self._shrunk += shrunk
         self._emptied += emptied
 
     def stage(self, *, deleted_ids: Sequence[str] = ()) -> Staged:
         """Stage everything. `deleted_ids` are named in the transaction, for information."""
         operation = change_of_rows(
-            self.table, self._written, shrunk=self._shrunk, emptied=self._emptied, removed=deleted_ids
+            self.table, self._written, shrunk=self._shrunk, emptied=self._emptied, deleted_ids=deleted_ids
         )
         return stage_operation(
             self.table,
@@ -230,15 +230,15 @@ class RowRewrite:
             operation,
             inserted=sum(int(each.physical_rows) for each in self._written) - self._replaced,
             updated=self._replaced,
-            deleted=self._removed - self._replaced,
+            deleted=self._deleted - self._replaced,
         )
 
     def _change(self, *, named: bool) -> Change:
-        if not self._removed and (self._written or not named):
+        if not self._deleted and (self._written or not named):
             return "append"
         if not self._written:
             return "delete"
-        return "change" if named or self._removed > self._replaced else "upsert"
+        return "change" if named or self._deleted > self._replaced else "upsert"
 
 
 # More rows than this are found faster by reading all ids.
@@ -264,8 +264,8 @@ def stage_rewrite(
     if puts is not None:
         refuse_repeated_ids(table, puts)
         refuse_deleted_ids(table, puts, deletes)
-    touched = pa.concat_arrays([wanted, pa.array(deletes, pa.string())])
-    there = _locate(table, touched) if locations is None else locations.of(touched)
+    changed = pa.concat_arrays([wanted, pa.array(deletes, pa.string())])
+    there = _locate(table, changed) if locations is None else locations.of(changed)
     at = pc.index_in(wanted, value_set=there.ids)
     row_ids = there.row_ids[at.drop_null().sort().to_numpy()]
     span = int(np.ptp(row_ids)) if len(row_ids) else 0
@@ -282,10 +282,10 @@ def _locate(table: Table, ids: pa.Array[Any]) -> RowLocations:
     """The locations of these ids, as far as they exist."""
     if len(ids) > FEW_ROWS:
         return RowLocations(_locate_many(table, ids))
-    asked = [str(each) for each in ids.to_pylist()]
+    wanted_ids = [str(each) for each in ids.to_pylist()]
     found = [
-        table.read([ID, ROW_ID, ROW_ADDRESS], one_of(ID, asked[start : start + _AT_ONCE]))
-        for start in range(0, len(asked), _AT_ONCE)
+        table.read([ID, ROW_ID, ROW_ADDRESS], one_of(ID, wanted_ids[start : start + _AT_ONCE]))
+        for start in range(0, len(wanted_ids), _AT_ONCE)
     ]
     return RowLocations(pa.concat_tables(found))
 

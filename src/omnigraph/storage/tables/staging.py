@@ -110,23 +110,23 @@ def stage_content(table: Table, schema: pa.Schema, fragments: Sequence[FragmentM
 def stage_delete(table: Table, where: Filter) -> Staged | None:
     """Delete the rows that match; None when there are none."""
     predicate = render(where, table.schema)
-    touched, emptied, gone = _delete_from_fragments(table, predicate)
-    if not gone:
+    shrunk, emptied, deleted = _delete_from_fragments(table, predicate)
+    if not deleted:
         return None
-    operation = LanceOperation.Delete(touched, emptied, predicate)
-    return stage_operation(table, "delete", operation, deleted=gone)
+    operation = LanceOperation.Delete(shrunk, emptied, predicate)
+    return stage_operation(table, "delete", operation, deleted=deleted)
 
 
 def stage_restore(table: Table, version: int) -> Staged:
-    """Make an earlier version's content the newest. It wins over any data commit that lands meanwhile."""
+    """Make an earlier version's content the newest. It wins over any data commit made meanwhile."""
     return stage_operation(table, "restore", LanceOperation.Restore(version))
 
 
 def commit_staged(staged: Staged, *, operation_id: str | None = None) -> Committed:
     """Commit a staged change as the table's next version.
 
-    A lost acknowledgement is settled by searching for the transaction, never by committing again: Lance would commit it
-    twice. If the search fails as well, the error is `CommitOutcomeUnknown`.
+    A lost acknowledgement is resolved by searching for the transaction, never by committing again: Lance would commit
+    it twice. If the search fails as well, the error is `CommitOutcomeUnknown`.
     """
     transaction = staged.transaction
     if operation_id is not None:
@@ -145,12 +145,12 @@ def commit_staged(staged: Staged, *, operation_id: str | None = None) -> Committ
         )
         reach("table.committed")
     except (OSError, ValueError, RuntimeError) as error:
-        return _settle(staged, error)
+        return _resolve_outcome(staged, error)
     return _committed(staged, dataset)
 
 
 def find_transaction(table: Table, uuid: str, *, after: int) -> int | None:
-    """The version that the transaction landed as, searching everything newer than `after`; None if it did not land."""
+    """The version that the transaction was committed as, searching all newer than `after`; None if it was not."""
     newest = table.latest_version()
     for version in range(after + 1, newest + 1):
         if _transaction_uuid(table, version) == uuid:
@@ -195,7 +195,7 @@ def are_ours(table: Table, *, after: int) -> bool:
     return all(how_made(table, each).operation_id for each in range(after + 1, table.version + 1))
 
 
-def _settle(staged: Staged, error: BaseException) -> Committed:
+def _resolve_outcome(staged: Staged, error: BaseException) -> Committed:
     trouble = classify(error)
     if trouble not in (Trouble.UNKNOWN_OUTCOME, Trouble.UNREACHABLE, Trouble.OTHER):
         raise translate(error, f"committing to {staged.table.path}") from error
@@ -246,21 +246,21 @@ def _write(table: Table, rows: pa.Table | pa.RecordBatchReader) -> list[Fragment
 
 
 def _delete_from_fragments(table: Table, predicate: str) -> tuple[list[FragmentMetadata], list[int], int]:
-    touched: list[FragmentMetadata] = []
+    shrunk: list[FragmentMetadata] = []
     emptied: list[int] = []
-    gone = 0
-    with lance_errors(f"staging removals for {table.path}"):
+    deleted = 0
+    with lance_errors(f"staging deletions for {table.path}"):
         for fragment in table.handle.get_fragments():
             matching = fragment.count_rows(predicate)
             if not matching:
                 continue
-            gone += matching
+            deleted += matching
             remaining = fragment.delete(predicate)
             if remaining is None:
                 emptied.append(fragment.fragment_id)
             else:
-                touched.append(remaining)
-    return touched, emptied, gone
+                shrunk.append(remaining)
+    return shrunk, emptied, deleted
 
 
 def refuse_repeated_ids(table: Table, rows: pa.Table) -> None:
@@ -275,12 +275,12 @@ def refuse_repeated_ids(table: Table, rows: pa.Table) -> None:
         raise InvalidInput(f"rows for {table.path} repeat the id {repeated[0]!r}")
 
 
-def refuse_deleted_ids(table: Table, rows: pa.Table, removed: Sequence[str]) -> None:
+def refuse_deleted_ids(table: Table, rows: pa.Table, deleted_ids: Sequence[str]) -> None:
     """Raise when an id is both written and deleted."""
-    if not removed:
+    if not deleted_ids:
         return
     ids = rows.column(ID)
-    both = ids.filter(pc.is_in(ids, value_set=pa.array(removed, pa.string())))
+    both = ids.filter(pc.is_in(ids, value_set=pa.array(deleted_ids, pa.string())))
     if len(both):
         raise InvalidInput(f"a change to {table.path} both writes and removes the id {pc.min(both).as_py()!r}")
 

@@ -241,17 +241,17 @@ class TableStore:
         table = self._open(pin.path, pin.branch, pin.version, session)
         with self._lock:
             if self._sessions.get(pin.branch) is session:
-                _keep(self._handles, pin, table, self._limit)
+                _cache(self._handles, pin, table, self._limit)
         return table
 
     def open_once(self, pin: Pin) -> Table:
         """Open the table at a pin from the store: the cache would not show that the version was deleted."""
         return self._open(pin.path, pin.branch, pin.version, self._session(pin.branch))
 
-    def keep(self, table: Table) -> Table:
+    def cache_handle(self, table: Table) -> Table:
         """Cache a handle under its pin."""
         with self._lock:
-            _keep(self._handles, table.pin, table, self._limit)
+            _cache(self._handles, table.pin, table, self._limit)
         return table
 
     def open_newest(self, path: str, branch: str | None = None) -> Table:
@@ -284,7 +284,7 @@ class TableStore:
             session = self._sessions.get(branch)
             if session is None:
                 session = lance.Session()
-            _keep(self._sessions, branch, session, self._limit)
+            _cache(self._sessions, branch, session, self._limit)
             return session
 
     def _open(self, path: str, branch: str | None, version: int | None, session: lance.Session) -> Table:
@@ -294,10 +294,10 @@ class TableStore:
                 self.uri(path, branch), version=version, storage_options=self._options(), session=session
             )
         except (OSError, ValueError) as error:
-            place = self.location.root
-            if classify(error, place=place) is Trouble.NOT_FOUND:
+            root = self.location.root
+            if classify(error, path=root) is Trouble.NOT_FOUND:
                 raise _absent(path, branch, version) from error
-            raise translate(error, f"opening {path}{_at(branch, version)}", place=place) from error
+            raise translate(error, f"opening {path}{_at(branch, version)}", path=root) from error
         return Table(dataset, path=path, branch=branch)
 
     def _options(self) -> dict[str, str] | None:
@@ -305,12 +305,12 @@ class TableStore:
         return None if options is None else dict(options)
 
 
-def _keep(kept: OrderedDict[K, V], key: K, value: V, limit: int) -> None:
+def _cache(cached: OrderedDict[K, V], key: K, value: V, limit: int) -> None:
     """Insert into an LRU cache of at most `limit` entries."""
-    kept[key] = value
-    kept.move_to_end(key)
-    while len(kept) > limit:
-        kept.popitem(last=False)
+    cached[key] = value
+    cached.move_to_end(key)
+    while len(cached) > limit:
+        cached.popitem(last=False)
 
 
 def _absent(path: str, branch: str | None, version: int | None) -> NotFound:

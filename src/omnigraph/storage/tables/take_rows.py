@@ -41,12 +41,12 @@ def read_blobs(table: Table, column: str, ids: Sequence[str]) -> dict[str, Blob 
     """The blobs of some rows, by id; None where the blob is null."""
     rows = table.read([ID, ROW_ID, column], one_of(ID, ids))
     names: list[Any] = rows.column(ID).to_pylist()
-    places: list[Any] = rows.column(ROW_ID).to_pylist()
+    row_ids_of_rows: list[Any] = rows.column(ROW_ID).to_pylist()
     found = [external(each) for each in descriptions(rows.column(column))]
     inline = [at for at, each in enumerate(descriptions(rows.column(column))) if is_inline(each)]
     if inline:
         with lance_errors(f"reading blobs of {table.path}.{column}"):
-            files = open_blobs(table, column, row_ids=[places[at] for at in inline])
+            files = open_blobs(table, column, row_ids=[row_ids_of_rows[at] for at in inline])
             for at, file in zip(inline, files, strict=True):
                 found[at] = None if file is None else {"data": file.read(), "uri": None}
     return dict(zip(names, found, strict=True))
@@ -133,12 +133,12 @@ class _RowRequest:
     def _limits(self) -> dict[str, Any]:
         wanted = by_fragment(self.addresses)
         fragments = [self.table.handle.get_fragment(number) for number, _ in wanted]
-        numbered = None
+        row_id_list = None
         if len(self.addresses) > FEW_ROWS:
             about = [each.metadata for each in fragments]
-            numbered = _row_ids(about, [offsets for _, offsets in wanted])
-        if numbered is not None:
-            return {"fragments": fragments, "row_addr_allowlist": serialize_row_addrs(numbered.tolist())}
+            row_id_list = _row_ids(about, [offsets for _, offsets in wanted])
+        if row_id_list is not None:
+            return {"fragments": fragments, "row_addr_allowlist": serialize_row_addrs(row_id_list.tolist())}
         where = one_of(ROW_ADDRESS, self.addresses.tolist())
         return {"fragments": fragments, "filter": render(where, self.table.schema)}
 
@@ -149,8 +149,8 @@ def _row_ids(fragments: list[FragmentMetadata], offsets: list[Offsets]) -> Addre
         return None
     found = []
     for fragment, rows in zip(fragments, offsets, strict=True):
-        known = row_ids(fragment)
-        if known is None:
+        sequence = row_ids(fragment)
+        if sequence is None:
             return None
-        found.append(known.to_numpy()[rows])
+        found.append(sequence.to_numpy()[rows])
     return np.concatenate(found)

@@ -207,7 +207,7 @@ class TableCommits:
     def keep_handles(self) -> None:
         """Cache the handles of the new versions for the next reader."""
         for landed in self._landed.values():
-            self.manifest.stores.tables.keep(landed.table)
+            self.manifest.stores.tables.cache_handle(landed.table)
 
     def request(self, sidecar: Sidecar) -> PublishRequest:
         """The publish request, once every table is committed."""
