@@ -34,7 +34,7 @@ from omnigraph.manifest.layout import BRANCH_CLAIM, MAIN, MANIFEST
 from omnigraph.manifest.reclaimed import Condemning, read_note
 from omnigraph.manifest.version_refs import NONE, VersionRanges, branch_references
 from omnigraph.storage.objects.store_clock import StoreClock, read_store_clock
-from omnigraph.storage.tables.immediate import Removed, collect_versions, would_collect
+from omnigraph.storage.tables.immediate import CollectedVersions, collect_versions, would_collect
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +62,7 @@ class CleanedTable:
     error: str | None = None
 
 
-def _with_removed(table: CleanedTable, removed: Removed) -> CleanedTable:
+def _with_removed(table: CleanedTable, removed: CollectedVersions) -> CleanedTable:
     versions, size = table.versions_removed + removed.versions, table.bytes_removed + removed.bytes
     return replace(table, versions_removed=versions, bytes_removed=size)
 
@@ -296,7 +296,7 @@ class Cleanup:
             else:
                 return
 
-    def _removed(self, table_key: str, removed: Removed) -> None:
+    def _removed(self, table_key: str, removed: CollectedVersions) -> None:
         self._done[table_key] = _with_removed(self._done[table_key], removed)
 
     def _failed(self, table_key: str, error: OmniGraphError) -> None:

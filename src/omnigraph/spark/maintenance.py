@@ -16,7 +16,7 @@ import pyarrow as pa
 from omnigraph.spark.runner import errors_of_tasks, one_task_each
 from omnigraph.spark.runtime.session import spark_session
 from omnigraph.storage.tables.compaction import execute_text, result_of_text
-from omnigraph.storage.tables.indexes import joined, part_of_index, training_of
+from omnigraph.storage.tables.indexes import joined, partial_segment, training_of
 from omnigraph.storage.tables.table import open_dataset
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def build_on_spark(session: SparkSession | None = None) -> Build:
     def build(table: Table, spec: IndexSpec, fragments: Sequence[int]) -> lance.Index:
         training = training_of(table, spec, shared=True)
         if len(fragments) < 2 or (training is not None and training.partitions == 1):
-            return joined(table, spec, [part_of_index(table, spec, fragments, training)])
+            return joined(table, spec, [partial_segment(table, spec, fragments, training)])
         work = _IndexWork(table, spec, training)
         with errors_of_tasks():
             built: Any = one_task_each(session or spark_session(), _groups(fragments), work, BUILT).toArrow()
@@ -98,7 +98,7 @@ class _IndexWork:
         uri, version, options = self._location
         spec, training = self._what
         table = open_dataset(uri, version=version, storage_options=options)
-        segment = part_of_index(table, spec, fragments, training)
+        segment = partial_segment(table, spec, fragments, training)
         yield pa.record_batch([[base64.b64encode(pickle.dumps(segment)).decode()]], schema=BUILT)
 
 

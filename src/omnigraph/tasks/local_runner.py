@@ -66,7 +66,7 @@ class LocalRunner:
         with _spill() as spill:
             for batch in sent.stream():
                 spill.put(batch)
-            alone = [[number] for number in range(count)]
+            alone = [[partition] for partition in range(count)]
             groups = alone if self.group_bytes is None else grouped(range(count), spill.size, self.group_bytes)
             for partitions in groups:
                 yield spill.take(partitions)
@@ -111,16 +111,16 @@ class _Spill:
     ranges: dict[int, list[tuple[int, int]]]
 
     def put(self, batch: pa.RecordBatch) -> None:
-        for row, number in enumerate(batch.column(PARTITION).to_pylist()):
+        for row, partition in enumerate(batch.column(PARTITION).to_pylist()):
             start = self.file.tell()
             self.file.write(pack(pa.Table.from_batches([batch.slice(row, 1)])))
-            self.ranges.setdefault(int(number or 0), []).append((start, self.file.tell() - start))
+            self.ranges.setdefault(int(partition or 0), []).append((start, self.file.tell() - start))
 
-    def size(self, number: int) -> int:
-        return sum(size for _, size in self.ranges.get(number, ()))
+    def size(self, partition: int) -> int:
+        return sum(size for _, size in self.ranges.get(partition, ()))
 
-    def take(self, numbers: Iterable[int]) -> Iterator[pa.RecordBatch]:
-        for start, size in (each for number in numbers for each in self.ranges.pop(number, [])):
+    def take(self, group: Iterable[int]) -> Iterator[pa.RecordBatch]:
+        for start, size in (each for partition in group for each in self.ranges.pop(partition, [])):
             self.file.seek(start)
             yield from unpack(self.file.read(size)).to_batches()
 

@@ -31,9 +31,7 @@ _NUMBER, _SIZED = 0, 2
 
 def greatest_fragment(dataset: lance.LanceDataset) -> int:
     """The greatest fragment id that the table ever had, according to its manifest; 0 if it never had one."""
-    return max(
-        (number for field, number in _varint_fields(_manifest(dataset)) if field == _GREATEST_FRAGMENT), default=0
-    )
+    return max((value for field, value in _varint_fields(_manifest(dataset)) if field == _GREATEST_FRAGMENT), default=0)
 
 
 def _manifest(dataset: lance.LanceDataset) -> bytes:

@@ -91,7 +91,7 @@ class Owner:
         """A new owner in this process."""
         return cls(world.ulid(), world.host(), world.process())
 
-    def is_gone(self, world: World) -> bool:
+    def is_dead(self, world: World) -> bool:
         """Whether the owner is surely dead; only its own machine can tell."""
         return self.host == world.host() and not world.is_running(self.process)
 
@@ -123,7 +123,7 @@ class LeaseRecord:
 
     def is_free(self, world: World) -> bool:
         """Whether anybody may take it over at once: its owner is dead, or has abandoned it."""
-        return self.expires_at == 0 or self.owner.is_gone(world)
+        return self.expires_at == 0 or self.owner.is_dead(world)
 
     def encode(self) -> bytes:
         """Serialize the record."""

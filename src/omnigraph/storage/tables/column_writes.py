@@ -69,11 +69,11 @@ def _values(field: pa.Field[Any], fill: Fill | None, length: int) -> pa.Array[An
 def _extended(table: Table, schema: pa.Schema) -> LanceSchema:
     """The table's own fields under their field ids, and the new ones under ids that no data file has used."""
     own = table.handle.lance_schema
-    used = [number for each in table.fragments() for file in each.files for number in file.fields]
+    used = [field_id for each in table.fragments() for file in each.files for field_id in file.fields]
     first = max([*used, *_field_ids(own.fields())]) + 1
     new = [field for field in schema if field.name not in table.schema.names]
     # Lance assigns field ids sequentially: with this many placeholders in front, the new fields get the intended ids.
-    before = [pa.field(f"_{number}", pa.int8()) for number in range(first)]
+    before = [pa.field(f"_{field_id}", pa.int8()) for field_id in range(first)]
     with_ids = _groups(LanceSchema.from_pyarrow(pa.schema([*before, *new])))
     return _made(own, {**_groups(own), **{field.name: with_ids[field.name] for field in new}}, schema.names)
 
@@ -103,7 +103,7 @@ def _size(field: Any) -> int:
 
 
 def _field_ids(fields: Iterable[Any]) -> list[int]:
-    return [number for each in fields for number in (each.id(), *_field_ids(each.children()))]
+    return [field_id for each in fields for field_id in (each.id(), *_field_ids(each.children()))]
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def _settings(table: Table) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Removed:
+class CollectedVersions:
     """What a collection has deleted, or would delete."""
 
     versions: int
@@ -128,7 +128,7 @@ def preview(staged: Staged) -> Table:
     return Table(dataset, path=table.path, branch=table.branch)
 
 
-def collect_versions(table: Table, versions: Sequence[int]) -> Removed:
+def collect_versions(table: Table, versions: Sequence[int]) -> CollectedVersions:
     """Delete these versions, the files that only they needed, and files that no version has needed for seven days.
 
     The newest version and those that Lance branches or tags refer to are retained.
@@ -136,14 +136,14 @@ def collect_versions(table: Table, versions: Sequence[int]) -> Removed:
     count("object_deletes", table.path)
     with lance_errors(f"collecting old versions of {table.path}"):
         stats = _own_handle(table).cleanup_old_versions(**_selected(versions))
-    return Removed(int(stats.old_versions), int(stats.bytes_removed))
+    return CollectedVersions(int(stats.old_versions), int(stats.bytes_removed))
 
 
-def would_collect(table: Table, versions: Sequence[int]) -> Removed:
+def would_collect(table: Table, versions: Sequence[int]) -> CollectedVersions:
     """What `collect_versions` would delete."""
     with lance_errors(f"looking at old versions of {table.path}"):
         stats = _own_handle(table).explain_cleanup_old_versions(**_selected(versions)).stats
-    return Removed(int(stats.old_versions), int(stats.bytes_removed))
+    return CollectedVersions(int(stats.old_versions), int(stats.bytes_removed))
 
 
 def _selected(versions: Sequence[int]) -> dict[str, object]:

@@ -87,7 +87,7 @@ def indexes_of(table: Table) -> list[TableIndex]:
                 each.name,
                 tuple(each.field_names),
                 each.index_type.upper(),
-                frozenset(number for segment in each.segments for number in segment.fragment_ids),
+                frozenset(fragment_id for segment in each.segments for fragment_id in segment.fragment_ids),
             )
             for each in table.handle.describe_indices()
         ]
@@ -118,10 +118,10 @@ def build_segment(table: Table, spec: IndexSpec, fragments: Sequence[int], build
     return (build or _build)(table, spec, fragments)
 
 
-def part_of_index(
+def partial_segment(
     table: Table, spec: IndexSpec, fragments: Sequence[int], training: VectorTraining | None
 ) -> lance.Index:
-    """The part of an index segment that one worker builds. Parts, even a single one, are combined with `joined`."""
+    """Build a partial segment of an index, in one worker. Partial segments, even a single one, need `joined`."""
     options: dict[str, object] = {}
     if training is not None:
         options = {"num_partitions": training.partitions, "metric": spec.metric}
@@ -133,16 +133,16 @@ def part_of_index(
     )
 
 
-def joined(table: Table, spec: IndexSpec, parts: Sequence[lance.Index]) -> lance.Index:
-    """Combine the parts of one segment."""
-    if len(parts) == 1 and spec.kind != "inverted":
-        return parts[0]
+def joined(table: Table, spec: IndexSpec, partials: Sequence[lance.Index]) -> lance.Index:
+    """Combine the partial segments of one segment."""
+    if len(partials) == 1 and spec.kind != "inverted":
+        return partials[0]
     # An unmerged text segment has only staging files; committed as it is, every search fails on the missing token file.
-    return table.handle.merge_existing_index_segments(list(parts))
+    return table.handle.merge_existing_index_segments(list(partials))
 
 
 def training_of(table: Table, spec: IndexSpec, *, shared: bool = False) -> VectorTraining | None:
-    """Train a vector index; `shared`: its parts are built separately, and need the same centroids to be combined."""
+    """Train a vector index; `shared`: partial segments are built apart, and need the same centroids to be combined."""
     if spec.kind != "vector":
         return None
     partitions = vector_partitions(table.count_rows())
@@ -172,7 +172,7 @@ def vector_partitions(rows: int) -> int:
 
 
 def _build(table: Table, spec: IndexSpec, fragments: Sequence[int]) -> lance.Index:
-    return joined(table, spec, [part_of_index(table, spec, fragments, training_of(table, spec))])
+    return joined(table, spec, [partial_segment(table, spec, fragments, training_of(table, spec))])
 
 
 # Each search queries every segment.
@@ -218,7 +218,7 @@ def _cover(
 ) -> tuple[list[lance.Index], list[lance.Index]]:
     """The segments to add, and those to remove."""
     there = set(table.fragment_ids())
-    covered = {number for each in segments for number in each.fragment_ids}
+    covered = {fragment_id for each in segments for fragment_id in each.fragment_ids}
     missing = sorted(there - covered)
     if not segments:
         return [build_segment(table, spec, sorted(there), build)], []

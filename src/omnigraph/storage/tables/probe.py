@@ -158,9 +158,9 @@ def _replace_once(stores: Sequence[ObjectStore]) -> str:
 
 
 def _write_then_list(stores: Sequence[ObjectStore]) -> str:
-    for number in range(LISTINGS):
-        stores[0].write(f"listed/{number}", b"")
-        if any(f"listed/{number}" not in store.list_names("listed") for store in stores):
+    for listing in range(LISTINGS):
+        stores[0].write(f"listed/{listing}", b"")
+        if any(f"listed/{listing}" not in store.list_names("listed") for store in stores):
             raise StoreUnsafe("a listing made after the write was finished did not show it")
     return f"by {len(stores)} clients, {LISTINGS} times"
 
@@ -180,7 +180,7 @@ _NAMES = (
     *("plain", "taken", "swapped"),
     *(f"create/{round_number}" for round_number in range(CREATE_ROUNDS)),
     *(f"replace/{round_number}" for round_number in range(REPLACE_ROUNDS)),
-    *(f"listed/{number}" for number in range(LISTINGS)),
+    *(f"listed/{listing}" for listing in range(LISTINGS)),
 )
 _RULES: dict[str, Callable[[Sequence[ObjectStore]], str]] = {
     "a write is read back": _write_then_read,

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from lance import FragmentMetadata
     from numpy.typing import NDArray
 
+    from omnigraph.kernels.row_address import Addresses
     from omnigraph.storage.tables.staging import Staged
     from omnigraph.storage.tables.table import Table, TableStore
 
@@ -64,7 +65,7 @@ class RowLocations:
         return np.asarray(self.rows.column(ROW_ID).to_numpy(), np.uint64)
 
     @cached_property
-    def addresses(self) -> RowIds:
+    def addresses(self) -> Addresses:
         """The row addresses: the fragment id in the upper 32 bits, the offset in the lower."""
         return np.asarray(self.rows.column(ROW_ADDRESS).to_numpy(), np.uint64)
 
@@ -72,7 +73,7 @@ class RowLocations:
         """The locations of these ids."""
         return RowLocations(self.rows.filter(pc.is_in(self.ids, value_set=ids)))
 
-    def excluding(self, addresses: RowIds) -> RowLocations:
+    def excluding(self, addresses: Addresses) -> RowLocations:
         """The locations that are not at one of these addresses."""
         return RowLocations(self.rows.filter(pa.array(~np.isin(self.addresses, addresses))))
 
@@ -126,11 +127,13 @@ def with_row_ids(fragment: FragmentMetadata, row_ids: RowIds | pa.Array[Any]) ->
     return fragment
 
 
-def delete_rows(tables: TableStore, table: Table, addresses: RowIds) -> tuple[list[FragmentMetadata], list[int]]:
+def delete_rows(tables: TableStore, table: Table, addresses: Addresses) -> tuple[list[FragmentMetadata], list[int]]:
     """Delete the rows at these addresses: the fragments that keep rows, and the ids of those with none left."""
     changed = by_fragment(addresses)
-    left = tables.deletion_vectors.add(table, [(table.fragment(number), offsets) for number, offsets in changed])
-    emptied = [number for (number, _), fragment in zip(changed, left, strict=True) if fragment is None]
+    left = tables.deletion_vectors.add(
+        table, [(table.fragment(fragment_id), offsets) for fragment_id, offsets in changed]
+    )
+    emptied = [fragment_id for (fragment_id, _), fragment in zip(changed, left, strict=True) if fragment is None]
     return [each for each in left if each is not None], emptied
 
 
@@ -209,7 +212,7 @@ class RowRewrite:
             fragment.row_id_meta = None
         self._written.append(fragment)
 
-    def remove(self, addresses: RowIds) -> None:
+    def remove(self, addresses: Addresses) -> None:
         """Delete the rows at these addresses: those that are replaced, and those that are only deleted."""
         self.take_deletions(len(addresses), *delete_rows(self._tables, self.table, addresses))
 

@@ -173,18 +173,18 @@ class Table:
         """The metadata of the table's fragments, in order."""
         return [each.metadata for each in self.handle.get_fragments()]
 
-    def fragment(self, number: int) -> FragmentMetadata:
+    def fragment(self, fragment_id: int) -> FragmentMetadata:
         """The metadata of one fragment."""
-        return self._fragment(number).metadata
+        return self._fragment(fragment_id).metadata
 
     def rows_by_fragment(self) -> dict[int, int]:
         """The number of rows of each fragment, by fragment id, in order."""
         return {each.fragment_id: int(each.count_rows()) for each in self.handle.get_fragments()}
 
-    def _fragment(self, number: int) -> LanceFragment:
-        fragment = self.handle.get_fragment(number)
+    def _fragment(self, fragment_id: int) -> LanceFragment:
+        fragment = self.handle.get_fragment(fragment_id)
         if fragment is None:
-            raise NotFound(f"{self.path} has no fragment {number} at version {self.version}")
+            raise NotFound(f"{self.path} has no fragment {fragment_id} at version {self.version}")
         return fragment
 
     def _rendered(self, where: Filter | None) -> str | None:

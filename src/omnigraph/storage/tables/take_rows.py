@@ -41,12 +41,12 @@ def read_blobs(table: Table, column: str, ids: Sequence[str]) -> dict[str, Blob 
     """The blobs of some rows, by id; None where the blob is null."""
     rows = table.read([ID, ROW_ID, column], one_of(ID, ids))
     names: list[Any] = rows.column(ID).to_pylist()
-    row_ids_of_rows: list[Any] = rows.column(ROW_ID).to_pylist()
+    row_id_values: list[Any] = rows.column(ROW_ID).to_pylist()
     found = [external(each) for each in descriptions(rows.column(column))]
     inline = [at for at, each in enumerate(descriptions(rows.column(column))) if is_inline(each)]
     if inline:
         with lance_errors(f"reading blobs of {table.path}.{column}"):
-            files = open_blobs(table, column, row_ids=[row_ids_of_rows[at] for at in inline])
+            files = open_blobs(table, column, row_ids=[row_id_values[at] for at in inline])
             for at, file in zip(inline, files, strict=True):
                 found[at] = None if file is None else {"data": file.read(), "uri": None}
     return dict(zip(names, found, strict=True))
@@ -103,15 +103,15 @@ def rows_at(table: Table, columns: Sequence[str], addresses: Addresses) -> pa.Ta
     if not len(addresses):
         return table.schema_of(columns).empty_table()
     count("table_scans", table.path)
-    asked = [_RowRequest(table, list(columns), each) for each in _parts(np.sort(addresses))]
+    requests = [_RowRequest(table, list(columns), each) for each in _split_for_threads(np.sort(addresses))]
     with lance_errors(f"fetching rows of {table.path} at version {table.version}"):
-        if len(asked) == 1:
-            return asked[0].read()
+        if len(requests) == 1:
+            return requests[0].read()
         with ThreadPoolExecutor(_THREADS) as pool:
-            return pa.concat_tables(pool.map(_RowRequest.read, asked))
+            return pa.concat_tables(pool.map(_RowRequest.read, requests))
 
 
-def _parts(addresses: Addresses) -> list[Addresses]:
+def _split_for_threads(addresses: Addresses) -> list[Addresses]:
     """Split the addresses for several threads, at most one per fragment: two on one fragment would share work."""
     rows, fragments = len(addresses), len(fragments_of(addresses))
     return np.array_split(addresses, max(min(_THREADS, fragments, rows // FEW_ROWS), -(-rows // AT_ONCE), 1))
@@ -127,18 +127,18 @@ class _RowRequest:
 
     def read(self) -> pa.Table:
         rows: pa.Table = self.table.handle.scanner(columns=self.columns, **self._limits()).to_table()
-        assert rows.num_rows == len(self.addresses), "every row that is asked for is there, once"
+        assert rows.num_rows == len(self.addresses), "every requested row exists, once"
         return rows
 
     def _limits(self) -> dict[str, Any]:
         wanted = by_fragment(self.addresses)
-        fragments = [self.table.handle.get_fragment(number) for number, _ in wanted]
-        row_id_list = None
+        fragments = [self.table.handle.get_fragment(fragment_id) for fragment_id, _ in wanted]
+        chosen = None
         if len(self.addresses) > FEW_ROWS:
             about = [each.metadata for each in fragments]
-            row_id_list = _row_ids(about, [offsets for _, offsets in wanted])
-        if row_id_list is not None:
-            return {"fragments": fragments, "row_addr_allowlist": serialize_row_addrs(row_id_list.tolist())}
+            chosen = _row_ids(about, [offsets for _, offsets in wanted])
+        if chosen is not None:
+            return {"fragments": fragments, "row_addr_allowlist": serialize_row_addrs(chosen.tolist())}
         where = one_of(ROW_ADDRESS, self.addresses.tolist())
         return {"fragments": fragments, "filter": render(where, self.table.schema)}
 

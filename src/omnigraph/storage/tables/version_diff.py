@@ -161,7 +161,7 @@ class RowRemap:
         return np.concatenate(slices) if slices else earlier[:0]
 
     def later_row_numbers(self) -> RowNumbers:
-        """For each row of the earlier version its row number in the later one, or `GONE`."""
+        """For each row of the earlier version its row number in the later one, or `DELETED`."""
         found = np.full(self.earlier_rows, DELETED, np.int64)
         at = 0
         for each in self.runs:

@@ -179,7 +179,7 @@ class Sidecar:
 
     def is_ownerless(self, world: World) -> bool:
         """Whether its owner certainly does nothing more for it: the owner is dead, or has released the operation."""
-        return self.owner is not None and (self.expires_at == 0 or self.owner.is_gone(world))
+        return self.owner is not None and (self.expires_at == 0 or self.owner.is_dead(world))
 
     def taken_over(self, owner: Owner, world: World) -> Sidecar:
         """The same, taken over from an owner whose lease has expired.
@@ -198,7 +198,7 @@ class Sidecar:
 
     def has_suspects(self, world: World) -> bool:
         """Whether a former owner may still be alive and resume in the middle of the operation."""
-        return any(not each.is_gone(world) for each in self.former)
+        return any(not each.is_dead(world) for each in self.former)
 
     def leased(self, owner: Owner, world: World) -> Sidecar:
         """The same, leased by `owner` for another term."""
