@@ -1,10 +1,10 @@
-"""Failpoints: named places where a test can make a real process die, stop, fail, lose an acknowledgement or wait.
+"""Failpoints: named points at which a test can make a real process die, stop, fail, lose an acknowledgement or wait.
 
     OMNIGRAPH_FAILPOINTS="store.write=kill@3"            die before the third durable step
     OMNIGRAPH_FAILPOINTS="store.write=stop@3"            stop there, as under SIGSTOP, until SIGCONT comes
     OMNIGRAPH_FAILPOINTS="table.committed=lost,init.claimed=delay:0.5"
 
-Off unless armed: `reach` then costs one look at an empty dictionary.
+They are off unless armed: `reach` then costs one lookup in an empty dictionary.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ ENVIRONMENT = "OMNIGRAPH_FAILPOINTS"
 # Every name that `reach` is called with, and the state of the system when it is reached.
 CATALOGUE = {
     "store.write": "a durable step is about to be taken: a control object, a table commit, a branch",
-    "store.step": "the same, and the lease was looked at for the last time: who sleeps here acts without one",
-    "table.committed": "a table's next version is there, and nobody has been told",
-    "init.claimed": "the location is claimed, and nothing else is there",
-    "init.before_manifest": "everything of a new graph but its manifest is there",
+    "store.step": "the same, after the last check of the lease: a process suspended here continues without one",
+    "table.committed": "a table's next version exists, and the caller has no acknowledgement yet",
+    "init.claimed": "the lease on the location is held, and nothing else exists there",
+    "init.before_manifest": "everything of a new graph exists except its manifest",
     "publish.before_write": "the rows of a publish are decided",
     "migration.legacy_open": "the lineage of an old graph is about to be read",
-    "migration.before_stamp": "a migration step has done its work, and its stamp is not written",
+    "migration.before_stamp": "a migration step has done its work, and the format version is not written yet",
     "recovery.before_publish": "an unfinished operation is decided on, and its publish is about to happen",
-    "recovery.before_audit": "an unfinished operation is finished or undone, and the audit does not tell yet",
+    "recovery.before_audit": "an unfinished operation is finished or undone, and the audit record is not written yet",
     "optimize.staged": "compaction and indexes of all tables are staged; no writer has had to wait yet",
-    "cleanup.decided": "it is decided which versions of a table go, and they are still there",
-    "commit.armed": "the sidecar stands and it is this writer's turn; no table has moved",
+    "cleanup.decided": "the versions of a table to delete are chosen, and still exist",
+    "commit.armed": "the sidecar exists and this writer is first in the queue; no table is committed",
     "commit.forked": "a branch has its own fork of a table, and nothing is committed on it",
-    "commit.table_landed": "one of the operation's tables has moved",
-    "schema.staged": "the new schema files lie beside the live ones, and nothing is visible",
-    "schema.promoted": "the commit is visible and the schema files are in place, and the sidecar still stands",
-    "commit.before_publish": "all tables have moved, and nothing is visible",
-    "commit.published": "everything is visible, and the sidecar still stands",
-    "branch.before_reference": "the branch claim is held, and the branch is about to be made or removed",
+    "commit.table_landed": "one of the operation's tables is committed",
+    "schema.staged": "the new schema files exist beside the live ones, and nothing is visible",
+    "schema.promoted": "the commit is visible and the schema files are in place, and the sidecar still exists",
+    "commit.before_publish": "all tables are committed, and nothing is visible",
+    "commit.published": "everything is visible, and the sidecar still exists",
+    "branch.before_reference": "the branch lease is held, and the branch is about to be created or deleted",
 }
 
 Action = Literal["kill", "stop", "raise", "lost", "delay"]
@@ -52,7 +52,7 @@ _SPECIFICATION = re.compile(
 
 
 class InjectedFaultError(OSError):
-    """A failure that a test asked for. An OSError, as the real ones are."""
+    """A failure that a test injected. An OSError, as the real ones are."""
 
 
 @dataclass

@@ -64,7 +64,7 @@ TOLD = {
     "load graph.omni --data type.jsonl --mode merge": "did you mean 'Person'?",
     "load graph.omni --data comma.jsonl --mode merge": "comma.jsonl, line 1: not JSON",
     "load graph.omni --data value.jsonl --mode merge": "Person.age: expected I32?",
-    "load graph.omni --data notes.txt --mode merge": "the suffix tells the format",
+    "load graph.omni --data notes.txt --mode merge": "the suffix determines the format",
     "init --schema schema.pg graph.omni": "choose another location",
     "init --schema wrong.pg new.omni": "wrong.pg:1:21: error[S005]: there is no type `Strin`: did you mean String?",
     "schema apply graph.omni --schema wrong.pg": "wrong.pg:1:21: error[S005]",

@@ -99,7 +99,7 @@ CASES: list[tuple[Callable[[Path], Any], str]] = [
     (wrong_encoding, r"line 201: byte 0xEB at column 36 is not UTF-8"),
     (utf_16, r"line 1: this is UTF-16 or UTF-32 text: save it as UTF-8"),
     (wrong_type_late, r"line 1234: Person\.age: expected I32\?, got the text 'old'"),
-    (repeated_key, r"line 401: .*the key 'p7' stands twice, first in .*d\.jsonl, line 8$"),
+    (repeated_key, r"line 401: .*the key 'p7' occurs twice, first in .*d\.jsonl, line 8$"),
     (missing_end, r"edge Knows '.*': dst 'nobody' not found in Person"),
     (unknown_column, r"Person has no property 'agee': did you mean 'age'\?"),
     (wrong_cell, r"Person\.parquet, row 100: Person\.age: "),

@@ -66,7 +66,7 @@ def test_edges_are_checked_against_the_graph_and_named_by_their_row(graph: og.Gr
     with pytest.raises(PySparkException, match="'nobody'"):
         write(bad, graph, type="Knows")
     twice = spark.createDataFrame([("Cy", 1), ("Di", 2), ("Cy", 3)], "name string, age long").coalesce(1)
-    with pytest.raises(PySparkException, match=r"row 3: @unique violation on Person\.name: the key 'Cy' stands twice"):
+    with pytest.raises(PySparkException, match=r"row 3: @unique violation on Person\.name: the key 'Cy' occurs twice"):
         write(twice, graph)
     with pytest.raises(PySparkException, match="Person has no property 'agee': did you mean 'age'"):
         write(spark.createDataFrame([("Cy", 1)], "name string, agee long"), graph)

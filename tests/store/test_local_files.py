@@ -188,7 +188,7 @@ def test_a_file_where_the_graph_should_be_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a directory")
     store = open_control_store(parse_location(tmp_path / "file", REAL), REAL)
     assert not store.exists("a")
-    with pytest.raises(StoreError, match="a file stands where a directory is needed"):
+    with pytest.raises(StoreError, match="a file exists where a directory is needed"):
         store.create("a", b"")
 
 

@@ -105,7 +105,7 @@ def _date(text: str) -> date:
 
 def _date_time(text: str) -> datetime:
     if not _DATE_TIME.fullmatch(text):
-        raise ValueError(f"{_short(text)} is not a moment like 2026-01-31T12:00:00Z")
+        raise ValueError(f"{_short(text)} is not a timestamp like 2026-01-31T12:00:00Z")
     timestamp = datetime.fromisoformat(text)
     try:
         timestamp = timestamp.replace(tzinfo=UTC) if timestamp.tzinfo is None else timestamp.astimezone(UTC)

@@ -199,7 +199,7 @@ class CommitOutcomeUnknown(OmniGraphError):
     """The outcome of the commit is unknown. Look for its transaction before you retry.
 
     `transaction` is the id of the graph commit, or of a table's transaction; `operation_id` names the sidecar that
-    tells of it, until the next writer has finished or undone it.
+    records it, until the next writer has finished or undone it.
     """
 
     code = "outcome_unknown"

@@ -1,4 +1,4 @@
-"""DuckDB over Arrow tables: the only place that starts instances, and the conversions of columns for it and from it.
+"""DuckDB over Arrow tables: the only module that starts instances, and the conversions of columns for it and from it.
 
 Starting an instance takes a tenth of a second, so all queries of a process with equal limits share one.
 """

@@ -90,7 +90,7 @@ def _once_each(members: list[tuple[str, object]]) -> dict[str, object]:
     seen: dict[str, object] = {}
     for name, value in members:
         if name in seen:
-            raise BadRecord("duplicate_member", f"the member {display_text(name)} stands twice in one object")
+            raise BadRecord("duplicate_member", f"the member {display_text(name)} occurs twice in one object")
         seen[name] = value
     return seen
 

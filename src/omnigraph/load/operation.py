@@ -57,7 +57,7 @@ def _filled(rows: InputRows, catalog: Catalog, embeddings: Embeddings, world: Wo
 
 @dataclass(frozen=True, repr=False)
 class LoadSummary(Report):
-    """What a load has read: rows by type name, nodes and edges apart. `bytes` is None when the source does not tell."""
+    """What a load has read: rows by type name, nodes and edges apart. `bytes` is None when the source does not say."""
 
     nodes: Mapping[str, int]
     edges: Mapping[str, int]

@@ -236,7 +236,7 @@ def _checked_path(where: object) -> str:
 def _checked_format(found: InputFile) -> InputFile:
     if not is_table_suffix(found.suffix):
         raise InvalidInput(
-            f"{found.name}: the suffix tells the format, and {found.suffix or 'no suffix'!r} is none of these: "
+            f"{found.name}: the suffix determines the format, and {found.suffix or 'no suffix'!r} is none of these: "
             ".jsonl, .ndjson, .json, .parquet, .csv, .tsv, .orc, .arrow, .feather, .lance."
         )
     return found

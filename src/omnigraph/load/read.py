@@ -96,7 +96,7 @@ def readable(found: InputFile) -> Iterator[None]:
 def _open(suffix: str, found: InputFile) -> Callable[[BinaryIO], pa.RecordBatchReader]:
     if suffix not in _BINARY:
         known = ", ".join(sorted({*JSON_SUFFIXES, *_SEPARATORS, *_BINARY, ".lance"}))
-        raise InvalidInput(f"{found.name}: the suffix tells the format, and it is none of {known}.")
+        raise InvalidInput(f"{found.name}: the suffix determines the format, and it is none of {known}.")
     return _BINARY[suffix]
 
 

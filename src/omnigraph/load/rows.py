@@ -1,6 +1,6 @@
 """Gathers typed batches into one table of complete rows per type: every row has an id and no id occurs twice.
 
-In the permissive grammar, a keyed node may carry an id in the spelling of an older release. Its id is replaced by the
+In the permissive grammar, a keyed node may have an id in the form of an older release. Its id is replaced by the
 one derived from the key, the old id is recorded, and edge endpoints that name the old id are rewritten. Edges are
 therefore processed after all nodes.
 """
@@ -222,11 +222,11 @@ def repeated_id(
 ) -> UniqueViolation | InvalidRecord:
     """The error for an id that occurs twice in the input."""
     if not kind.rules.key:
-        message = f"the id {display_text(row_id)} of this {kind.name} stands twice, first in {earlier}"
+        message = f"the id {display_text(row_id)} of this {kind.name} occurs twice, first in {earlier}"
         return refuse(position, "duplicate_id", message, type_name=kind.name, property_name="id")
     columns = kind.rules.key
     named = columns[0] if len(columns) == 1 else f"({', '.join(columns)})"
-    repeated = f"the key {display_text(row_id)} stands twice, first in {earlier}"
+    repeated = f"the key {display_text(row_id)} occurs twice, first in {earlier}"
     return UniqueViolation(
         f"{position}: @unique violation on {kind.name}.{named}: {repeated}",
         type_name=kind.name,

@@ -161,7 +161,7 @@ def _is_text(kind: pa.DataType) -> bool:
 def _check_columns(kind: GraphType, names: list[str]) -> None:
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
-        raise BadRecord("duplicate_column", f"the column {display_text(repeated)} stands twice", property_name=repeated)
+        raise BadRecord("duplicate_column", f"the column {display_text(repeated)} occurs twice", property_name=repeated)
     strange = [name for name in names if name not in {"id", *kind.properties, *_endpoint_names(kind)}]
     if strange:
         raise unknown_field(kind, strange)

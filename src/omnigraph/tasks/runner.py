@@ -100,7 +100,7 @@ class TaskRunner(Protocol):
         """The value of a setting of the runner; None when it is not set."""
 
     def shared_directory(self) -> AbstractContextManager[str | None]:
-        """A new directory that all tasks share, deleted at the end; None if there is no such place."""
+        """A new directory that all tasks share, deleted at the end; None if there is none."""
 
     def progress(self, label: str, world: World) -> AbstractContextManager[None]:
         """Show the progress of the tasks in the block, if there is somewhere to show it."""

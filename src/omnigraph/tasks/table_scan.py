@@ -53,7 +53,7 @@ class TableScan:
         return tables_in_task(self.location).open(self.pin)
 
     def schema(self, table: Table | None = None) -> pa.Schema:
-        """The columns to read, in the order asked for, as the table stores them; `table` avoids opening it again."""
+        """The columns to read, in the requested order, as the table stores them; `table` avoids opening it again."""
         stored = stored_schema((table or self.table()).schema)
         if self.columns is None:
             return stored

@@ -2,7 +2,7 @@
 
 `catalog.key_ids` defines the texts; this module computes them for whole columns.
 
-`mint_ulids` makes many ULIDs at once, from one clock reading and one request for randomness. `has_own_id` tells which
+`mint_ulids` makes many ULIDs at once, from one clock reading and one request for randomness. `has_own_id` finds which
 stored rows have the id that their key determines: two such rows with one key are one row.
 """
 

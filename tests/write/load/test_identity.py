@@ -66,7 +66,7 @@ def test_a_keyed_row_may_come_with_its_own_id() -> None:
 def test_ids_that_repeat_across_inputs_name_both_places() -> None:
     source = {"Note": pa.table({"id": ["a", "b"]}), "node:Note": [{"id": "c"}, {"id": "a"}]}
     with pytest.raises(
-        InvalidRecord, match="Note, record 2: the id 'a' of this Note stands twice, first in Note, row 1"
+        InvalidRecord, match="Note, record 2: the id 'a' of this Note occurs twice, first in Note, row 1"
     ):
         read(source)
 

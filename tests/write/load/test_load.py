@@ -61,7 +61,7 @@ def test_a_key_twice_in_one_input_is_refused_in_every_mode(graph: SmallGraph, mo
     twice = '{"type":"Person","data":{"name":"X"}}\n' * 2
     with pytest.raises(UniqueViolation, match=r"line 2: @unique violation on Person\.name"):
         load(graph, twice, mode)  # type: ignore[arg-type]
-    with pytest.raises(InvalidRecord, match="line 2: the id 'e9' of this Knows stands twice"):
+    with pytest.raises(InvalidRecord, match="line 2: the id 'e9' of this Knows occurs twice"):
         load(graph, '{"edge":"Knows","from":"Ada","to":"Bob","data":{"id":"e9"}}\n' * 2, mode)  # type: ignore[arg-type]
 
 

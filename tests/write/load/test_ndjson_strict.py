@@ -166,7 +166,7 @@ def test_a_key_that_stands_twice_names_both_lines() -> None:
 
 def test_an_explicit_id_that_stands_twice_names_both_lines() -> None:
     note = '{"type":"Note","data":{"id":"n"}}'
-    with pytest.raises(InvalidRecord, match=r"line 2: the id 'n' of this Note stands twice, first in line 1"):
+    with pytest.raises(InvalidRecord, match=r"line 2: the id 'n' of this Note occurs twice, first in line 1"):
         strict(f"{note}\n{note}")
 
 

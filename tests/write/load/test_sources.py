@@ -210,7 +210,9 @@ def test_what_cannot_be_loaded_is_refused(source: object, message: str) -> None:
 
 def test_a_file_of_unknown_format_or_type_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("")
-    with pytest.raises(InvalidInput, match=r"notes\.txt: the suffix tells the format, and '\.txt' is none of these"):
+    with pytest.raises(
+        InvalidInput, match=r"notes\.txt: the suffix determines the format, and '\.txt' is none of these"
+    ):
         plan(tmp_path)
     (tmp_path / "folk.parquet").write_text("")
     with pytest.raises(InvalidInput, match=r"no type 'folk'.* Say what it holds"):

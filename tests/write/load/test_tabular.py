@@ -143,7 +143,7 @@ def test_columns_that_do_not_fit_the_type_are_refused(table: dict[str, Any], rul
 
 def test_a_column_that_stands_twice_is_refused() -> None:
     table = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["name", "name"])
-    with pytest.raises(InvalidRecord, match="the column 'name' stands twice"):
+    with pytest.raises(InvalidRecord, match="the column 'name' occurs twice"):
         read({"Person": table})
 
 

@@ -131,7 +131,7 @@ def _require_readable(
     """Fail if a bad row belongs to a type with blobs: such a fragment cannot be rewritten without the input."""
     for (key, _), why in bad.items():
         if tables[key].has_blobs:
-            reason = why.error.message if isinstance(why, RowViolation) else f"the id {why.row_id!r} stands twice"
+            reason = why.error.message if isinstance(why, RowViolation) else f"the id {why.row_id!r} occurs twice"
             raise InvalidInput(f"{tables[key].type.name} has blobs, so this row cannot be set aside: {reason}")
 
 

@@ -1,7 +1,7 @@
 """Literals of a column's own type, so that comparisons are exact at the limits of every type.
 
 Lance rejects or distorts a literal that a column cannot hold: an integer beyond the range of Float32 becomes infinity,
-and a moment outside 1677 to 2262 cannot be written as a timestamp. So a value is first fitted into the column's type,
+and a datetime outside 1677 to 2262 cannot be written as a timestamp. So a value is first fitted into the column's type,
 and the sign of the difference is recorded.
 """
 
@@ -39,7 +39,7 @@ class Fitted:
 
 
 def fit(value: bool | float | str | bytes | dt.date, kind: pa.DataType) -> Fitted | None:
-    """The value in the column's representation: dates as days, moments as milliseconds. None if the types differ."""
+    """The value in the column's representation: dates as days, datetimes as milliseconds. None if the types differ."""
     match value:
         case bool():
             return Fitted(value) if pa.types.is_boolean(kind) else None

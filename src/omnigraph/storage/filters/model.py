@@ -1,4 +1,4 @@
-"""Row filters as values, built from columns and typed literals, and rendered as SQL for Lance in this one place.
+"""Row filters as values, built from columns and typed literals, and rendered as SQL for Lance in this module alone.
 
 No caller writes SQL, so a user's value can never become part of it.
 """

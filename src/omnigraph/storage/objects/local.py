@@ -227,7 +227,7 @@ class LocalFiles:
                 yield
         except ObjectNotFound as error:
             raise StoreError(
-                f"{self._file(path)} cannot be written: a file stands where a directory is needed, or the other way "
+                f"{self._file(path)} cannot be written: a file exists where a directory is needed, or the other way "
                 "round, or the directory was removed meanwhile.",
                 location=str(self._file(path)),
             ) from error

@@ -231,7 +231,7 @@ def _cover(
         added = build_segment(table, spec, missing, build)
         # Lance refuses an index with segments of different index versions, such as those of another release.
         if all(each.index_version == added.index_version for each in living):
-            # A segment whose fragments are all gone matches nothing any more.
+            # A segment whose fragments are all deleted matches nothing any more.
             return [added], [each for each in segments if each not in living]
     return [build_segment(table, spec, sorted(there), build)], segments
 

@@ -172,7 +172,7 @@ def _table_beside_objects(stores: Sequence[ObjectStore]) -> str:
         rows = pa.table({"id": ["trial"]})
         write_fragments(rows, location.child("table"), mode="create", storage_options=location.storage_options)
     if not stores[0].exists(f"table/{DATA}"):
-        raise StoreUnsafe("the files of a table went to another place than the control objects")
+        raise StoreUnsafe("the files of a table were not written beside the control objects")
     return "a file of a table was found by a control client"
 
 
@@ -203,7 +203,7 @@ def _clear(store: ObjectStore, missing: Sequence[Path]) -> str:
             _remove_directory(directory)
     if left:
         raise StoreUnsafe(f"{len(left)} deleted objects are still listed")
-    return "everything the probe wrote is gone"
+    return "everything that the probe wrote is deleted"
 
 
 def _clear_quietly(store: ObjectStore, missing: Sequence[Path]) -> None:
@@ -224,7 +224,7 @@ def _race(rounds: int, attempt: Callable[[int, int], bool]) -> list[list[int]]:
 def _start_round(
     pool: ThreadPoolExecutor, round_number: int, attempt: Callable[[int, int], bool]
 ) -> list[Future[bool]]:
-    """Start all writers of one round at the same moment."""
+    """Start all writers of one round at the same time."""
     start = threading.Barrier(WRITERS)
 
     def enter(writer: int) -> bool:

@@ -195,7 +195,7 @@ def row_remap(tables: TableStore, earlier: Table, later: Table) -> RowRemap | No
 
 
 def same_column(earlier: Table, later: Table, name: str) -> bool:
-    """Whether a name stands for the same column in both versions: names can be reused, field ids are not."""
+    """Whether a name denotes the same column in both versions: names can be reused, field ids are not."""
     field_id = _field_id(later, name)
     return field_id is not None and field_id == _field_id(earlier, name)
 
