@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from lance import FragmentMetadata
     from numpy.typing import NDArray
 
-    from omnigraph.kernels.row_address import Addresses
     from omnigraph.storage.tables.staging import Staged
     from omnigraph.storage.tables.table import Table, TableStore
 
     RowIds = NDArray[np.uint64]
+    Addresses = NDArray[np.uint64]
 
 LOCATION_COLUMNS = [ROW_ID, ROW_ADDRESS]
 
