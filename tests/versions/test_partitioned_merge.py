@@ -28,7 +28,7 @@ SMALLEST, SMALL = MergeBudget(bytes=0), MergeBudget(bytes=400_000)
 def allow(monkeypatch: pytest.MonkeyPatch, budget: MergeBudget) -> None:
     """So much may be held, and no session of Spark that other tests have left running takes the rest."""
     monkeypatch.setattr(backends, "BUDGET", budget)
-    monkeypatch.setattr(backends, "_at_hand", lambda: None)
+    monkeypatch.setattr(backends, "_running_session", lambda: None)
 
 
 @pytest.fixture
