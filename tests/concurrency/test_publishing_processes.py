@@ -13,7 +13,7 @@ import pytest
 
 from concurrency import works
 from manifest.graphs import PAPER, blueprint_of, chain, create, manifest_rows, reopen
-from omnigraph.manifest.compaction import DEFAULT_UPKEEP
+from omnigraph.manifest.compaction import DEFAULT_MANIFEST_POLICY
 from omnigraph.world import REAL
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def require_one_history(graph: GraphManifest, published: list[str]) -> None:
     assert [each.manifest_version for each in commits] == sorted((c.manifest_version for c in commits), reverse=True)
     versions = [row for row in rows.values() if row["object_type"] == "table_version"]
     assert len(versions) == len(line) - 1 + len(graph.snapshot().tables), "each publish made one version visible"
-    assert len(graph.branch().table.fragment_ids()) <= 3 * DEFAULT_UPKEEP.small_fragments
+    assert len(graph.branch().table.fragment_ids()) <= 3 * DEFAULT_MANIFEST_POLICY.small_fragments
 
 
 def require_every_row_once(graph: GraphManifest, acknowledged: set[str]) -> None:

@@ -44,10 +44,10 @@ def test_a_cleanup_killed_at_every_step(scene: Scene, zygote: Zygote) -> None:
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("upkeep", UPKEEP)
 def test_all_upkeep_before_and_after_other_operations_killed_at_every_step(
-    scene: Scene, zygote: Zygote, upkeep: str
+    scene: Scene, zygote: Zygote, manifest_policy: str
 ) -> None:
-    before = [(upkeep, each) for each in (*OTHERS, *UPKEEP) if each != upkeep]
-    sweep_all(scene, zygote, [(upkeep,), *before, *((each, upkeep) for each in OTHERS)])
+    before = [(manifest_policy, each) for each in (*OTHERS, *UPKEEP) if each != manifest_policy]
+    sweep_all(scene, zygote, [(manifest_policy,), *before, *((each, manifest_policy) for each in OTHERS)])
 
 
 @pytest.mark.slow

@@ -133,7 +133,7 @@ OPERATIONS: dict[str, Callable[[og.Graph, int], None]] = {
 
 def insert_and_fold(graph: og.Graph, number: int) -> None:
     """A write that joins the small fragments of its table within its commit."""
-    graph._manifest.fold = CompactionPolicy(fragments=2)
+    graph._manifest.minor_compaction = CompactionPolicy(fragments=2)
     graph.mutate("query q($n: String) { insert Person { name: $n } }", {"n": f"fold-{number}"})
 
 

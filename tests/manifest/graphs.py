@@ -46,8 +46,8 @@ FILES = {
 }
 BLUEPRINT = NewGraph(FILES, SCHEMAS)
 # Tidies so often that a short test sees it: every few publishes, keeping hardly any old version.
-EAGER = ManifestPolicy(small_fragments=3, rows_per_fragment=24, versions=6, keep_versions=3, settled_seconds=0)
-NEVER = ManifestPolicy(small_fragments=10**9, tail_rows=10**9)
+EAGER = ManifestPolicy(small_fragments=3, rows_per_fragment=24, versions=6, keep_versions=3, commit_grace_seconds=0)
+NEVER = ManifestPolicy(small_fragments=10**9, active_rows=10**9)
 
 _numbers = itertools.count()
 
@@ -62,9 +62,11 @@ def create(uri: str, blueprint: NewGraph = BLUEPRINT, world: World = REAL) -> Gr
     return create_manifest(parse_location(uri, REAL), blueprint, world)
 
 
-def reopen(uri: str, *, read_only: bool = False, upkeep: ManifestPolicy | None = None) -> GraphManifest:
+def reopen(uri: str, *, read_only: bool = False, manifest_policy: ManifestPolicy | None = None) -> GraphManifest:
     """The graph at a URI, with nothing warm."""
-    return GraphManifest(parse_location(uri, REAL), world=REAL, read_only=read_only, upkeep=upkeep or ManifestPolicy())
+    return GraphManifest(
+        parse_location(uri, REAL), world=REAL, read_only=read_only, manifest_policy=manifest_policy or ManifestPolicy()
+    )
 
 
 def at(uri: str) -> Location:

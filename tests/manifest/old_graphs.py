@@ -18,7 +18,7 @@ from lance.dataset import AutoCleanupConfig
 from lance.fragment import write_fragments
 
 from manifest.graphs import AUTHOR, FILES, PAPER, SCHEMAS, WROTE
-from omnigraph.manifest.layout import STAMP_KEY, table_path
+from omnigraph.manifest.layout import FORMAT_VERSION_KEY, table_path
 from omnigraph.manifest.rows import SCHEMA
 from omnigraph.storage.lance.paths import version_file
 
@@ -174,7 +174,7 @@ def init(graph: OldGraph) -> None:
     manifest = _create(graph.manifest, pa.Table.from_pylist(rows, schema=_schema(graph.stamp)), cleanup)
     manifest.update_config({"table_version_management": "true"})
     if graph.stamp > 1:
-        manifest.update_schema_metadata({STAMP_KEY: str(graph.stamp)})
+        manifest.update_schema_metadata({FORMAT_VERSION_KEY: str(graph.stamp)})
     _create(graph.commits, COMMITS.empty_table(), cleanup)
     _create(graph.actors, ACTORS.empty_table(), cleanup)
     graph._record(None, manifest.version, None, None, None, dict.fromkeys(SCHEMAS, (1, None)))

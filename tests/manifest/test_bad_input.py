@@ -22,7 +22,7 @@ from omnigraph.errors import (
     StorePermissionDenied,
     StoreUnavailable,
 )
-from omnigraph.manifest.layout import INIT_CLAIM, STAMP_KEY
+from omnigraph.manifest.layout import FORMAT_VERSION_KEY, INIT_CLAIM
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ both_modes = pytest.mark.parametrize("read_only", [False, True], ids=["read-writ
 
 
 def restamp(graph: GraphManifest, value: str, branch: str = "main") -> None:
-    dataset_of(graph, branch).update_schema_metadata({STAMP_KEY: value})
+    dataset_of(graph, branch).update_schema_metadata({FORMAT_VERSION_KEY: value})
 
 
 @both_modes
@@ -137,7 +137,7 @@ def test_a_stamp_below_the_floor_is_too_old(tmp_path: Path, *, read_only: bool) 
 @both_modes
 def test_newer_columns_without_a_stamp_are_a_torn_graph_and_not_v1(tmp_path: Path, *, read_only: bool) -> None:
     graph = create(str(tmp_path / "g"))
-    dataset_of(graph).update_schema_metadata({STAMP_KEY: None})
+    dataset_of(graph).update_schema_metadata({FORMAT_VERSION_KEY: None})
     dataset_of(graph).add_columns({"stable_table_id": "cast(1 as bigint unsigned)"})
     before = tree(tmp_path)
     with pytest.raises(ManifestCorrupt, match="torn"):

@@ -133,7 +133,7 @@ def test_a_remover_killed_at_any_step_leaves_a_whole_branch_or_none(tmp_path: Pa
 def graph_with_collected_history(uri: str) -> tuple[GraphManifest, str]:
     """A graph, and a commit of it whose manifest version is gone."""
     create(uri)
-    graph = reopen(uri, upkeep=EAGER)
+    graph = reopen(uri, manifest_policy=EAGER)
     old = [publish_next(graph) for _ in range(16)][2].commit
     assert old.manifest_version not in [each["version"] for each in dataset_of(graph).versions()]
     return graph, old.id
@@ -234,7 +234,7 @@ def test_a_dead_process_of_this_host_is_succeeded_at_once(graph_uri: str) -> Non
 def test_a_claim_from_another_host_is_respected_until_it_runs_out(
     graph_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(branch_lease, "CLAIM_WAIT_SECONDS", 0.3)
+    monkeypatch.setattr(branch_lease, "LEASE_WAIT_SECONDS", 0.3)
     monkeypatch.setenv(LEASE, "2")
     graph = create(graph_uri)
     claim_by_hand(graph_uri, host="elsewhere", seconds=600)
@@ -252,7 +252,7 @@ def test_a_claim_from_another_host_is_respected_until_it_runs_out(
 def test_what_another_host_left_unfinished_is_unseen_and_then_cleared(
     graph_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(branch_lease, "CLAIM_WAIT_SECONDS", 0.3)
+    monkeypatch.setattr(branch_lease, "LEASE_WAIT_SECONDS", 0.3)
     monkeypatch.setenv(LEASE, "2")
     graph = create(graph_uri)
     graph.create_branch("b")

@@ -159,7 +159,7 @@ def test_a_branch_of_a_branch_has_the_history_of_both(graph: GraphManifest) -> N
 @pytest.mark.parametrize("policy", [None, EAGER], ids=["versions kept", "versions collected"])
 def test_a_branch_from_any_commit_is_the_graph_as_it_was_then(graph_uri: str, policy: object) -> None:
     create(graph_uri)
-    graph = reopen(graph_uri, upkeep=EAGER if policy else None)
+    graph = reopen(graph_uri, manifest_policy=EAGER if policy else None)
     published = [publish_next(graph, (AUTHOR, PAPER)[turn % 2]) for turn in range(12)]
     if policy:
         assert len(dataset_of(graph).versions()) < 10

@@ -18,8 +18,8 @@ from omnigraph import failpoints
 from omnigraph.counters import counting
 from omnigraph.errors import StoreError
 from omnigraph.failpoints import InjectedFaultError
-from omnigraph.manifest.branch_lease import claim_branches
-from omnigraph.manifest.compaction import DEFAULT_UPKEEP, ManifestPolicy, collect, compact
+from omnigraph.manifest.branch_lease import acquire_branch_lease
+from omnigraph.manifest.compaction import DEFAULT_MANIFEST_POLICY, ManifestPolicy, collect, compact
 from omnigraph.manifest.graph_manifest import GraphManifest
 from omnigraph.manifest.layout import MANIFEST, physical_branch
 from omnigraph.manifest.version_gc import VersionRetention, collect_versions, list_versions
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-KEEP_THREE = VersionRetention(versions=3, settled_seconds=0, orphan_seconds=600)
+KEEP_THREE = VersionRetention(versions=3, commit_grace_seconds=0, orphan_seconds=600)
 DAY = 86_400
 
 
 @pytest.fixture
 def graph(uri: str) -> GraphManifest:
     create(uri)
-    return reopen(uri, upkeep=NEVER)
+    return reopen(uri, manifest_policy=NEVER)
 
 
 def collect_now(graph: GraphManifest, branch: str = "main", retention: VersionRetention = KEEP_THREE) -> int:
@@ -141,7 +141,7 @@ class Life:
         table.handle.tags.create(f"t{self.number}", table.version)
 
     def reopen(self, _: str) -> None:
-        self.graph = reopen(self.uri, upkeep=NEVER)
+        self.graph = reopen(self.uri, manifest_policy=NEVER)
 
 
 @pytest.mark.parametrize("seed", [*range(2), *(pytest.param(each, marks=pytest.mark.slow) for each in range(2, 40))])
@@ -184,7 +184,7 @@ def test_a_copied_graph_whose_files_have_shuffled_times_keeps_what_its_versions_
     shutil.copytree(uri, copy)
     for number, file in enumerate(sorted(Path(copy, MANIFEST).rglob("*.lance"))):
         age(file, DAY * (number % 7))
-    witness, copied = Witness(copy), reopen(copy, upkeep=NEVER)
+    witness, copied = Witness(copy), reopen(copy, manifest_policy=NEVER)
     witness.look(copied)
     assert collect_now(copied) == 11
     witness.look(copied)
@@ -207,17 +207,17 @@ def test_the_newest_stay_and_only_their_files(graph: GraphManifest, uri: str) ->
 
 def test_three_stay_however_few_are_asked_for(graph: GraphManifest, uri: str) -> None:
     """So that one of them is a publish: a compaction has no lock that a publish which slept would meet."""
-    busy = reopen(uri, upkeep=replace(EAGER, versions=1, keep_versions=1))
+    busy = reopen(uri, manifest_policy=replace(EAGER, versions=1, keep_versions=1))
     for _ in range(12):
         publish_next(busy)
-    collect(busy.branch(), busy.upkeep, REAL)
+    collect(busy.branch(), busy.manifest_policy, REAL)
     assert len(dataset_of(graph).versions()) == 3
 
 
 def test_versions_younger_than_a_commit_may_take_stay_however_many_they_are(graph: GraphManifest, uri: str) -> None:
     for _ in range(10):
         publish_next(graph)
-    settled = VersionRetention(versions=3, settled_seconds=10, orphan_seconds=600)
+    settled = VersionRetention(versions=3, commit_grace_seconds=10, orphan_seconds=600)
     before = versions_of(graph)
     assert collect_now(graph, retention=settled) == 0
     for version in before[:5]:
@@ -243,7 +243,7 @@ def test_files_of_a_publish_that_is_under_way_stay_and_old_leftovers_go(graph: G
 def test_files_that_only_unknown_versions_named_go_when_they_are_old(graph: GraphManifest, uri: str) -> None:
     for _ in range(8):
         publish_next(graph)
-    cold = reopen(uri, upkeep=NEVER)
+    cold = reopen(uri, manifest_policy=NEVER)
     assert collect_now(cold) > 0
     assert len(files_of(uri, "data")) > 8, "who dropped them is not known, and they are young"
     for file in Path(uri, MANIFEST, "data").iterdir():
@@ -257,7 +257,7 @@ def test_files_that_only_unknown_versions_named_go_when_they_are_old(graph: Grap
 def test_nothing_is_collected_while_a_branch_is_being_made(graph: GraphManifest) -> None:
     for _ in range(6):
         publish_next(graph)
-    with claim_branches(graph.stores, "making a branch", REAL):
+    with acquire_branch_lease(graph.stores, "making a branch", REAL):
         assert collect_now(graph) == 0
     assert collect_now(graph) > 0
 
@@ -346,7 +346,7 @@ def test_on_s3_a_collection_is_eight_requests_however_many_versions_go(s3_server
     create(s3_uri)
     with CountingProxy(s3_server.endpoint) as proxy:
         place = parse_location(s3_uri, REAL, storage_options={"aws_endpoint": proxy.endpoint})
-        graph = GraphManifest(place, world=REAL, upkeep=NEVER)
+        graph = GraphManifest(place, world=REAL, manifest_policy=NEVER)
         for _ in range(30):
             publish_next(graph)
         proxy.reset()
@@ -360,8 +360,8 @@ def test_on_s3_a_collection_is_eight_requests_however_many_versions_go(s3_server
 
 def test_a_collection_is_tried_again_only_when_there_is_room_for_it(uri: str) -> None:
     create(uri)
-    graph = reopen(uri, upkeep=NEVER)
-    policy = ManifestPolicy(versions=10, keep_versions=4, settled_seconds=0)
+    graph = reopen(uri, manifest_policy=NEVER)
+    policy = ManifestPolicy(versions=10, keep_versions=4, commit_grace_seconds=0)
     for _ in range(14):
         publish_next(graph)
     line = graph.branch()
@@ -372,12 +372,12 @@ def test_a_collection_is_tried_again_only_when_there_is_room_for_it(uri: str) ->
     for _ in range(7):
         publish_next(graph)
     assert collect(line, policy, REAL) > 0
-    assert DEFAULT_UPKEEP.keep_versions < DEFAULT_UPKEEP.versions
+    assert DEFAULT_MANIFEST_POLICY.keep_versions < DEFAULT_MANIFEST_POLICY.versions
 
 
 def test_many_publishes_leave_few_files(uri: str) -> None:
     create(uri)
-    graph = reopen(uri, upkeep=EAGER)
+    graph = reopen(uri, manifest_policy=EAGER)
     for _ in range(60):
         publish_next(graph)
     most = EAGER.versions + 3 * EAGER.small_fragments

@@ -49,12 +49,12 @@ class _HoldingHandler(_Handler):
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = relay  # noqa: N815
 
 
-def held_publish(server: Seaweed, uri: str, settled_seconds: float) -> str:
+def held_publish(server: Seaweed, uri: str, commit_grace_seconds: float) -> str:
     """Publish through a proxy that holds the commit back while another publishes and collects; the commit id."""
-    policy = replace(EAGER, settled_seconds=settled_seconds)
+    policy = replace(EAGER, commit_grace_seconds=commit_grace_seconds)
     with HoldingProxy(server.endpoint) as proxy, ThreadPoolExecutor(1) as thread:
         place = parse_location(uri, REAL, storage_options={"aws_endpoint": proxy.endpoint})
-        slow, busy = GraphManifest(place, world=REAL, upkeep=policy), reopen(uri, upkeep=EAGER)
+        slow, busy = GraphManifest(place, world=REAL, manifest_policy=policy), reopen(uri, manifest_policy=EAGER)
         proxy.hold = True
         done = thread.submit(slow.publish, request(version(PAPER, 2)))
         assert proxy.holds.wait(60)
@@ -71,7 +71,7 @@ def held_publish(server: Seaweed, uri: str, settled_seconds: float) -> str:
 @pytest.mark.s3
 def test_a_publish_that_was_held_up_while_others_collected_is_not_lost(s3_server: Seaweed, s3_uri: str) -> None:
     create(s3_uri)
-    published = held_publish(s3_server, s3_uri, settled_seconds=0.2)
+    published = held_publish(s3_server, s3_uri, commit_grace_seconds=0.2)
     assert published == chain(reopen(s3_uri))[0]
     assert reopen(s3_uri).snapshot()[PAPER].version == 2
 
@@ -80,7 +80,7 @@ def test_a_publish_that_was_held_up_while_others_collected_is_not_lost(s3_server
 def test_without_looking_again_it_would_be_acknowledged_and_lost(s3_server: Seaweed, s3_uri: str) -> None:
     """What the look is for. Should this fail one day, the store or Lance has learned to refuse such a commit."""
     create(s3_uri)
-    published = held_publish(s3_server, s3_uri, settled_seconds=10**6)
+    published = held_publish(s3_server, s3_uri, commit_grace_seconds=10**6)
     assert published not in chain(reopen(s3_uri))
 
 

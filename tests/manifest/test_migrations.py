@@ -29,7 +29,7 @@ from omnigraph import failpoints
 from omnigraph.errors import CommitConflict, ManifestCorrupt, MigrationFailed, OmniGraphError
 from omnigraph.manifest import upgrade
 from omnigraph.manifest.branch_manifest import BranchManifest
-from omnigraph.manifest.layout import STAMP_KEY, read_stamp
+from omnigraph.manifest.layout import FORMAT_VERSION_KEY, read_format_version
 from omnigraph.manifest.rows import SCHEMA
 from omnigraph.manifest.upgrade import STEPS, bring_up_to_date, check_steps
 from omnigraph.storage.tables.immediate import set_schema_metadata
@@ -81,7 +81,7 @@ def require_only_true_history(graph: GraphManifest, old: OldGraph) -> None:
 
 def stamp_of(graph: GraphManifest, branch: str = "main") -> str | None:
     metadata = dataset_of(graph, branch).schema_metadata or {}
-    found: str | None = metadata.get(STAMP_KEY)
+    found: str | None = metadata.get(FORMAT_VERSION_KEY)
     return found
 
 
@@ -192,7 +192,7 @@ def test_a_branch_is_migrated_by_its_first_publish_with_its_own_commits(tmp_path
 @every_version
 def test_every_old_snapshot_outlives_compaction_and_collection(tmp_path: Path, stamp: int) -> None:
     old = build(tmp_path / "g", stamp)
-    graph = reopen(str(old.root), upkeep=EAGER)
+    graph = reopen(str(old.root), manifest_policy=EAGER)
     for turn in range(12):
         publish_next(graph, (AUTHOR, PAPER)[turn % 2], branch=("main", "feature")[turn // 6])
     for each in (graph, reopen(str(old.root))):
@@ -374,8 +374,8 @@ def test_a_step_that_finds_another_migrator_further_on_never_stamps_past_work_th
 
     def overtaken(mine: BranchManifest) -> None:
         upgrade.delete_staging_branches(mine)
-        if read_stamp(mine.table) == 2:
-            set_schema_metadata(mine.table, {STAMP_KEY: "3"})
+        if read_format_version(mine.table) == 2:
+            set_schema_metadata(mine.table, {FORMAT_VERSION_KEY: "3"})
             raise CommitConflict("another was first")
 
     monkeypatch.setitem(STEPS, 2, overtaken)
@@ -386,11 +386,11 @@ def test_a_step_that_finds_another_migrator_further_on_never_stamps_past_work_th
 def test_a_line_that_was_read_before_others_migrated_published_and_collected_catches_up(tmp_path: Path) -> None:
     old = build(tmp_path / "g", 3)
     behind = BranchManifest(reopen(str(old.root), read_only=True).stores, "main")
-    busy = reopen(str(old.root), upkeep=EAGER)
+    busy = reopen(str(old.root), manifest_policy=EAGER)
     for _ in range(20):
         publish_next(busy)
     bring_up_to_date(behind)
-    assert behind.stamp == 4
+    assert behind.format_version == 4
     assert len(behind.state.commits) == 25
 
 

@@ -323,7 +323,7 @@ def test_a_publish_killed_after_its_commit_is_there_for_everybody(graph: GraphMa
 def test_a_handle_whose_version_was_collected_catches_up_and_publishes(graph: GraphManifest, uri: str) -> None:
     behind, reader = reopen(uri), reopen(uri)
     publish_next(behind)
-    busy = reopen(uri, upkeep=EAGER)
+    busy = reopen(uri, manifest_policy=EAGER)
     for _ in range(40):
         publish_next(busy)
     versions = [each["version"] for each in dataset_of(graph).versions()]
@@ -342,7 +342,7 @@ def test_a_branch_handle_whose_version_was_collected_catches_up_too(
     behind.snapshot("b")
     for _ in range(published_before):
         publish_next(behind, branch="b")
-    busy = reopen(uri, upkeep=EAGER)
+    busy = reopen(uri, manifest_policy=EAGER)
     for _ in range(20):
         publish_next(busy, branch="b")
     done = behind.publish(request(version(PAPER, 2, branch="b")), branch="b")
@@ -357,7 +357,7 @@ def test_a_tidier_that_slept_while_others_published_and_collected_changes_nothin
     behind = reopen(uri)
     for _ in range(6):
         publish_next(behind)
-    busy = reopen(uri, upkeep=EAGER)
+    busy = reopen(uri, manifest_policy=EAGER)
     for _ in range(40):
         publish_next(busy)
     before = manifest_rows(graph)
@@ -383,7 +383,7 @@ def test_threads_that_share_one_graph_publish_one_after_the_other(graph: GraphMa
 
 def test_threads_that_publish_read_and_branch_at_once_do_not_disturb_each_other(uri: str) -> None:
     create(uri)
-    graph = reopen(uri, upkeep=EAGER)
+    graph = reopen(uri, manifest_policy=EAGER)
     start = threading.Barrier(4)
 
     def publish() -> None:

@@ -21,7 +21,15 @@ from omnigraph.errors import (
     VersionReclaimed,
 )
 from omnigraph.manifest.layout import RECLAIMED
-from omnigraph.manifest.reclaimed import ATTEMPTS, Condemning, ReclaimedVersions, Run, TableRef, read_note, require_kept
+from omnigraph.manifest.reclaimed import (
+    ATTEMPTS,
+    Condemning,
+    ReclaimedVersions,
+    Run,
+    TableRef,
+    read_reclaimed,
+    require_retained,
+)
 from omnigraph.manifest.snapshot import TableEntry
 from omnigraph.manifest.version_refs import NONE, VersionRanges
 from omnigraph.storage.objects.location import parse_location
@@ -83,18 +91,18 @@ class World:
 
     def cleanup(self, run: str) -> Steps:
         """What `maintenance/cleanup.py` does, cut where another process may do something."""
-        note = Condemning(self.stores.objects, run)
-        final = note.read().final(LINE)
+        record = Condemning(self.stores.objects, run)
+        final = record.read().final(LINE)
         yield
         going = NONE
         if self.is_there and not self.needed_by and VERSION not in final:
             yield
-            note.propose({LINE: VersionRanges.of([VERSION])})
+            record.propose({LINE: VersionRanges.of([VERSION])})
             yield
             going = NONE if self.needed_by else VersionRanges.of([VERSION])
             yield
             try:
-                note.confirm({LINE: going})
+                record.confirm({LINE: going})
             except LeaseLost:
                 return
         elif self.is_there and not self.needed_by:
@@ -103,14 +111,14 @@ class World:
         if VERSION in going:
             self.is_there = False
         yield
-        note.finish({LINE: going})
+        record.finish({LINE: going})
 
     def newcomer(self, name: str) -> Steps:
         """Somebody who comes to need the version: a tag, a branch, a merge."""
         self.needed_by.add(name)
         yield
         try:
-            require_kept(self.stores, [ENTRY])
+            require_retained(self.stores, [ENTRY])
         except VersionReclaimed:
             self.needed_by.discard(name)
         else:
@@ -123,9 +131,9 @@ class World:
         for _ in self.cleanup("last"):
             pass
         assert self.is_there == bool(self.promised)
-        note, _ = read_note(self.stores.objects)
-        assert note.running == {}
-        assert (VERSION in note.final(LINE)) == (not self.is_there)
+        record, _ = read_reclaimed(self.stores.objects)
+        assert record.running == {}
+        assert (VERSION in record.final(LINE)) == (not self.is_there)
 
 
 def play(world: World, actors: Sequence[Steps], order: Sequence[int]) -> None:
@@ -186,8 +194,8 @@ def test_any_order_of_three_cleanups_and_two_newcomers(order: list[int]) -> None
 
 def test_a_graph_without_the_note_has_nothing_condemned() -> None:
     world = World()
-    require_kept(world.stores, [ENTRY])
-    assert read_note(world.stores.objects) == (ReclaimedVersions(), None)
+    require_retained(world.stores, [ENTRY])
+    assert read_reclaimed(world.stores.objects) == (ReclaimedVersions(), None)
 
 
 def test_asking_for_nothing_reads_nothing() -> None:
@@ -196,7 +204,7 @@ def test_asking_for_nothing_reads_nothing() -> None:
             raise AssertionError(path)
 
     stores: Any = Place(ObjectStore(parse_location("/nowhere", REAL), Unreadable()))  # type: ignore[arg-type]
-    require_kept(stores, [])
+    require_retained(stores, [])
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b'{"version": 2, "gone": [], "running": {}}', b"null"])
@@ -204,7 +212,7 @@ def test_a_note_that_cannot_be_read_is_an_error_and_not_an_empty_one(data: bytes
     world = World()
     world.stores.objects.create(RECLAIMED, data)
     with pytest.raises(StoreError, match=RECLAIMED):
-        require_kept(world.stores, [ENTRY])
+        require_retained(world.stores, [ENTRY])
     with pytest.raises(StoreError, match=RECLAIMED):
         Condemning(world.stores.objects, "a").read()
 
@@ -212,33 +220,33 @@ def test_a_note_that_cannot_be_read_is_an_error_and_not_an_empty_one(data: bytes
 def test_the_note_survives_being_written_and_read() -> None:
     fork = TableRef("nodes/a", "side", '{"version_mapping": [[8, "x"]]}')
     run = Run({fork: VersionRanges.of([3])}, confirmed=True)
-    note = ReclaimedVersions({LINE: VersionRanges.of(range(1, 58)), fork: VersionRanges.of([1, 2])}, {"r": run})
-    assert ReclaimedVersions.decode(note.encode()) == note
-    assert b'"versions": "1-57"' in note.encode()
+    record = ReclaimedVersions({LINE: VersionRanges.of(range(1, 58)), fork: VersionRanges.of([1, 2])}, {"r": run})
+    assert ReclaimedVersions.decode(record.encode()) == record
+    assert b'"versions": "1-57"' in record.encode()
 
 
 def test_what_is_gone_only_grows() -> None:
     world = World()
     for versions in ([1, 2], [4, 5], [3]):
-        note = Condemning(world.stores.objects, "a")
-        note.read()
-        note.propose({LINE: VersionRanges.of(versions)})
-        note.confirm({LINE: VersionRanges.of(versions)})
-        note.finish({LINE: VersionRanges.of(versions)})
-    assert str(read_note(world.stores.objects)[0].gone[LINE]) == "1-5"
+        record = Condemning(world.stores.objects, "a")
+        record.read()
+        record.propose({LINE: VersionRanges.of(versions)})
+        record.confirm({LINE: VersionRanges.of(versions)})
+        record.finish({LINE: VersionRanges.of(versions)})
+    assert str(read_reclaimed(world.stores.objects)[0].deleted[LINE]) == "1-5"
 
 
 def test_a_confirmation_whose_answer_was_lost_is_not_taken_for_a_defeat() -> None:
     world = World()
-    note = Condemning(world.stores.objects, "a")
-    note.propose({LINE: VersionRanges.of([1])})
-    note.confirm({LINE: VersionRanges.of([1])})
+    record = Condemning(world.stores.objects, "a")
+    record.propose({LINE: VersionRanges.of([1])})
+    record.confirm({LINE: VersionRanges.of([1])})
     again = Condemning(
         world.stores.objects, "a", ReclaimedVersions({}, {"a": Run({LINE: VersionRanges.of([1])})}), ObjectVersion("0")
     )
     again.confirm({LINE: VersionRanges.of([1])})
     again.withdraw()
-    assert read_note(world.stores.objects)[0].running["a"].confirmed
+    assert read_reclaimed(world.stores.objects)[0].running["a"].confirmed
 
 
 def test_somebody_who_always_loses_gives_up() -> None:
@@ -246,7 +254,7 @@ def test_somebody_who_always_loses_gives_up() -> None:
         def create(self, path: str, data: bytes) -> ObjectVersion:
             raise ObjectExists(f"{path} and its {len(data)} bytes")
 
-    note = Condemning(ObjectStore(parse_location("/nowhere", REAL), Busy()), "a")  # type: ignore[arg-type]
+    record = Condemning(ObjectStore(parse_location("/nowhere", REAL), Busy()), "a")  # type: ignore[arg-type]
     with pytest.raises(Contention) as found:
-        note.propose({LINE: VersionRanges.of([1])})
+        record.propose({LINE: VersionRanges.of([1])})
     assert found.value.attempts == ATTEMPTS

@@ -160,7 +160,7 @@ def test_every_commits_snapshot_is_what_it_published_for_every_kind_of_reader(
     with tempfile.TemporaryDirectory() as folder:
         uri = f"{folder}/g"
         create(uri)
-        writer, follower, model = reopen(uri, upkeep=EAGER), reopen(uri), Model()
+        writer, follower, model = reopen(uri, manifest_policy=EAGER), reopen(uri), Model()
         for kind, which, detail in script:
             branch = sorted(model.states)[which % len(model.states)]
             if kind == "publish":
@@ -170,7 +170,7 @@ def test_every_commits_snapshot_is_what_it_published_for_every_kind_of_reader(
                 assert isinstance(detail, int)
                 _branch(writer, model, branch, detail)
             elif kind == "reopen":
-                writer = reopen(uri, upkeep=EAGER)
+                writer = reopen(uri, manifest_policy=EAGER)
             else:
                 for name in model.states:
                     assert told(follower.snapshot(name)) == model.states[name]
@@ -218,7 +218,7 @@ def _compare(graph: GraphManifest, model: Model) -> None:
 def test_a_follower_sees_every_publish_of_an_eager_tidier_in_turn(tmp_path: Path) -> None:
     uri = str(tmp_path / "g")
     create(uri)
-    writer, follower = reopen(uri, upkeep=EAGER), reopen(uri)
+    writer, follower = reopen(uri, manifest_policy=EAGER), reopen(uri)
     for turn in range(40):
         done = publish_next(writer, (AUTHOR, PAPER)[turn % 2])
         assert told(follower.snapshot()) == told(done.snapshot)
@@ -234,7 +234,7 @@ def test_rows_as_old_releases_left_them_are_dated_by_their_last_change(tmp_path:
     graph.snapshot()
     expected = [told(graph.snapshot_of(each)) for each in published]
     forget_creation(f"{uri}/{MANIFEST}")
-    old = reopen(uri, upkeep=EAGER)
+    old = reopen(uri, manifest_policy=EAGER)
     assert [told(old.snapshot_of(each)) for each in published] == expected
     for _ in range(12):
         publish_next(old)

@@ -89,7 +89,7 @@ def test_a_process_reads_a_tail_that_another_has_written_once(graph: GraphManife
 
 def test_two_that_publish_in_turns_and_tidy_keep_every_state(graph: GraphManifest, uri: str) -> None:
     states: dict[str, int] = {}
-    first, second = reopen(uri, upkeep=EAGER), reopen(uri)
+    first, second = reopen(uri, manifest_policy=EAGER), reopen(uri)
     for _ in range(12):
         publish(first, states)
         publish(second, states)
@@ -106,7 +106,7 @@ def test_a_wide_publish_is_laid_down_at_once(tmp_path: Path) -> None:
 
 def test_a_tail_that_nobody_lays_down_does_not_grow_for_ever(tmp_path: Path) -> None:
     graph = create(str(tmp_path / "wide"), blueprint_of(400))
-    careless = reopen(graph.stores.uri, upkeep=NEVER)
+    careless = reopen(graph.stores.uri, manifest_policy=NEVER)
     for number in range(2, 6):
         careless.publish(request(*(version(f"node:T{each}", number) for each in range(400))))
     assert sizes(graph) == [801, 1204, 402]
@@ -116,14 +116,14 @@ def test_a_tail_that_nobody_lays_down_does_not_grow_for_ever(tmp_path: Path) -> 
 def test_the_head_row_gets_a_new_id_when_its_own_is_far_from_the_others(
     graph: GraphManifest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tails, "REACH", 6)
+    monkeypatch.setattr(tails, "MAX_ROW_ID_DISTANCE", 6)
     states: dict[str, int] = {}
     places = set()
     for _ in range(10):
         publish(graph, states)
-        tail = graph.branch().tail()
-        assert tail is not None
-        places.add(tail.place)
+        active = graph.branch().active_fragment()
+        assert active is not None
+        places.add(active.head_offset)
     assert len(places) > 1, "the head row is not always the first one"
     require_whole(graph, states=states)
 
@@ -138,7 +138,7 @@ def test_a_publish_that_slid_over_a_metadata_commit_keeps_its_true_age(graph: Gr
     states[slid.id] = 3
     assert dataset_of(graph).version == slid.manifest_version + 1
     for _ in range(5):
-        publish(reopen(uri, upkeep=EAGER), states)
+        publish(reopen(uri, manifest_policy=EAGER), states)
     require_whole(graph, states=states)
 
 
@@ -151,7 +151,7 @@ def test_a_publish_that_slept_while_others_published_and_collected_is_tried_agai
     def commit_late(staged: Staged) -> Committed:
         if not slept:
             slept.append(staged)
-            busy = reopen(uri, upkeep=EAGER)
+            busy = reopen(uri, manifest_policy=EAGER)
             for _ in range(12):
                 publish_next(busy)
             assert staged.read_version + 1 not in [each["version"] for each in dataset_of(graph).versions()]
@@ -179,7 +179,7 @@ def test_the_second_publish_of_a_branch_is_one_commit_as_well(graph: GraphManife
 
 def test_an_earlier_release_and_this_one_publish_in_turns(graph: GraphManifest, uri: str) -> None:
     states: dict[str, int] = {}
-    busy = reopen(uri, upkeep=EAGER)
+    busy = reopen(uri, manifest_policy=EAGER)
     for number in range(2, 22, 2):
         states[publish_as_before(graph, AUTHOR)] = number
         publish(busy, states)
@@ -213,5 +213,5 @@ def test_an_earlier_release_that_lays_fragments_down_beside_a_tail_loses_nothing
     states[publish_as_before(graph, AUTHOR)] = 6
     dataset_of(graph).optimize.compact_files(target_rows_per_fragment=1_000)
     for _ in range(6):
-        publish(reopen(uri, upkeep=EAGER), states)
+        publish(reopen(uri, manifest_policy=EAGER), states)
     require_whole(graph, states=states)

@@ -22,7 +22,7 @@ from manifest.graphs import (
     version,
 )
 from omnigraph.counters import Counts, counting
-from omnigraph.manifest.compaction import DEFAULT_UPKEEP, ManifestPolicy, collect, compact
+from omnigraph.manifest.compaction import DEFAULT_MANIFEST_POLICY, ManifestPolicy, collect, compact
 from omnigraph.manifest.layout import MANIFEST
 from omnigraph.world import REAL
 
@@ -125,7 +125,7 @@ def test_fragments_and_version_files_stay_small_over_500_publishes(graph: GraphM
         publish(graph, number)
         fragments.append(len(graph.branch().table.fragment_ids()))
         sizes.append(newest_version_file(uri))
-    assert max(fragments) <= DEFAULT_UPKEEP.small_fragments + 2
+    assert max(fragments) <= DEFAULT_MANIFEST_POLICY.small_fragments + 2
     assert max(sizes) < 6_000, "bytes, before a compaction"
     assert min(sizes[-40:]) < 2_500, "bytes, after one"
     assert max(sizes[-100:]) <= 1.1 * max(sizes[100:200]), "flat"
@@ -134,8 +134,8 @@ def test_fragments_and_version_files_stay_small_over_500_publishes(graph: GraphM
 
 
 def test_old_versions_go_when_there_are_many_and_the_newest_stay(graph: GraphManifest, uri: str) -> None:
-    policy = ManifestPolicy(4, rows_per_fragment=40, versions=20, keep_versions=8, settled_seconds=0)
-    busy = reopen(uri, upkeep=policy)
+    policy = ManifestPolicy(4, rows_per_fragment=40, versions=20, keep_versions=8, commit_grace_seconds=0)
+    busy = reopen(uri, manifest_policy=policy)
     most = 0
     for number in range(2, 80):
         publish(busy, number)
@@ -146,7 +146,7 @@ def test_old_versions_go_when_there_are_many_and_the_newest_stay(graph: GraphMan
 
 
 def test_collecting_never_takes_a_version_that_a_branch_stands_on(graph: GraphManifest, uri: str) -> None:
-    busy = reopen(uri, upkeep=EAGER)
+    busy = reopen(uri, manifest_policy=EAGER)
     for number in range(2, 6):
         publish(busy, number)
     graph.create_branch("quiet")
@@ -164,7 +164,7 @@ def test_collecting_never_takes_a_version_that_a_branch_stands_on(graph: GraphMa
 
 
 def test_collecting_a_branch_leaves_its_own_branches_whole(graph: GraphManifest, uri: str) -> None:
-    busy = reopen(uri, upkeep=EAGER)
+    busy = reopen(uri, manifest_policy=EAGER)
     busy.create_branch("b")
     for number in range(2, 10):
         publish(busy, number, branch="b")
@@ -180,7 +180,7 @@ def test_a_reader_that_is_far_behind_catches_up_after_everything_it_knew_was_col
     graph: GraphManifest, uri: str
 ) -> None:
     reader = reopen(uri, read_only=True)
-    busy = reopen(uri, upkeep=EAGER)
+    busy = reopen(uri, manifest_policy=EAGER)
     for number in range(2, 60):
         publish(busy, number)
     assert reader.branch().table.version not in [each["version"] for each in dataset_of(graph).versions()]
@@ -190,7 +190,7 @@ def test_a_reader_that_is_far_behind_catches_up_after_everything_it_knew_was_col
 
 def test_a_snapshot_outlives_the_manifest_version_it_came_from(graph: GraphManifest, uri: str) -> None:
     first = graph.snapshot()
-    busy = reopen(uri, upkeep=EAGER)
+    busy = reopen(uri, manifest_policy=EAGER)
     for number in range(2, 30):
         publish(busy, number)
     assert [graph.stores.tables.open(entry.pin).count_rows() for entry in first] == [0, 0, 0]
@@ -198,14 +198,14 @@ def test_a_snapshot_outlives_the_manifest_version_it_came_from(graph: GraphManif
 
 def test_compacting_does_nothing_while_there_are_few_fragments(graph: GraphManifest) -> None:
     before = dataset_of(graph).version
-    assert not compact(graph.branch(), DEFAULT_UPKEEP)
-    assert collect(graph.branch(), DEFAULT_UPKEEP, REAL) == 0
+    assert not compact(graph.branch(), DEFAULT_MANIFEST_POLICY)
+    assert collect(graph.branch(), DEFAULT_MANIFEST_POLICY, REAL) == 0
     assert dataset_of(graph).version == before
 
 
 def test_a_publisher_lays_its_own_publishes_down_without_reading_them(graph: GraphManifest, uri: str) -> None:
-    policy = replace(DEFAULT_UPKEEP, small_fragments=8)
-    busy = reopen(uri, upkeep=NEVER)
+    policy = replace(DEFAULT_MANIFEST_POLICY, small_fragments=8)
+    busy = reopen(uri, manifest_policy=NEVER)
     for number in range(2, 14):
         publish(busy, number)
     columns = ["object_id", "metadata", "table_version", "_rowid"]
@@ -227,8 +227,8 @@ def test_a_publisher_lays_its_own_publishes_down_without_reading_them(graph: Gra
 
 def test_publishes_of_other_processes_are_laid_down_as_well(graph: GraphManifest, uri: str) -> None:
     """Two that publish in turns: each has written half of them."""
-    policy = replace(DEFAULT_UPKEEP, small_fragments=8)
-    first, second = reopen(uri, upkeep=NEVER), reopen(uri, upkeep=NEVER)
+    policy = replace(DEFAULT_MANIFEST_POLICY, small_fragments=8)
+    first, second = reopen(uri, manifest_policy=NEVER), reopen(uri, manifest_policy=NEVER)
     for number in range(2, 22, 2):
         publish(first, number)
         publish(second, number + 1)
@@ -242,11 +242,11 @@ def test_publishes_of_other_processes_are_laid_down_as_well(graph: GraphManifest
 
 
 def test_without_upkeep_a_graph_grows_and_one_tidy_writer_makes_it_small_again(graph: GraphManifest, uri: str) -> None:
-    careless = reopen(uri, upkeep=NEVER)
+    careless = reopen(uri, manifest_policy=NEVER)
     for number in range(2, 60):
         publish(careless, number)
     assert [each.metadata.physical_rows for each in dataset_of(graph).get_fragments()] == [7, 2 * 58 + 1]
-    publish(reopen(uri, upkeep=replace(DEFAULT_UPKEEP, small_fragments=8)), 60)
+    publish(reopen(uri, manifest_policy=replace(DEFAULT_MANIFEST_POLICY, small_fragments=8)), 60)
     assert [each.metadata.physical_rows for each in dataset_of(graph).get_fragments()] == [7, 2 * 59, 1]
     assert len(chain(careless)) == 60
 
@@ -257,7 +257,7 @@ def test_tidying_that_fails_does_not_fail_the_publish_that_succeeded(
     from omnigraph.errors import StoreError
     from omnigraph.manifest import compaction
 
-    busy = reopen(uri, upkeep=EAGER)
+    busy = reopen(uri, manifest_policy=EAGER)
 
     def refuse(*arguments: object) -> object:
         raise StoreError("the disk is full")

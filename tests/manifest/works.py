@@ -48,7 +48,7 @@ def publish(uri: str, what: PublishRequest, branch: str = MAIN) -> str:
 
 def publish_some(uri: str, table_key: str, times: int, branch: str = MAIN) -> list[str]:
     """Publish the next version of a table a few times, tidying eagerly."""
-    graph = GraphManifest(at(uri), world=REAL, upkeep=EAGER)
+    graph = GraphManifest(at(uri), world=REAL, manifest_policy=EAGER)
     return [publish_next(graph, table_key, branch=branch).commit.id for _ in range(times)]
 
 
@@ -117,7 +117,7 @@ def publish_dying(uri: str, what: PublishRequest, branch: str, failpoint: str) -
 
 def publish_patiently(uri: str, table_key: str, times: int, branch: str = MAIN) -> None:
     """Publish the next version of a table a few times, tidying eagerly, and again when others were always first."""
-    graph = GraphManifest(at(uri), world=REAL, upkeep=EAGER)
+    graph = GraphManifest(at(uri), world=REAL, manifest_policy=EAGER)
     deadline = REAL.monotonic() + 60
     while times:
         try:
@@ -129,7 +129,7 @@ def publish_patiently(uri: str, table_key: str, times: int, branch: str = MAIN) 
 
 def create_branches(uri: str, prefix: str, count: int) -> None:
     """Make branches one after the other, from whatever is newest, and publish to each."""
-    graph = GraphManifest(at(uri), world=REAL, upkeep=EAGER)
+    graph = GraphManifest(at(uri), world=REAL, manifest_policy=EAGER)
     for number in range(count):
         graph.create_branch(f"{prefix}-{number}")
         publish_next(graph, branch=f"{prefix}-{number}")

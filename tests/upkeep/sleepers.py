@@ -10,7 +10,7 @@ from crash.graph_copies import neighbour, replace_graph
 from omnigraph import counters, failpoints
 from omnigraph.manifest import branch_lease
 from omnigraph.manifest.layout import MANIFEST
-from omnigraph.manifest.reclaimed import read_note
+from omnigraph.manifest.reclaimed import read_reclaimed
 from omnigraph.manifest.states import resolve
 from omnigraph.storage.lance.paths import table_dir
 from upkeep.library import doc, library, put, slugs
@@ -138,9 +138,9 @@ def left_over(uri: str) -> list[str]:
     """What the next cleanup leaves that it should not."""
     wrong = [f"{key}: {error}" for key, error in clean(uri).items() if error]
     graph = og.open(uri)
-    note, _ = read_note(graph._manifest.stores.objects)
-    wrong += [f"{run} is still running" for run in note.running]
-    for line, gone in note.gone.items():
+    record, _ = read_reclaimed(graph._manifest.stores.objects)
+    wrong += [f"{run} is still running" for run in record.running]
+    for line, gone in record.deleted.items():
         files = og.open(uri)._manifest.stores.tables.open_newest(line.path, line.branch).handle.version_refs()
         wrong += [f"{line} {each['version']} is gone and there" for each in files if each["version"] in gone]
     return wrong

@@ -208,7 +208,7 @@ def test_forks_of_branches_that_are_gone_go(tmp_path: Path) -> None:
 
 def test_the_manifest_is_cleaned_too_and_still_tells_all_of_history(tmp_path: Path) -> None:
     graph = library(tmp_path, 12)
-    graph._manifest.upkeep = type(graph._manifest.upkeep)(keep_versions=5)
+    graph._manifest.manifest_policy = type(graph._manifest.manifest_policy)(keep_versions=5)
     commits = graph.commits()
     report = clean(graph)
     (manifest,) = [each for each in report.tables if each.table_key == "__manifest"]

@@ -36,7 +36,7 @@ def graph(tmp_path: Path) -> og.Graph:
 
 @pytest.fixture
 def folding_soon(graph: og.Graph) -> og.Graph:
-    graph._manifest.fold = CompactionPolicy(fragments=3)
+    graph._manifest.minor_compaction = CompactionPolicy(fragments=3)
     return graph
 
 

@@ -14,7 +14,7 @@ import omnigraph as og
 from omnigraph.counters import counting
 from omnigraph.errors import LeaseLost, OmniGraphError, VersionReclaimed
 from omnigraph.manifest.layout import RECLAIMED
-from omnigraph.manifest.reclaimed import read_note
+from omnigraph.manifest.reclaimed import read_reclaimed
 from upkeep import sleepers
 from upkeep.library import doc, library, put, slugs
 from upkeep.sleepers import NOW, SHORT, Scene, clean, left_over, rows, state_of, wrong_with_branch, wrong_with_tag
@@ -196,15 +196,15 @@ def test_what_a_dead_cleanup_was_after_is_taken_by_the_next_one(scene: Scene, zy
         child = zygote.start(clean, scene.uri, failpoints=f"store.write=kill@{place}", environment=SHORT)
         if not child.outcome().killed:
             break
-        condemned = _note(scene.uri).gone
+        condemned = _note(scene.uri).deleted
         assert left_over(scene.uri) == []
         assert _versions(scene.uri) == undisturbed
-        assert all(not each - _note(scene.uri).gone[line] for line, each in condemned.items())
+        assert all(not each - _note(scene.uri).deleted[line] for line, each in condemned.items())
     assert 5 < place < MOST - 1
 
 
 def _note(uri: str) -> Any:
-    return read_note(og.open(uri)._manifest.stores.objects)[0]
+    return read_reclaimed(og.open(uri)._manifest.stores.objects)[0]
 
 
 def _versions(uri: str) -> dict[str, list[int]]:
@@ -248,7 +248,7 @@ def test_a_branch_that_is_made_anew_is_not_taken_for_the_one_before(tmp_path: Pa
     for number in range(10, 16):
         put(graph, doc(number), branch="side")
     graph.cleanup(keep=1, grace=NOW)
-    assert any(line.branch == "side" for line in _note(graph.uri).gone)
+    assert any(line.branch == "side" for line in _note(graph.uri).deleted)
     graph.branches.delete("side")
     graph.branches.create("side")
     for number in range(20, 26):
@@ -259,7 +259,7 @@ def test_a_branch_that_is_made_anew_is_not_taken_for_the_one_before(tmp_path: Pa
     graph.cleanup(keep=1, grace=NOW)
     assert len(slugs(graph, "old")) == 6
     assert len(slugs(graph, branch="other")) == 5
-    incarnations = {line.incarnation for line in _note(graph.uri).gone if line.branch == "side"}
+    incarnations = {line.incarnation for line in _note(graph.uri).deleted if line.branch == "side"}
     assert incarnations == {graph._manifest.branch("side").incarnation}
 
 

@@ -41,7 +41,7 @@ class Upkeep(RuleBasedStateMachine):
     def begin(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
         self.graph = og.init(f"{self.folder.name}/graph", schema=SCHEMA)
-        self.graph._manifest.fold = CompactionPolicy(fragments=3)
+        self.graph._manifest.minor_compaction = CompactionPolicy(fragments=3)
         self.branches: dict[str, Content] = {"main": {}}
         self.states: dict[str, Content] = {self.graph.commits()[0].id: {}}
         self.tagged: set[str] = set()

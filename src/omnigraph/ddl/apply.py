@@ -23,9 +23,9 @@ from omnigraph.errors import CommitRejected, SchemaChangeRefused
 from omnigraph.kernels.report import Report
 from omnigraph.language.evolution import MigrationPlan, plan_evolution
 from omnigraph.language.stored.files import schema_files
-from omnigraph.manifest.branch_lease import again_when_lost, claim_branches
+from omnigraph.manifest.branch_lease import acquire_branch_lease, retry_when_lease_lost
 from omnigraph.manifest.layout import MAIN, SCHEMA_IR, SCHEMA_SOURCE, SCHEMA_STATE, table_path
-from omnigraph.manifest.schema_files import keep_text
+from omnigraph.manifest.schema_files import store_schema_text
 from omnigraph.manifest.tags import list_tags
 from omnigraph.storage.tables.column_writes import stage_new_columns
 from omnigraph.storage.tables.staging import stage_overwrite
@@ -98,11 +98,11 @@ class SchemaApply:
             raise CommitRejected("the graph was opened read-only: open it for writing to change its schema.")
         # The schema that the plan starts from; if main has another one at the commit, the caller must plan again.
         named = self.manifest.branch(MAIN).schema
-        return again_when_lost(lambda: self._run(plan, named))
+        return retry_when_lease_lost(lambda: self._run(plan, named))
 
     def _run(self, plan: MigrationPlan, named: str | None) -> Applied:
         stores, world = self.manifest.stores, self.manifest.world
-        with claim_branches(stores, "changing the schema", world) as claim:
+        with acquire_branch_lease(stores, "changing the schema", world) as claim:
             sweep(self.manifest)
             refusal = blocked(self.manifest, plan)
             if refusal is not None:
@@ -126,8 +126,8 @@ class SchemaApply:
     def _commit(self, plan: MigrationPlan, claim: Lease, named: str | None) -> Receipt:
         files = schema_files(self.desired, SCHEMA_SOURCE)
         objects = self.manifest.stores.objects
-        keep_text(objects, self.accepted.hash, self.accepted.source.encode())
-        keep_text(objects, files.ir_hash, files.source)
+        store_schema_text(objects, self.accepted.hash, self.accepted.source.encode())
+        store_schema_text(objects, files.ir_hash, files.source)
         self._followers = self._checked_followers(plan)
         operation = Operation(
             "SchemaApply",

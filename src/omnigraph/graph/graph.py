@@ -77,7 +77,12 @@ class Graph:
     def __reduce__(self) -> tuple[Callable[..., Graph], tuple[object, ...]]:
         """Pickled as location and options: another process opens the graph again, with an embedder of its own."""
         manifest = self._manifest
-        return _opened_again, (manifest.stores.tables.location, manifest.read_only, manifest.fold, self.actor)
+        return _opened_again, (
+            manifest.stores.tables.location,
+            manifest.read_only,
+            manifest.minor_compaction,
+            self.actor,
+        )
 
     @property
     def uri(self) -> str:
@@ -634,9 +639,13 @@ class Graph:
         return html_rows((self.uri, "rows"), rows)
 
 
-def _opened_again(location: Location, read_only: bool, fold: CompactionPolicy | None, actor: str | None) -> Graph:
+def _opened_again(
+    location: Location, read_only: bool, minor_compaction: CompactionPolicy | None, actor: str | None
+) -> Graph:
     """Open the graph of a pickled object in the process that received it, with that process's clock and environment."""
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.world import REAL
 
-    return Graph(GraphManifest(location, world=REAL, read_only=read_only, fold=fold), actor=actor)
+    return Graph(
+        GraphManifest(location, world=REAL, read_only=read_only, minor_compaction=minor_compaction), actor=actor
+    )

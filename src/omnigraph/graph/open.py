@@ -53,8 +53,10 @@ def init(
     source, name = (schema.read_text("utf-8"), str(schema)) if isinstance(schema, Path) else (schema, "<schema>")
     location = parse_location(uri, world, storage_options)
     set_cache_bytes(cache_bytes, world.environ)
-    fold = MINOR_COMPACTION if auto_compact else None
-    return Graph(create_manifest(location, blueprint(source, name), world, fold=fold), actor=actor)
+    minor_compaction = MINOR_COMPACTION if auto_compact else None
+    return Graph(
+        create_manifest(location, blueprint(source, name), world, minor_compaction=minor_compaction), actor=actor
+    )
 
 
 def open_graph(
@@ -74,8 +76,8 @@ def open_graph(
     """
     location = parse_location(uri, world, storage_options)
     set_cache_bytes(cache_bytes, world.environ)
-    fold = MINOR_COMPACTION if auto_compact else None
-    manifest = GraphManifest(location, read_only=read_only, world=world, fold=fold)
+    minor_compaction = MINOR_COMPACTION if auto_compact else None
+    manifest = GraphManifest(location, read_only=read_only, world=world, minor_compaction=minor_compaction)
     if not read_only:
         from omnigraph.transaction.recovery.outcome import sweep
 

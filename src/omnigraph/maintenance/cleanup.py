@@ -29,9 +29,9 @@ from omnigraph.errors import (
 from omnigraph.failpoints import reach
 from omnigraph.kernels.report import Report
 from omnigraph.maintenance.retention import Chooser, CommitRetention, Pins, TablePlan, TableRefPlan, manifest_plan
-from omnigraph.manifest.branch_lease import ATTEMPTS, again_when_lost, claim_branches, drop_fork
+from omnigraph.manifest.branch_lease import ATTEMPTS, acquire_branch_lease, drop_fork, retry_when_lease_lost
 from omnigraph.manifest.layout import BRANCH_CLAIM, MAIN, MANIFEST
-from omnigraph.manifest.reclaimed import Condemning, read_note
+from omnigraph.manifest.reclaimed import Condemning, read_reclaimed
 from omnigraph.manifest.version_refs import NONE, VersionRanges, branch_references
 from omnigraph.storage.objects.store_clock import StoreClock, read_store_clock
 from omnigraph.storage.tables.immediate import CollectedVersions, collect_versions, would_collect
@@ -112,7 +112,7 @@ class Cleanup:
         if self.dry_run:
             self._look_at(todo)
         while todo and not self.dry_run:
-            todo = todo[again_when_lost(partial(self._clean_some, todo)) :]
+            todo = todo[retry_when_lease_lost(partial(self._clean_some, todo)) :]
         self._clean_manifest()
         return CleanupReport(self.dry_run, self.keep, self.older_than, tuple(self._done.values()))
 
@@ -145,9 +145,9 @@ class Cleanup:
         Nothing is written, not even to read the store's clock: this machine's clock is used instead.
         """
         world = self.manifest.world
-        note, _ = read_note(self.manifest.stores.objects)
+        record, _ = read_reclaimed(self.manifest.stores.objects)
         pins = Pins(self.manifest, self._retention())
-        chooser = self._chooser(pins, note, StoreClock(world.now_us(), world.monotonic(), world))
+        chooser = self._chooser(pins, record, StoreClock(world.now_us(), world.monotonic(), world))
         for each in tables:
             plan = self._plan(chooser, *each)
             self._carry_out(plan, {each.line: each.chosen for each in plan.lines})
@@ -155,17 +155,17 @@ class Cleanup:
     def _clean_some(self, tables: Sequence[tuple[str, str]]) -> int:
         """Clean the first tables, as many as can be planned in a few seconds; return their number."""
         stores, world = self.manifest.stores, self.manifest.world
-        with claim_branches(stores, "cleaning up", world) as claim:
+        with acquire_branch_lease(stores, "cleaning up", world) as claim:
             clock = self._store_clock()
-            note = Condemning(stores.objects, world.ulid())
-            before = note.read()
+            record = Condemning(stores.objects, world.ulid())
+            before = record.read()
             pins = Pins(self.manifest, self._retention())
             plans = self._plans(tables, self._chooser(pins, before, clock))
-            victims = self._condemn(plans, note, pins, claim)
+            victims = self._condemn(plans, record, pins, claim)
             done: Victims = {}
             for plan in plans:
                 done.update(self._carry_out(plan, victims))
-            note.finish(done, [each for each in before.lines() if not _is_living(each, pins)])
+            record.finish(done, [each for each in before.table_refs() if not _is_living(each, pins)])
         return len(plans)
 
     def _store_clock(self) -> StoreClock:
@@ -177,9 +177,9 @@ class Cleanup:
             return read_store_clock(objects, world)
         return StoreClock(written, world.monotonic(), world)
 
-    def _chooser(self, pins: Pins, note: ReclaimedVersions, clock: StoreClock) -> Chooser:
+    def _chooser(self, pins: Pins, record: ReclaimedVersions, clock: StoreClock) -> Chooser:
         pinned = pins.read()
-        return Chooser(self.manifest, pins.branches, pinned, note, self.grace.total_seconds(), clock)
+        return Chooser(self.manifest, pins.branches, pinned, record, self.grace.total_seconds(), clock)
 
     def _plans(self, tables: Sequence[tuple[str, str]], chooser: Chooser) -> list[TablePlan]:
         until = self.manifest.world.monotonic() + CHOOSING_SECONDS
@@ -201,13 +201,13 @@ class Cleanup:
             self._failed(table_key, error)
             return TablePlan(table_key, path)
 
-    def _condemn(self, plans: Sequence[TablePlan], note: Condemning, pins: Pins, claim: Lease) -> Victims:
+    def _condemn(self, plans: Sequence[TablePlan], record: Condemning, pins: Pins, claim: Lease) -> Victims:
         """Record the versions to delete, check once more that nothing needs them by now, and confirm the record."""
         chosen = {each.line: each.chosen for plan in plans for each in plan.lines if each.chosen}
         if not chosen:
             return {}
         try:
-            note.propose(chosen)
+            record.propose(chosen)
             pinned = pins.read()
             # A branch that is still being created is not among the pins; its creator holds the lease.
             if not claim.is_mine():
@@ -215,10 +215,10 @@ class Cleanup:
                     "cleaning up: another process has taken the claim over. Nothing was deleted; try again."
                 )
             going = {line: each - VersionRanges.of(pinned.of(line.path, line.branch)) for line, each in chosen.items()}
-            note.confirm(going)
+            record.confirm(going)
         except BaseException:
             with suppress(OmniGraphError, OSError), unguarded():
-                note.withdraw()
+                record.withdraw()
             raise
         return going
 

@@ -242,8 +242,8 @@ class Optimize:
         """Compact `__manifest`. Losing to a publisher is fine: publishing keeps `__manifest` small by itself."""
         branch_manifest = self.manifest.fresh_branch(self.branch)
         try:
-            compacted = compact(branch_manifest, replace(self.manifest.upkeep, small_fragments=1))
-            collect(branch_manifest, self.manifest.upkeep, self.manifest.world)
+            compacted = compact(branch_manifest, replace(self.manifest.manifest_policy, small_fragments=1))
+            collect(branch_manifest, self.manifest.manifest_policy, self.manifest.world)
         except (CommitConflict, CommitRejected):
             return False
         return compacted

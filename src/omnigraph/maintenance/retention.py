@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from omnigraph.manifest.reclaimed import ReclaimedVersions
     from omnigraph.manifest.rows import GraphCommit
     from omnigraph.manifest.snapshot import TableEntry
-    from omnigraph.manifest.tags import KnownTags
+    from omnigraph.manifest.tags import TagCache
     from omnigraph.storage.objects.store import ObjectInfo, ObjectStore
     from omnigraph.storage.objects.store_clock import StoreClock
     from omnigraph.storage.tables.table import Table
@@ -75,7 +75,7 @@ class Pins:
     retention: CommitRetention
     # The branches that the last `read` found, with their incarnations.
     branches: dict[str, str | None] = field(default_factory=dict)
-    _tags: KnownTags = field(default_factory=dict)
+    _tags: TagCache = field(default_factory=dict)
 
     def read(self) -> Pinned:
         """The pinned versions by table, as the store has them now.
@@ -227,7 +227,7 @@ class Chooser:
         if branch not in self._publishes:
             self._publishes[branch] = list_versions(manifest).files
         found = {}
-        for version, since in manifest.shown_since(table_key).items():
+        for version, since in manifest.first_visible(table_key).items():
             if version in files:
                 shown = self._publishes[branch].get(since)
                 found[version] = max(0.0, min(self.clock.age(each) for each in (files[version], shown) if each))
@@ -239,7 +239,7 @@ def manifest_plan(manifest: GraphManifest, branch: str) -> TableRefPlan:
     line = TableRef(MANIFEST, physical_branch(branch))
     versions = sorted(version_files(_list(manifest.stores.objects, line)))
     table = manifest.stores.tables.open_newest(MANIFEST, line.branch)
-    return TableRefPlan(line, table, VersionRanges.of(versions[: -manifest.upkeep.keep_versions]))
+    return TableRefPlan(line, table, VersionRanges.of(versions[: -manifest.manifest_policy.keep_versions]))
 
 
 def _list(objects: ObjectStore, line: TableRef) -> list[ObjectInfo]:

@@ -3,7 +3,7 @@
 Each publish replaces this fragment by one that holds the old rows, the publish's own rows and a new head row: one data
 file, and one commit that removes the old fragment. Two publishes of one branch remove the same fragment, so Lance lets
 one of them win. That alone is not enough. Lance looks for conflicts only in versions that still exist, and accepts a
-commit that removes a fragment which is already gone: a publish that was suspended while others published and collected
+commit that removes a fragment that no longer exists: a publish that was suspended while others published and collected
 old versions would meet no conflict, and fork the history. So every publish declares that it removes the fragment `LOCK`
 as well. No fragment has that id and none ever will, but Lance compares the ids, and the newest publish is never
 collected (`version_gc.py`). tests/conformance/test_tail_publish.py pins this behaviour of Lance.
@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.kernels.row_address import CREATED_AT
-from omnigraph.manifest.row_versions import ends_its_publishes, tuples
+from omnigraph.manifest.row_versions import holds_whole_publishes, tuples
 from omnigraph.manifest.rows import KEY, SCHEMA
 from omnigraph.storage.lance.errors import lance_errors
 from omnigraph.storage.lance.metadata import has_row_versions, row_ids, without_row_versions
@@ -42,36 +42,36 @@ if TYPE_CHECKING:
 # Lance assigns fragment ids from 0 upwards, in 32 bits, so it never reaches this one.
 LOCK: Final = 4_000_000_000
 # A larger fragment is not rewritten by every publish: the head row moves to a fragment of its own first.
-MOST_ROWS: Final = 1_024
+MAX_ACTIVE_ROWS: Final = 1_024
 # For rows that keep their row ids, Lance visits every id between the lowest and the highest.
-REACH: Final = 4_096
+MAX_ROW_ID_DISTANCE: Final = 4_096
 
 
 @dataclass(frozen=True)
 class ActiveFragment:
-    """A fragment with the head row of a branch at offset `place`; the other rows are whole publishes.
+    """A fragment with the head row of a branch at `head_offset`; the other rows are whole publishes.
 
     Each publish ends with its commit row.
     """
 
     fragment: FragmentMetadata
     content: pa.Table
-    place: int
+    head_offset: int
 
     @cached_property
     def rows(self) -> pa.Table:
         """All rows except the head row."""
-        return pa.concat_tables([self.content[: self.place], self.content[self.place + 1 :]])
+        return pa.concat_tables([self.content[: self.head_offset], self.content[self.head_offset + 1 :]])
 
     @property
     def head(self) -> pa.Table:
         """The head row."""
-        return self.content.slice(self.place, 1)
+        return self.content.slice(self.head_offset, 1)
 
     @property
     def is_long(self) -> bool:
         """Whether the head row should move to a fragment of its own, because no compaction has shortened this one."""
-        return self.content.num_rows > MOST_ROWS
+        return self.content.num_rows > MAX_ACTIVE_ROWS
 
     @cached_property
     def publishes(self) -> int:
@@ -81,13 +81,13 @@ class ActiveFragment:
     @cached_property
     def row_ids(self) -> pa.Array[Any]:
         """The row ids of all rows except the head row."""
-        ids = kept_row_ids(self.fragment)
-        return pa.concat_arrays([ids[: self.place], ids[self.place + 1 :]])
+        ids = stored_row_ids(self.fragment)
+        return pa.concat_arrays([ids[: self.head_offset], ids[self.head_offset + 1 :]])
 
     @property
     def head_row_id(self) -> pa.Array[Any]:
         """The row id of the head row."""
-        return kept_row_ids(self.fragment).slice(self.place, 1)
+        return stored_row_ids(self.fragment).slice(self.head_offset, 1)
 
 
 @dataclass(frozen=True)
@@ -96,36 +96,36 @@ class WrittenFragment:
 
     fragment: FragmentMetadata
     content: pa.Table
-    place: int
+    head_offset: int
 
     def under(self, fragment: FragmentMetadata) -> ActiveFragment:
         """The active fragment that this one became; `fragment` is its metadata after the commit."""
-        return ActiveFragment(fragment, self.content, self.place)
+        return ActiveFragment(fragment, self.content, self.head_offset)
 
 
-def tail_of(table: Table, number: int, rows: pa.Table, head: str) -> ActiveFragment | None:
+def active_fragment_of(table: Table, fragment_id: int, rows: pa.Table, head: str) -> ActiveFragment | None:
     """The active fragment made of fragment `number`, or None if a publish cannot replace that fragment as a whole.
 
     It cannot when the fragment is large, has a deletion vector, or holds rows other than whole publishes with known row
     versions: the order of rows would not imply their versions later (`row_versions.py`). `rows` is from
     `read_fragments`.
     """
-    fragment = table.fragment(number)
-    if len(fragment.files) != 1 or fragment.deletion_file is not None or fragment.physical_rows > MOST_ROWS:
+    fragment = table.fragment(fragment_id)
+    if len(fragment.files) != 1 or fragment.deletion_file is not None or fragment.physical_rows > MAX_ACTIVE_ROWS:
         return None
-    place = rows.column(KEY).to_pylist().index(head)
-    others = pa.concat_tables([rows[:place], rows[place + 1 :]])
-    if others.num_rows and not (has_row_versions(fragment) and _knows_its_ages(others)):
+    head_offset = rows.column(KEY).to_pylist().index(head)
+    others = pa.concat_tables([rows[:head_offset], rows[head_offset + 1 :]])
+    if others.num_rows and not (has_row_versions(fragment) and _has_known_versions(others)):
         return None
-    return ActiveFragment(fragment, rows.select(SCHEMA.names).cast(SCHEMA).combine_chunks(), place)
+    return ActiveFragment(fragment, rows.select(SCHEMA.names).cast(SCHEMA).combine_chunks(), head_offset)
 
 
-def _knows_its_ages(rows: pa.Table) -> bool:
+def _has_known_versions(rows: pa.Table) -> bool:
     """Where the creation version reads 1, only the last update may be right, and rewriting the row would lose it."""
-    return 1 not in rows.column(CREATED_AT).to_pylist() and ends_its_publishes(list(tuples(rows.to_batches())))
+    return 1 not in rows.column(CREATED_AT).to_pylist() and holds_whole_publishes(list(tuples(rows.to_batches())))
 
 
-def stage_longer_tail(
+def stage_extended_fragment(
     table: Table, old: ActiveFragment, rows: pa.Table, head: pa.Table
 ) -> tuple[Staged, WrittenFragment]:
     """Stage a publish: the rows of the old active fragment, the new rows and the new head row in one fragment."""
@@ -146,24 +146,24 @@ def _write(table: Table, old: ActiveFragment, rows: pa.Table, head: pa.Table) ->
 
     The head row keeps its id unless the id is far from the others.
     """
-    kept, place = old.row_ids, 0
+    row_ids_kept, head_offset = old.row_ids, 0
     if _is_far(old):
-        parts, place = [old.rows, head, rows], len(kept)
+        contents, head_offset = [old.rows, head, rows], len(row_ids_kept)
     else:
-        parts, kept = [head, old.rows, rows], pa.concat_arrays([old.head_row_id, kept])
-    content = pa.concat_tables(parts).combine_chunks()
+        contents, row_ids_kept = [head, old.rows, rows], pa.concat_arrays([old.head_row_id, row_ids_kept])
+    content = pa.concat_tables(contents).combine_chunks()
     with lance_errors("writing manifest rows"):
-        fragment = new_fragment(table, content, kept)
-    return WrittenFragment(fragment, content, place)
+        fragment = new_fragment(table, content, row_ids_kept)
+    return WrittenFragment(fragment, content, head_offset)
 
 
-def _is_far(tail: ActiveFragment) -> bool:
+def _is_far(active: ActiveFragment) -> bool:
     """Whether the head row's id is so old that a new one is cheaper; renewing it each time would leave id gaps."""
-    ids = tail.row_ids
-    return bool(len(ids)) and int(pc.max(ids).as_py()) - int(tail.head_row_id[0].as_py()) > REACH
+    ids = active.row_ids
+    return bool(len(ids)) and int(pc.max(ids).as_py()) - int(active.head_row_id[0].as_py()) > MAX_ROW_ID_DISTANCE
 
 
-def kept_row_ids(fragment: FragmentMetadata) -> pa.Array[Any]:
+def stored_row_ids(fragment: FragmentMetadata) -> pa.Array[Any]:
     """The row ids of a fragment of a manifest, whose version file always stores them."""
     ids = row_ids(fragment)
     assert ids is not None, "every release gives the rows of __manifest stable ids"
@@ -186,7 +186,7 @@ class OwnFragments:
         """Cache the rows that were written as this fragment."""
         self._rows[_file(fragment)] = rows
 
-    def keep_only(self, names: Names) -> None:
+    def evict_others(self, names: Names) -> None:
         """Evict fragments whose files the newest version does not reference any more."""
         self._rows = {file: rows for file, rows in self._rows.items() if data_file("", file) in names}
 
@@ -195,18 +195,18 @@ class OwnFragments:
         return [each for each in fragments if self._of(each) is not None]
 
     def join(
-        self, table: Table, fragments: Sequence[FragmentMetadata], tail: ActiveFragment, *, large: int
+        self, table: Table, fragments: Sequence[FragmentMetadata], active: ActiveFragment, *, large: int
     ) -> FragmentMetadata | None:
         """Write one fragment of the rows of several fragments and the active one; None if there is nothing to join.
 
         Rows keep their order and row ids. They lose their row versions, which their order implies (`row_versions.py`).
         A result of `large` or more rows will not be joined again and is not cached.
         """
-        if len(fragments) < 2 and not tail.rows.num_rows:
+        if len(fragments) < 2 and not active.rows.num_rows:
             return None
-        rows = pa.concat_tables([*(self._known(each) for each in fragments), tail.rows]).combine_chunks()
+        rows = pa.concat_tables([*(self._cached_rows(each) for each in fragments), active.rows]).combine_chunks()
         with lance_errors("joining fragments of __manifest"):
-            ids = pa.concat_arrays([*(kept_row_ids(each) for each in fragments), tail.row_ids])
+            ids = pa.concat_arrays([*(stored_row_ids(each) for each in fragments), active.row_ids])
             joined = without_row_versions(new_fragment(table, rows, ids))
         if rows.num_rows < large:
             self.add(joined, rows)
@@ -217,7 +217,7 @@ class OwnFragments:
             return None
         return self._rows.get(_file(fragment))
 
-    def _known(self, fragment: FragmentMetadata) -> pa.Table:
+    def _cached_rows(self, fragment: FragmentMetadata) -> pa.Table:
         rows = self._of(fragment)
         assert rows is not None
         assert rows.num_rows == fragment.physical_rows

@@ -38,17 +38,17 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 # Added to the time after which the lease of a silent owner can be taken over.
-CLAIM_WAIT_SECONDS = 30.0
+LEASE_WAIT_SECONDS = 30.0
 ATTEMPTS = 5
 
 
-def claim_branches(stores: Storage, purpose: str, world: World) -> Lease:
+def acquire_branch_lease(stores: Storage, purpose: str, world: World) -> Lease:
     """Acquire the lease under which one branch or tag is created or deleted at a time.
 
     A branch that a dead owner left half-created is deleted first.
     """
     seconds = lease_seconds(world)
-    wait = patience(seconds) + CLAIM_WAIT_SECONDS
+    wait = patience(seconds) + LEASE_WAIT_SECONDS
     lease = acquire(stores.objects, BRANCH_CLAIM, purpose=purpose, seconds=seconds, wait=wait, world=world)
     if lease.record.unfinished is None:
         return lease
@@ -62,7 +62,7 @@ def claim_branches(stores: Storage, purpose: str, world: World) -> Lease:
     return lease
 
 
-def again_when_lost(work: Callable[[], T]) -> T:
+def retry_when_lease_lost(work: Callable[[], T]) -> T:
     """Run work that needs the lease, and retry it when this process was suspended so long that it lost the lease.
 
     A step taken without the lease is either undone by the lease's next owner, or was the last step.
@@ -82,7 +82,7 @@ def with_known_outcome(what: str, work: Callable[[], T], is_done: Callable[[], b
     but another process may have done it.
     """
     try:
-        return again_when_lost(work)
+        return retry_when_lease_lost(work)
     except (StorePermissionDenied, StoreUnsafe):
         raise
     except StoreError as error:
@@ -90,7 +90,7 @@ def with_known_outcome(what: str, work: Callable[[], T], is_done: Callable[[], b
         raise CommitOutcomeUnknown(f"{what}: it is done, by this process or another: {error}") from error
 
 
-def settled(what: str, work: Callable[[], None], is_done: Callable[[], bool]) -> None:
+def run_checked_step(what: str, work: Callable[[], None], is_done: Callable[[], bool]) -> None:
     """Take a step under the lease; after a store failure, look up whether the step took effect.
 
     `CommitNotDone` when it did not, `CommitOutcomeUnknown` when that cannot be looked up either.

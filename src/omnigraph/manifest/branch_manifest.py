@@ -1,4 +1,4 @@
-"""`BranchManifest` caches the manifest of one branch: a table handle, the folded rows, and the head row's fragment."""
+"""`BranchManifest` caches the manifest of one branch: table handle, state, and the fragment of the head row."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import BranchReplaced, NotFound
-from omnigraph.manifest.active_fragment import ActiveFragment, OwnFragments, WrittenFragment, tail_of
+from omnigraph.manifest.active_fragment import ActiveFragment, OwnFragments, WrittenFragment, active_fragment_of
 from omnigraph.manifest.commit_graph import Lineage, read_legacy_commits
 from omnigraph.manifest.layout import (
     CURRENT,
     MAIN,
     MANIFEST,
     branch_incarnation,
-    check_stamp,
+    check_format_version,
     damaged,
     no_such_branch,
     open_manifest,
@@ -22,7 +22,7 @@ from omnigraph.manifest.layout import (
     require_columns,
     unfinished_branch,
 )
-from omnigraph.manifest.row_versions import aged_rows, just_written, read_fragments
+from omnigraph.manifest.row_versions import just_written, read_fragments, versioned_rows
 from omnigraph.manifest.rows import KEY, SCHEMA, head_id
 from omnigraph.manifest.state import ManifestState
 from omnigraph.manifest.version_refs import NamedFiles, ReferredVersions
@@ -46,7 +46,7 @@ class StagedPublish:
 
     rows: pa.Table
     head: pa.Table
-    tail: WrittenFragment
+    active: WrittenFragment
 
 
 class BranchManifest:
@@ -63,12 +63,12 @@ class BranchManifest:
         if branch != MAIN and unfinished_branch(stores) == branch:
             raise no_such_branch(branch)
         self.table = open_manifest(stores, branch)
-        self.stamp = check_stamp(self.table)
+        self.format_version = check_format_version(self.table)
         self.state = ManifestState(stores.uri)
         self._seen: frozenset[int] = frozenset()
         # The fragment with the head row as last read or written, by its data file; None: no publish can replace it as a
         # whole.
-        self._tail: tuple[str, ActiveFragment | None] | None = None
+        self._active: tuple[str, ActiveFragment | None] | None = None
         self.own = OwnFragments()
         # State for garbage collection of old versions, and the version from which on the next collection is due.
         self.names = NamedFiles()
@@ -152,10 +152,10 @@ class BranchManifest:
         with self.lock:
             return self.state.table_history(table_key, until)
 
-    def shown_since(self, table_key: str) -> Mapping[int, int]:
+    def first_visible(self, table_key: str) -> Mapping[int, int]:
         """The version of `__manifest` that first showed each version of a table that this branch itself wrote."""
         with self.lock:
-            return self.state.shown_since(table_key, physical_branch(self.branch))
+            return self.state.first_visible(table_key, physical_branch(self.branch))
 
     def entries_of(self, commits: Iterable[GraphCommit]) -> frozenset[TableEntry]:
         """The table versions that make up the snapshots of these commits."""
@@ -187,46 +187,46 @@ class BranchManifest:
         with self.lock:
             self.require_same_incarnation()
             if self.table.latest_version() != self.table.version:
-                self.adopt(self.stores.tables.open_newest(MANIFEST, physical_branch(self.branch)))
+                self.advance_to(self.stores.tables.open_newest(MANIFEST, physical_branch(self.branch)))
 
-    def adopt(self, table: Table) -> None:
-        """Switch to a newer version of the manifest and fold in the rows that are new."""
+    def advance_to(self, table: Table) -> None:
+        """Switch to a newer version of the manifest and apply the rows that are new."""
         with self.lock:
-            if check_stamp(table) != self.stamp:
+            if check_format_version(table) != self.format_version:
                 self._load(table)
                 return
-            self._fold(table, sorted(frozenset(table.fragment_ids()) - self._seen))
+            self._apply_fragments(table, sorted(frozenset(table.fragment_ids()) - self._seen))
             self._move(table)
 
     def advance(self, table: Table, staged: StagedPublish) -> None:
         """Switch to the version that this process has just published, without reading its rows back."""
         with self.lock:
             for rows in (staged.rows, staged.head):
-                self.state.fold(just_written(rows, version=table.version), manifest_version=table.version)
+                self.state.apply_rows(just_written(rows, version=table.version), manifest_version=table.version)
             self._move(table, is_own=True)
-            self._settle(staged.tail)
+            self._record_fragment(staged.active)
 
-    def rewritten(self, table: Table, tail: WrittenFragment) -> None:
+    def rewritten(self, table: Table, active: WrittenFragment) -> None:
         """Switch to the version that this process has just compacted: other fragments, the same rows."""
         with self.lock:
             self.state.manifest_version = table.version
             self._move(table)
-            self._settle(tail)
+            self._record_fragment(active)
 
-    def tail(self) -> ActiveFragment | None:
+    def active_fragment(self) -> ActiveFragment | None:
         """The active fragment, or None if no publish can replace it; read only when another process wrote it."""
         with self.lock:
             if self.branch not in self.state.heads:
                 return None
-            known = self.state.head_fragments.get(self.branch)
-            number = known if known in self._seen else self._find_head()
-            if number is None:
+            last_seen = self.state.head_fragments.get(self.branch)
+            fragment_id = last_seen if last_seen in self._seen else self._find_head()
+            if fragment_id is None:
                 return None
-            file = _first_file(self.table.fragment(number))
-            if self._tail is None or self._tail[0] != file:
-                for _, rows in read_fragments(self.table, [number]):
-                    self._hold(self.table, number, rows)
-            return None if self._tail is None else self._tail[1]
+            file = _first_file(self.table.fragment(fragment_id))
+            if self._active is None or self._active[0] != file:
+                for _, rows in read_fragments(self.table, [fragment_id]):
+                    self._cache_fragment(self.table, fragment_id, rows)
+            return None if self._active is None else self._active[1]
 
     def require_same_incarnation(self) -> None:
         """Raise `BranchReplaced` if the branch was deleted and created again since this object read it."""
@@ -235,32 +235,32 @@ class BranchManifest:
                 self.branch, f"branch {self.branch!r} was deleted and made anew: open it again to use the new one."
             )
 
-    def _fold(self, table: Table, fragments: Sequence[int] | None = None) -> None:
-        for number, rows in read_fragments(table, fragments):
-            self.state.fold(aged_rows(table, number, rows), manifest_version=table.version)
-            if self.state.head_fragments.get(self.branch) == number:
-                self._hold(table, number, rows)
+    def _apply_fragments(self, table: Table, fragments: Sequence[int] | None = None) -> None:
+        for fragment_id, rows in read_fragments(table, fragments):
+            self.state.apply_rows(versioned_rows(table, fragment_id, rows), manifest_version=table.version)
+            if self.state.head_fragments.get(self.branch) == fragment_id:
+                self._cache_fragment(table, fragment_id, rows)
         self.state.manifest_version = table.version
 
-    def _hold(self, table: Table, number: int, rows: pa.Table) -> None:
-        file = _first_file(table.fragment(number))
-        self._tail = file, tail_of(table, number, rows, head_id(self.branch))
+    def _cache_fragment(self, table: Table, fragment_id: int, rows: pa.Table) -> None:
+        file = _first_file(table.fragment(fragment_id))
+        self._active = file, active_fragment_of(table, fragment_id, rows, head_id(self.branch))
 
-    def _settle(self, written: WrittenFragment) -> None:
+    def _record_fragment(self, written: WrittenFragment) -> None:
         """Record the fragment id that an active fragment written by this process got at its commit."""
         file = _first_file(written.fragment)
         fragments = map(self.table.fragment, reversed(self.table.fragment_ids()))
         fragment = next(each for each in fragments if _first_file(each) == file)
-        self._tail = file, written.under(fragment)
+        self._active = file, written.under(fragment)
         self.state.head_fragments[self.branch] = fragment.id
 
     def _move(self, table: Table, *, is_own: bool = False) -> None:
         if is_own:
-            self.names.note(table)
+            self.names.record(table)
         else:
             self.names.see(table)
         if self.own:
-            self.own.keep_only(self.names.of(table.version) or frozenset())
+            self.own.evict_others(self.names.of(table.version) or frozenset())
         self.table, self._seen = table, frozenset(table.fragment_ids())
 
     def _find_head(self) -> int | None:
@@ -273,15 +273,15 @@ class BranchManifest:
 
     def _load(self, table: Table) -> None:
         self.table = table
-        self.stamp = check_stamp(table)
+        self.format_version = check_format_version(table)
         require_columns(self.stores, table, SCHEMA.names)
         self.state = ManifestState(self.stores.uri)
         try:
-            self._fold(table)
+            self._apply_fragments(table)
         except NotFound as error:
             raise damaged(self.stores, error) from error
         self._move(table)
-        if self.stamp < CURRENT and not self.state.commits:
+        if self.format_version < CURRENT and not self.state.commits:
             for commit in read_legacy_commits(self.stores.tables, self.branch):
                 self.state.add_commit(commit, created=commit.manifest_version)
 

@@ -21,20 +21,20 @@ from omnigraph.errors import (
 )
 from omnigraph.failpoints import reach
 from omnigraph.kernels.report import Report
-from omnigraph.manifest.branch_lease import claim_branches, drop_fork, settled
-from omnigraph.manifest.commit_graph import Lineage, who_needs
+from omnigraph.manifest.branch_lease import acquire_branch_lease, drop_fork, run_checked_step
+from omnigraph.manifest.commit_graph import Lineage, branches_needing
 from omnigraph.manifest.layout import (
     CURRENT,
     MAIN,
     MANIFEST,
     Storage,
-    check_stamp,
+    check_format_version,
     no_such_branch,
     physical_branch,
-    read_stamp,
+    read_format_version,
     unfinished_branch,
 )
-from omnigraph.manifest.reclaimed import require_kept, require_still_kept, superseded
+from omnigraph.manifest.reclaimed import require_retained, require_still_retained, superseded
 from omnigraph.manifest.row_versions import read_rows
 from omnigraph.manifest.rows import KEY
 from omnigraph.manifest.state import ManifestState
@@ -99,7 +99,7 @@ def list_branches(stores: Storage) -> list[Branch]:
     hidden = {SCHEMA_LOCK, unfinished_branch(stores)}
     found = [Branch(MAIN, None, None, None)]
     main = _main(stores)
-    swept = check_stamp(main) > STAGING_UNTIL
+    swept = check_format_version(main) > STAGING_UNTIL
     for name, details in sorted(branch_references(main).items()):
         if name not in hidden and (swept or not is_staging(name)):
             parent, version = details["parent_branch"] or MAIN, details["parent_version"]
@@ -115,7 +115,7 @@ def make_branch(
     The newest `recent` versions of the manifest are not collected while this runs.
     """
     check_branch_name(name)
-    with claim_branches(stores, f"creating branch {name!r}", world) as claim:
+    with acquire_branch_lease(stores, f"creating branch {name!r}", world) as lease:
         _require_free(name, branch_references(_main(stores)))
         _require_no_tag(stores, name)
         _reclaim_orphan(stores, name)
@@ -123,28 +123,28 @@ def make_branch(
             source.refresh()
             state = source.snapshot() if commit is None else source.snapshot_of(commit)
             old = superseded(source, state)
-            require_kept(stores, old)
+            require_retained(stores, old)
             start = _handle_of(stores, source, commit, recent)
-            _about_to_change(claim)
+            _about_to_change(lease)
             if old:
-                claim.mark_unfinished(name)
-            if start is None or not _made_from(stores, start, name, claim):
+                lease.mark_unfinished(name)
+            if start is None or not _made_from(stores, start, name, lease):
                 if not old:
-                    claim.mark_unfinished(name)
-                _about_to_change(claim)
-                _create(stores, source.table, name, claim)
+                    lease.mark_unfinished(name)
+                _about_to_change(lease)
+                _create(stores, source.table, name, lease)
                 _forget_later_rows(stores, name, source, commit)
-            require_still_kept(
+            require_still_retained(
                 stores,
-                claim,
+                lease,
                 old,
                 now=lambda: _tables_of(stores, name),
-                take_back=lambda: _take_back(stores, name, claim),
+                take_back=lambda: _take_back(stores, name, lease),
             )
-            if claim.record.unfinished is not None:
+            if lease.record.unfinished is not None:
                 # From here on the branch is visible; a process that takes the lease over before this point deletes the
                 # branch.
-                claim.mark_unfinished(None)
+                lease.mark_unfinished(None)
 
 
 def remove_branch(stores: Storage, name: str, *, world: World, force: bool = False) -> None:
@@ -155,7 +155,7 @@ def remove_branch(stores: Storage, name: str, *, world: World, force: bool = Fal
     if name == MAIN:
         raise BranchInUse(MAIN, "main cannot be deleted.")
     check_branch_name(name)
-    with claim_branches(stores, f"deleting branch {name!r}", world) as claim:
+    with acquire_branch_lease(stores, f"deleting branch {name!r}", world) as lease:
         main = _main(stores)
         references = branch_references(main)
         if name not in references:
@@ -166,9 +166,9 @@ def remove_branch(stores: Storage, name: str, *, world: World, force: bool = Fal
         if not force:
             _require_unneeded(name, states)
         forks = [entry.path for entry in states[name].current(name) if entry.branch == name]
-        _about_to_change(claim)
-        settled(
-            claim.record.purpose,
+        _about_to_change(lease)
+        run_checked_step(
+            lease.record.purpose,
             lambda: delete_branch(main, name),
             lambda: name not in branch_references(_main(stores)),
         )
@@ -189,9 +189,9 @@ def _main(stores: Storage) -> Table:
     return stores.tables.open_newest(MANIFEST)
 
 
-def _about_to_change(claim: Lease) -> None:
+def _about_to_change(lease: Lease) -> None:
     reach("branch.before_reference")
-    claim.require()
+    lease.require()
 
 
 def _tables_of(stores: Storage, name: str) -> list[TableEntry]:
@@ -202,12 +202,12 @@ def _tables_of(stores: Storage, name: str) -> list[TableEntry]:
         return []
 
 
-def _take_back(stores: Storage, name: str, claim: Lease) -> None:
+def _take_back(stores: Storage, name: str, lease: Lease) -> None:
     """Delete a branch that was just created and not yet reported to the caller."""
     drop_fork(stores, MANIFEST, name)
-    if claim.record.unfinished is not None:
+    if lease.record.unfinished is not None:
         with suppress(LeaseLost):
-            claim.mark_unfinished(None)
+            lease.mark_unfinished(None)
 
 
 def _require_free(name: str, taken: References) -> None:
@@ -234,8 +234,8 @@ def _handle_of(stores: Storage, source: BranchManifest, commit: GraphCommit | No
     """Open the manifest at a commit, or at the newest state.
 
     None when that version has been collected or may be while the branch is created (its version file can outlive its
-    data, where an earlier branch was created from it), and when it has an older format: a migration carried the commit
-    over, and its history is not in that version's rows.
+    data, where an earlier branch was created from it), and when it has an older format: a migration copied the commit,
+    and its history is not in that version's rows.
     """
     if commit is None:
         return source.table
@@ -246,22 +246,22 @@ def _handle_of(stores: Storage, source: BranchManifest, commit: GraphCommit | No
         start = stores.tables.open(Pin(MANIFEST, version, physical_branch(source.branch)))
     except NotFound:
         return None
-    return start if read_stamp(start) == CURRENT else None
+    return start if read_format_version(start) == CURRENT else None
 
 
-def _made_from(stores: Storage, start: Table, name: str, claim: Lease) -> bool:
+def _made_from(stores: Storage, start: Table, name: str, lease: Lease) -> bool:
     """Create the branch; false when the version of the handle has been collected since it was opened."""
     try:
-        _create(stores, start, name, claim)
+        _create(stores, start, name, lease)
     except NotFound:
         return False
     return True
 
 
-def _create(stores: Storage, start: Table, name: str, claim: Lease) -> None:
+def _create(stores: Storage, start: Table, name: str, lease: Lease) -> None:
     """Create the branch. Under the lease nobody else creates one: if it exists afterwards, this call created it."""
-    settled(
-        claim.record.purpose,
+    run_checked_step(
+        lease.record.purpose,
         lambda: create_branch(start, name),
         lambda: name in branch_references(_main(stores)),
     )
@@ -299,8 +299,8 @@ def _require_unread(name: str, states: Mapping[str, ManifestState]) -> None:
 
 
 def _require_unneeded(name: str, states: Mapping[str, ManifestState]) -> None:
-    lines = {branch: Lineage(branch, state.commits) for branch, state in states.items()}
-    needing = who_needs(lines.pop(name), list(lines.values()))
+    lineages = {branch: Lineage(branch, state.commits) for branch, state in states.items()}
+    needing = branches_needing(lineages.pop(name), list(lineages.values()))
     if needing is not None:
         one, other = needing
         raise BranchInUse(
@@ -311,9 +311,9 @@ def _require_unneeded(name: str, states: Mapping[str, ManifestState]) -> None:
 
 
 def _state_of(stores: Storage, branch: str) -> ManifestState:
-    """Fold a branch's manifest rows without its legacy history, which may be unreadable."""
+    """The state of a branch from its manifest rows, without its legacy history, which may be unreadable."""
     table = stores.tables.open_newest(MANIFEST, physical_branch(branch))
-    check_stamp(table)
+    check_format_version(table)
     state = ManifestState(stores.uri)
-    state.fold(read_rows(table), manifest_version=table.version)
+    state.apply_rows(read_rows(table), manifest_version=table.version)
     return state

@@ -75,10 +75,10 @@ def _commit(row: dict[str, object], actors: dict[str, str]) -> GraphCommit:
     )
 
 
-def _microseconds(moment: object) -> int:
-    if not isinstance(moment, dt.datetime):
-        raise TypeError(f"created_at is {type(moment).__name__}")
-    return (moment - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1)  # noqa: DTZ001 - stored without a zone
+def _microseconds(created_at: object) -> int:
+    if not isinstance(created_at, dt.datetime):
+        raise TypeError(f"created_at is {type(created_at).__name__}")
+    return (created_at - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1)  # noqa: DTZ001 - stored without a zone
 
 
 def _text(value: object) -> str | None:
@@ -176,17 +176,17 @@ def unknown_ancestors(source: Lineage, target: Lineage) -> set[str]:
     return parents - everything.commits.keys()
 
 
-def who_needs(gone: Lineage, others: Sequence[Lineage]) -> tuple[str, str] | None:
-    """Two branches whose merge base depends on commits of `gone`, which is to be deleted; None if there are none.
+def branches_needing(deleted: Lineage, others: Sequence[Lineage]) -> tuple[str, str] | None:
+    """Two branches whose merge base depends on commits of `deleted`, which is to be deleted; None if there are none.
 
     Both have merged it, and not each other since. Without its commits, what both took from it would count as changed by
     both, and what one of them has deleted since could reappear.
     """
-    everything = {name: each for line in (gone, *others) for name, each in line.commits.items()}
-    own = {name for name, each in gone.commits.items() if each.branch == gone.branch}
-    whole = Lineage(gone.branch, everything)
-    heads = [(line, line.head) for line in others]
-    concerned = [line for line, head in heads if head is not None and own & whole.ancestors(head.id)]
+    everything = {name: each for lineage in (deleted, *others) for name, each in lineage.commits.items()}
+    own = {name for name, each in deleted.commits.items() if each.branch == deleted.branch}
+    whole = Lineage(deleted.branch, everything)
+    heads = [(lineage, lineage.head) for lineage in others]
+    concerned = [lineage for lineage, head in heads if head is not None and own & whole.ancestors(head.id)]
     left = {name: each for name, each in everything.items() if name not in own}
     for one, other in combinations(concerned, 2):
         if merge_bases(one, other, everything).tips != merge_bases(one, other, left).tips:

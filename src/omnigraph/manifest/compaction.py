@@ -37,30 +37,30 @@ log = logging.getLogger(__name__)
 class ManifestPolicy:
     """When to compact (`small_fragments` uncompacted publishes and fragments) and to collect (`versions` files).
 
-    An active fragment of `tail_rows` rows is compacted earlier, since every publish rewrites it. The newest
-    `keep_versions` are always kept, for readers and writers that lag behind. `manifest/version_gc.py` explains the two
+    An active fragment of `active_rows` rows is compacted earlier, since every publish rewrites it. The newest
+    `keep_versions` are retained, for readers and writers that lag behind. `manifest/version_gc.py` explains the two
     durations.
     """
 
     small_fragments: int = 32
     rows_per_fragment: int = 2_000
-    tail_rows: int = 256
+    active_rows: int = 256
     # A mutation lists the version files twice: 20 ms for 1,000 files on S3, 4 ms for 100 (docs/benchmarks.md).
     versions: int = 80
     keep_versions: int = 32
-    settled_seconds: float = 10.0
+    commit_grace_seconds: float = 10.0
     orphan_seconds: float = 600.0
 
     @property
     def retention(self) -> VersionRetention:
         """What garbage collection keeps."""
-        return VersionRetention(self.keep_versions, self.settled_seconds, self.orphan_seconds)
+        return VersionRetention(self.keep_versions, self.commit_grace_seconds, self.orphan_seconds)
 
 
-DEFAULT_UPKEEP = ManifestPolicy()
+DEFAULT_MANIFEST_POLICY = ManifestPolicy()
 
 
-def tidy(manifest: BranchManifest, policy: ManifestPolicy, world: World) -> None:
+def compact_and_collect(manifest: BranchManifest, policy: ManifestPolicy, world: World) -> None:
     """Compact and collect when due. Losing the race to another process is fine: that process then does the work."""
     try:
         if compact(manifest, policy):
@@ -68,7 +68,7 @@ def tidy(manifest: BranchManifest, policy: ManifestPolicy, world: World) -> None
     except (CommitConflict, CommitRejected):
         return
     except OmniGraphError as error:
-        log.warning("the publish succeeded; tidying __manifest did not, and is tried again later: %s", error)
+        log.warning("the publish succeeded; compacting __manifest failed, and is tried again later: %s", error)
 
 
 def compact(manifest: BranchManifest, policy: ManifestPolicy) -> bool:
@@ -76,23 +76,23 @@ def compact(manifest: BranchManifest, policy: ManifestPolicy) -> bool:
     with manifest.lock:
         fragments = manifest.table.fragments()
         small = [each for each in fragments if each.num_rows < policy.rows_per_fragment]
-        tail = manifest.tail() if small else None
-        if tail is None or not _is_due(tail, small, policy):
+        active = manifest.active_fragment() if small else None
+        if active is None or not _is_due(active, small, policy):
             return False
-        others = [each for each in small if each.id != tail.fragment.id]
-        staged = _stage(manifest, tail, others, policy)
+        others = [each for each in small if each.id != active.fragment.id]
+        staged = _stage(manifest, active, others, policy)
         if staged is None:
             return False
-        landed = commit_staged(staged[0])
-        if landed.contiguous:
-            manifest.rewritten(landed.table, staged[1])
+        committed = commit_staged(staged[0])
+        if committed.contiguous:
+            manifest.rewritten(committed.table, staged[1])
         else:
-            manifest.adopt(landed.table)
+            manifest.advance_to(committed.table)
         return True
 
 
-def _is_due(tail: ActiveFragment, small: list[FragmentMetadata], policy: ManifestPolicy) -> bool:
-    return tail.publishes + len(small) > policy.small_fragments or tail.rows.num_rows >= policy.tail_rows
+def _is_due(active: ActiveFragment, small: list[FragmentMetadata], policy: ManifestPolicy) -> bool:
+    return active.publishes + len(small) > policy.small_fragments or active.rows.num_rows >= policy.active_rows
 
 
 def collect(manifest: BranchManifest, policy: ManifestPolicy, world: World) -> int:
@@ -102,10 +102,12 @@ def collect(manifest: BranchManifest, policy: ManifestPolicy, world: World) -> i
         if version < manifest.collect_from or version <= policy.versions:
             return 0
         listed = list_versions(manifest)
-        gone = _collect(manifest, listed, policy, world) if len(listed.files) > policy.versions else 0
-        room = policy.versions - len(listed.files) + gone
-        manifest.collect_from = version + max(room, (policy.versions - policy.keep_versions) // 2 if gone else 0)
-        return gone
+        deleted_versions = _collect(manifest, listed, policy, world) if len(listed.files) > policy.versions else 0
+        room = policy.versions - len(listed.files) + deleted_versions
+        manifest.collect_from = version + max(
+            room, (policy.versions - policy.keep_versions) // 2 if deleted_versions else 0
+        )
+        return deleted_versions
 
 
 def _collect(manifest: BranchManifest, listed: VersionListing, policy: ManifestPolicy, world: World) -> int:
@@ -119,37 +121,37 @@ def _collect(manifest: BranchManifest, listed: VersionListing, policy: ManifestP
 
 
 def _stage(
-    manifest: BranchManifest, tail: ActiveFragment, others: list[FragmentMetadata], policy: ManifestPolicy
+    manifest: BranchManifest, active: ActiveFragment, others: list[FragmentMetadata], policy: ManifestPolicy
 ) -> tuple[Staged, WrittenFragment] | None:
     """Stage a compaction: whole publishes lose their row versions; other rows keep theirs and are merged apart.
 
     Fragments published by this process are joined from memory; other fragments are read once there are enough of them.
     The active fragment is always replaced, so that a compaction conflicts with any publish: a publish that Lance
-    rebased over a compaction would carry a wrong version number in its commit row.
+    rebased over a compaction would have a wrong version number in its commit row.
     """
-    some = max(1, policy.small_fragments // 4)
+    threshold = max(1, policy.small_fragments // 4)
     own = manifest.own.among(others)
-    if len(others) - len(own) > some:
-        own = _learned(manifest, others, own)
-    joined = manifest.own.join(manifest.table, own, tail, large=policy.rows_per_fragment)
+    if len(others) - len(own) > threshold:
+        own = _read_foreign(manifest, others, own)
+    joined = manifest.own.join(manifest.table, own, active, large=policy.rows_per_fragment)
     rest = {each.id for each in others} - {each.id for each in own}
-    groups = _rewrite(manifest.table, rest, policy) if len(rest) > some else []
+    groups = _rewrite(manifest.table, rest, policy) if len(rest) > threshold else []
     if joined is None and not groups:
         return None
-    head = stage_lone_head(manifest.table, tail)
-    taken = [tail.fragment] if joined is None else [*own, tail.fragment]
-    laid = [head.fragment] if joined is None else [joined, head.fragment]
-    return stage_rewrite(manifest.table, [*groups, (taken, laid)]), head
+    head = stage_lone_head(manifest.table, active)
+    replaced = [active.fragment] if joined is None else [*own, active.fragment]
+    written = [head.fragment] if joined is None else [joined, head.fragment]
+    return stage_rewrite(manifest.table, [*groups, (replaced, written)]), head
 
 
-def _learned(
+def _read_foreign(
     manifest: BranchManifest, others: list[FragmentMetadata], own: list[FragmentMetadata]
 ) -> list[FragmentMetadata]:
     """The fragments whose rows are cached, after reading the whole publishes of other processes."""
-    known = {each.id for each in own}
-    foreign = {each.id: each for each in others if each.id not in known}
-    for number, rows in whole_publishes(manifest.table, foreign.values()).items():
-        manifest.own.add(foreign[number], rows)
+    cached_ids = {each.id for each in own}
+    foreign = {each.id: each for each in others if each.id not in cached_ids}
+    for fragment_id, rows in whole_publishes(manifest.table, foreign.values()).items():
+        manifest.own.add(foreign[fragment_id], rows)
     return manifest.own.among(others)
 
 

@@ -23,12 +23,12 @@ from omnigraph.failpoints import reach
 from omnigraph.manifest.layout import (
     CURRENT,
     EDGES,
+    FORMAT_VERSION_KEY,
     INIT_CLAIM,
     MAIN,
     MANIFEST,
     NODES,
     SCHEMA_FILES,
-    STAMP_KEY,
     open_manifest,
     table_path,
 )
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from omnigraph.world import World
 
 _TABLE_NAME = re.compile(r"[0-9a-f]{16}")
-CLAIM_SECONDS = 300.0
+LEASE_SECONDS = 300.0
 # Every release up to 0.8 writes this into the configuration of a new manifest.
 CONFIGURATION = {"table_version_management": "true"}
 
@@ -62,23 +62,23 @@ class NewGraph:
     tables: Mapping[str, pa.Schema]
 
 
-def initialize(stores: Storage, blueprint: NewGraph, world: World) -> None:
+def initialize(stores: Storage, new_graph: NewGraph, world: World) -> None:
     """Create the graph, or raise and leave no graph. Of several concurrent initialisers, one succeeds."""
     _refuse_existing(stores)
     _refuse_foreign_content_beforehand(stores)
     ensure_safe(stores.tables.location, world)
-    lease = _claim(stores, world)
+    lease = _acquire_lease(stores, world)
     reach("init.claimed")
     _take_possession(stores, lease)
     try:
         with guarded(lease.require):
-            _build(stores, blueprint, lease, world)
+            _build(stores, new_graph, lease, world)
     except LeaseLost as error:
         raise InitializationClaimed(
             stores.uri, attempt_id=lease.record.owner.id, owner="another process by now"
         ) from error
     except BaseException:
-        _withdraw(stores, blueprint, lease)
+        _withdraw(stores, new_graph, lease)
         raise
     lease.release()
 
@@ -113,7 +113,7 @@ def _take_possession(stores: Storage, lease: Lease) -> None:
         raise
 
 
-def _withdraw(stores: Storage, blueprint: NewGraph, lease: Lease) -> None:
+def _withdraw(stores: Storage, new_graph: NewGraph, lease: Lease) -> None:
     """Undo a failed initialisation: without a manifest nothing may remain, unless another process owns it by now.
 
     If that cannot be checked or done, the lease is abandoned and the next initialiser cleans up.
@@ -121,20 +121,20 @@ def _withdraw(stores: Storage, blueprint: NewGraph, lease: Lease) -> None:
     try:
         if not _has_manifest(stores):
             with guarded(lease.require):
-                _clear_own(stores, blueprint)
+                _clear_own(stores, new_graph)
         lease.release()
     except OmniGraphError:
         lease.abandon()
 
 
-def _build(stores: Storage, blueprint: NewGraph, lease: Lease, world: World) -> None:
-    for name, data in blueprint.files.items():
+def _build(stores: Storage, new_graph: NewGraph, lease: Lease, world: World) -> None:
+    for name, data in new_graph.files.items():
         stores.objects.create(name, data)
-    for table_key, schema in blueprint.tables.items():
+    for table_key, schema in new_graph.tables.items():
         create_table(stores.tables, table_path(table_key), schema)
     reach("init.before_manifest")
     lease.renew()
-    _create_manifest(stores, blueprint, world)
+    _create_manifest(stores, new_graph, world)
 
 
 def require_whole_graph(stores: Storage) -> None:
@@ -164,8 +164,8 @@ def _refuse_existing(stores: Storage) -> None:
         raise AlreadyInitialized(stores.uri)
 
 
-def _claim(stores: Storage, world: World) -> Lease:
-    outcome = try_acquire(stores.objects, INIT_CLAIM, purpose="init", seconds=CLAIM_SECONDS, world=world)
+def _acquire_lease(stores: Storage, world: World) -> Lease:
+    outcome = try_acquire(stores.objects, INIT_CLAIM, purpose="init", seconds=LEASE_SECONDS, world=world)
     if isinstance(outcome, Lease):
         return outcome
     owner = f"process {outcome.owner.process} on {outcome.owner.host}"
@@ -195,23 +195,23 @@ def _clear_remains(stores: Storage) -> None:
             stores.objects.delete_prefix(f"{prefix}/{name}")
 
 
-def _clear_own(stores: Storage, blueprint: NewGraph) -> None:
-    for name in blueprint.files:
+def _clear_own(stores: Storage, new_graph: NewGraph) -> None:
+    for name in new_graph.files:
         stores.objects.delete(name)
-    for table_key in blueprint.tables:
+    for table_key in new_graph.tables:
         stores.objects.delete_prefix(table_path(table_key))
 
 
-def _create_manifest(stores: Storage, blueprint: NewGraph, world: World) -> None:
+def _create_manifest(stores: Storage, new_graph: NewGraph, world: World) -> None:
     commit = GraphCommit(world.ulid(), MAIN, manifest_version=1, created_us=world.now_us())
     rows: list[Row] = []
-    for table_key in blueprint.tables:
+    for table_key in new_graph.tables:
         path = table_path(table_key)
         file = stores.tables.location.object_path(version_file(path, None, 1))
         rows += [Registration(table_key, path), TableVersion(table_key, 1, None, 0, file)]
     rows.append(commit)
     # The format version is part of the first commit: a manifest without one would be taken for a v1 graph.
-    stamped = SCHEMA.with_metadata({STAMP_KEY: str(CURRENT)})
+    stamped = SCHEMA.with_metadata({FORMAT_VERSION_KEY: str(CURRENT)})
     try:
         # The head row has its own fragment from the beginning: see `active_fragment.py`.
         batches = [encode(each).cast(stamped) for each in (rows, [GraphHead(MAIN, commit.id)])]

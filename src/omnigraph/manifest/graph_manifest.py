@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from omnigraph.errors import BranchReplaced, CommitRejected, GraphClosed, InvalidInput, NotAGraph, NotFound
 from omnigraph.errors.inputs import require_text
-from omnigraph.manifest.branch_lease import claim_branches, settled, with_known_outcome
+from omnigraph.manifest.branch_lease import acquire_branch_lease, run_checked_step, with_known_outcome
 from omnigraph.manifest.branch_manifest import BranchManifest
 from omnigraph.manifest.branches import Branch, list_branches, make_branch, remove_branch
 from omnigraph.manifest.commit_graph import Lineage, MergeBases, merge_bases, unknown_ancestors
-from omnigraph.manifest.compaction import DEFAULT_UPKEEP, ManifestPolicy
+from omnigraph.manifest.compaction import DEFAULT_MANIFEST_POLICY, ManifestPolicy
 from omnigraph.manifest.create import NewGraph, initialize, require_whole_graph
 from omnigraph.manifest.layout import MAIN, MANIFEST, Storage, physical_branch
 from omnigraph.manifest.publisher import Published, PublishRequest, publish
-from omnigraph.manifest.reclaimed import require_kept, require_still_kept, superseded
+from omnigraph.manifest.reclaimed import require_retained, require_still_retained, superseded
 from omnigraph.manifest.tags import Tag, check_tag_name, find_tag, remove_tag, take_back_tag, write_tag
 from omnigraph.manifest.upgrade import bring_up_to_date
 from omnigraph.manifest.version_refs import branch_references
@@ -36,11 +36,15 @@ def open_stores(location: Location, world: World) -> Storage:
 
 
 def create_manifest(
-    location: Location, blueprint: NewGraph, world: World, *, fold: CompactionPolicy | None = MINOR_COMPACTION
+    location: Location,
+    new_graph: NewGraph,
+    world: World,
+    *,
+    minor_compaction: CompactionPolicy | None = MINOR_COMPACTION,
 ) -> GraphManifest:
     """Create a new graph and open it."""
-    initialize(open_stores(location, world), blueprint, world)
-    return GraphManifest(location, world=world, fold=fold)
+    initialize(open_stores(location, world), new_graph, world)
+    return GraphManifest(location, world=world, minor_compaction=minor_compaction)
 
 
 class GraphManifest:
@@ -55,16 +59,16 @@ class GraphManifest:
         *,
         world: World,
         read_only: bool = False,
-        upkeep: ManifestPolicy = DEFAULT_UPKEEP,
-        fold: CompactionPolicy | None = MINOR_COMPACTION,
+        manifest_policy: ManifestPolicy = DEFAULT_MANIFEST_POLICY,
+        minor_compaction: CompactionPolicy | None = MINOR_COMPACTION,
     ) -> None:
         self._stores: Storage | None = open_stores(location, world)
         self.uri = self._stores.uri
         self.read_only = read_only
         self.world = world
-        self.upkeep = upkeep
+        self.manifest_policy = manifest_policy
         # When writers compact the small fragments of tables; None: never.
-        self.fold = fold
+        self.minor_compaction = minor_compaction
         self._branches: dict[str, BranchManifest] = {}
         self._lock = threading.Lock()
         try:
@@ -138,10 +142,10 @@ class GraphManifest:
     def find(self, commit_id: str) -> tuple[BranchManifest, GraphCommit]:
         """A commit, and the manifest of a branch from which it is visible."""
         main = self.branch(MAIN)
-        known = main.commit(commit_id)
-        if known is not None:
+        on_main = main.commit(commit_id)
+        if on_main is not None:
             # A commit never changes and main is never deleted: no refresh is needed.
-            return main, known
+            return main, on_main
         for branch in self.branches():
             branch_manifest = self.fresh_branch(branch.name)
             commit = branch_manifest.commit(commit_id)
@@ -178,7 +182,7 @@ class GraphManifest:
         """Make changes visible on a branch, all of them or none."""
         self._require_writable()
         try:
-            return publish(self.branch(branch), request, self.world, self.upkeep)
+            return publish(self.branch(branch), request, self.world, self.manifest_policy)
         except BranchReplaced:
             self.forget(branch)
             raise
@@ -198,7 +202,7 @@ class GraphManifest:
         with branch_manifest.lock:
             bring_up_to_date(branch_manifest)
         # Versions this recent are kept for as long as creating the branch takes; older ones may be collected meanwhile.
-        recent = self.upkeep.keep_versions // 2
+        recent = self.manifest_policy.keep_versions // 2
         with_known_outcome(
             f"creating branch {name!r}",
             lambda: make_branch(
@@ -237,24 +241,24 @@ class GraphManifest:
         )
 
     def _create_tag(self, name: str, commit_id: str, actor: str | None, message: str | None) -> Tag:
-        with claim_branches(self.stores, f"creating tag {name!r}", self.world) as claim:
+        with acquire_branch_lease(self.stores, f"creating tag {name!r}", self.world) as lease:
             if name in branch_references(self.fresh_branch().table):
                 raise InvalidInput(f"there is a branch {name!r}: a tag of that name could not be told from it.")
             branch_manifest, commit = self.find(commit_id)
             state = branch_manifest.snapshot_of(commit)
             old = superseded(branch_manifest, state)
-            require_kept(self.stores, old)
+            require_retained(self.stores, old)
             for entry in state:
                 self.stores.tables.open(entry.pin)
             tag = Tag(name, commit_id, commit.branch, self.world.now_us(), actor, message)
-            settled(
-                claim.record.purpose,
+            run_checked_step(
+                lease.record.purpose,
                 lambda: write_tag(self.stores, tag),
                 lambda: find_tag(self.stores, name) == tag,
             )
-            require_still_kept(
+            require_still_retained(
                 self.stores,
-                claim,
+                lease,
                 old,
                 now=lambda: list(state) if find_tag(self.stores, name) == tag else [],
                 take_back=lambda: take_back_tag(self.stores, name),
@@ -269,9 +273,9 @@ class GraphManifest:
         )
 
     def _delete_tag(self, name: str) -> None:
-        with claim_branches(self.stores, f"deleting tag {name!r}", self.world) as claim:
-            settled(
-                claim.record.purpose,
+        with acquire_branch_lease(self.stores, f"deleting tag {name!r}", self.world) as lease:
+            run_checked_step(
+                lease.record.purpose,
                 lambda: remove_tag(self.stores, name),
                 lambda: find_tag(self.stores, name) is None,
             )

@@ -1,7 +1,7 @@
 """The layout of a graph: the names of files and directories below its root, its stores, the internal schema version.
 
-The internal schema version is a stamp in the schema metadata of `__manifest`. It names the shape of the manifest and
-decides whether this release can open the graph.
+The internal schema version is the format version of the manifest. It stands in the schema metadata of `__manifest`
+and decides whether this release can open the graph.
 """
 
 from __future__ import annotations
@@ -64,16 +64,16 @@ def physical_branch(branch: str) -> str | None:
     return None if branch == MAIN else branch
 
 
-STAMP_KEY = "omnigraph:internal_schema_version"
+FORMAT_VERSION_KEY = "omnigraph:internal_schema_version"
 CURRENT = 4
-# The oldest stamp that is still migrated. Raising it means deleting the steps below it: `upgrade.py` checks that.
+# The oldest version that is still migrated. Raising it means deleting the steps below it: `upgrade.py` checks that.
 MINIMUM = 1
 NEWER_COLUMN = "stable_table_id"
 
 
-def read_stamp(table: Table) -> int:
-    """The stamp of a manifest; 1 if it has none. No request: the schema metadata came with the open."""
-    value = table.schema_metadata.get(STAMP_KEY)
+def read_format_version(table: Table) -> int:
+    """The format version of a manifest; 1 if it has none. No request: the schema metadata came with the open."""
+    value = table.schema_metadata.get(FORMAT_VERSION_KEY)
     if value is None:
         return 1
     if not (value.isascii() and value.isdigit()):
@@ -81,20 +81,20 @@ def read_stamp(table: Table) -> int:
     return int(value)
 
 
-def check_stamp(table: Table) -> int:
-    """The stamp; raises if this release cannot open the manifest."""
-    stamp = read_stamp(table)
-    if stamp < CURRENT and NEWER_COLUMN in table.schema.names:
+def check_format_version(table: Table) -> int:
+    """The format version; raises if this release cannot open the manifest."""
+    format_version = read_format_version(table)
+    if format_version < CURRENT and NEWER_COLUMN in table.schema.names:
         raise ManifestCorrupt(
             table.uri,
-            f"{table.uri} is stamped v{stamp} or not at all, and has the column {NEWER_COLUMN!r} of a later "
+            f"{table.uri} is stamped v{format_version} or not at all, and has the column {NEWER_COLUMN!r} of a later "
             "version: its initialisation was torn, or it was damaged. Restore it from a copy.",
         )
-    if stamp > CURRENT:
-        raise FormatTooNew(table.uri, stamp=stamp, supported=CURRENT)
-    if stamp < MINIMUM:
-        raise FormatTooOld(table.uri, stamp=stamp, minimum=MINIMUM)
-    return stamp
+    if format_version > CURRENT:
+        raise FormatTooNew(table.uri, stamp=format_version, supported=CURRENT)
+    if format_version < MINIMUM:
+        raise FormatTooOld(table.uri, stamp=format_version, minimum=MINIMUM)
+    return format_version
 
 
 @dataclass(frozen=True)

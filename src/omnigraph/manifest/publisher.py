@@ -25,9 +25,9 @@ from omnigraph.errors import (
     StoreError,
 )
 from omnigraph.failpoints import reach
-from omnigraph.manifest.active_fragment import stage_longer_tail
+from omnigraph.manifest.active_fragment import stage_extended_fragment
 from omnigraph.manifest.branch_manifest import StagedPublish
-from omnigraph.manifest.compaction import DEFAULT_UPKEEP, ManifestPolicy, tidy
+from omnigraph.manifest.compaction import DEFAULT_MANIFEST_POLICY, ManifestPolicy, compact_and_collect
 from omnigraph.manifest.rows import (
     KEY,
     GraphCommit,
@@ -101,7 +101,7 @@ class PublishRequest:
 
     `expected_versions`: each table's newest version must equal this; tables that are not named are not checked.
     `expected_head`: the branch's newest commit must equal this (None: the branch has no commit). `commit_id` and
-    `created_at` are minted once by the caller, and survive retries. `excluded_by`: the publish is refused when one of
+    `created_at` are generated once, by the caller, for all retries. `excluded_by`: the publish is refused when one of
     these commits is in the branch's history, such as the commit that undid the same operation.
     """
 
@@ -128,7 +128,7 @@ class Published:
 
 
 def publish(
-    manifest: BranchManifest, request: PublishRequest, world: World, policy: ManifestPolicy = DEFAULT_UPKEEP
+    manifest: BranchManifest, request: PublishRequest, world: World, policy: ManifestPolicy = DEFAULT_MANIFEST_POLICY
 ) -> Published:
     """Make the request visible on the branch, or raise and change nothing.
 
@@ -138,27 +138,27 @@ def publish(
     with manifest.lock:
         bring_up_to_date(manifest)
         for attempt in range(1, RETRY_BUDGET + 1):
-            landed = manifest.state.commits.get(request.commit_id)
-            if landed is not None:
-                return Published(landed, manifest.snapshot(), attempt)
+            committed = manifest.state.commits.get(request.commit_id)
+            if committed is not None:
+                return Published(committed, manifest.snapshot(), attempt)
             _check(manifest, request)
             try:
-                commit = _attempt(manifest, request, Stopwatch(world, policy.settled_seconds / 2))
+                commit = _attempt(manifest, request, Stopwatch(world, policy.commit_grace_seconds / 2))
             except (CommitConflict, CommitOutcomeUnknown, NotFound, StoreError) as error:
                 # NotFound: this handle's version has been collected, so the handle is far behind.
                 world.sleep(_pause(attempt, world))
-                _look_again(manifest, request, error)
+                _refresh_after(manifest, request, error)
                 continue
-            tidy(manifest, policy, world)
+            compact_and_collect(manifest, policy, world)
             return Published(commit, manifest.snapshot(), attempt)
-        landed = manifest.state.commits.get(request.commit_id)
-        if landed is not None:
-            return Published(landed, manifest.snapshot(), RETRY_BUDGET)
+        committed = manifest.state.commits.get(request.commit_id)
+        if committed is not None:
+            return Published(committed, manifest.snapshot(), RETRY_BUDGET)
         raise Contention(f"publishing on branch {manifest.branch!r}", attempts=RETRY_BUDGET)
 
 
-def _look_again(manifest: BranchManifest, request: PublishRequest, error: OmniGraphError) -> None:
-    """Refresh. This settles a lost acknowledgement: if the publish landed, its commit id is among the rows."""
+def _refresh_after(manifest: BranchManifest, request: PublishRequest, error: OmniGraphError) -> None:
+    """Refresh. This resolves a lost acknowledgement: if the publish took effect, its commit id is among the rows."""
     in_doubt = isinstance(error, CommitOutcomeUnknown | StoreError)
     try:
         manifest.refresh()
@@ -195,34 +195,34 @@ def _mismatch(manifest: BranchManifest, request: PublishRequest) -> OmniGraphErr
         actual = manifest.state.current_version(table_key)
         if actual != expected:
             return ExpectedVersionMismatch(table_key, expected=expected, actual=actual)
-    return _occupied(manifest, request) or _gone(manifest, request)
+    return _version_conflict(manifest, request) or _invalid_drop(manifest, request)
 
 
-def _gone(manifest: BranchManifest, request: PublishRequest) -> OmniGraphError | None:
+def _invalid_drop(manifest: BranchManifest, request: PublishRequest) -> OmniGraphError | None:
     """A table that does not exist cannot be dropped, and a dropped table can return only with a later version."""
     for table_key in request.drops:
         if manifest.state.current_version(table_key) is None:
             return NotFound(f"branch {manifest.branch!r} has no table {table_key!r} to drop.")
     for new in request.versions:
-        dead = max(manifest.state.tombstones.get(new.table_key, {0: None}))
-        if new.version <= dead:
+        dropped_at = max(manifest.state.tombstones.get(new.table_key, {0: None}))
+        if new.version <= dropped_at:
             return CommitRejected(
-                f"{new.table_key} was dropped as of version {dead}: it can come back with a later version, "
+                f"{new.table_key} was dropped as of version {dropped_at}: it can come back with a later version, "
                 f"not with {new.version}."
             )
     return None
 
 
-def _occupied(manifest: BranchManifest, request: PublishRequest) -> ExpectedVersionMismatch | None:
+def _version_conflict(manifest: BranchManifest, request: PublishRequest) -> ExpectedVersionMismatch | None:
     """A version that is already published can only change owner: the same rows, on another branch of the table."""
     for new in request.versions:
-        known = manifest.state.versions.get(new.table_key, {}).get(new.version)
-        if known is None:
+        published = manifest.state.versions.get(new.table_key, {}).get(new.version)
+        if published is None:
             newest = manifest.state.current_version(new.table_key)
             if newest is not None and newest > new.version:
                 return ExpectedVersionMismatch(new.table_key, expected=new.version - 1, actual=newest)
             continue
-        if known.row_count != new.row_count or known.branch == new.branch:
+        if published.row_count != new.row_count or published.branch == new.branch:
             actual = manifest.state.current_version(new.table_key)
             return ExpectedVersionMismatch(new.table_key, expected=new.version - 1, actual=actual)
     return None
@@ -230,9 +230,9 @@ def _occupied(manifest: BranchManifest, request: PublishRequest) -> ExpectedVers
 
 def _attempt(manifest: BranchManifest, request: PublishRequest, watch: Stopwatch) -> GraphCommit:
     if manifest.branch in manifest.state.heads:
-        tail = manifest.tail()
-        if tail is None or tail.is_long:
-            _set_head_apart(manifest)
+        active = manifest.active_fragment()
+        if active is None or active.is_long:
+            _move_head_to_own_fragment(manifest)
     commit = _next_commit(manifest, request)
     reach("publish.before_write")
     _write(manifest, _rows(manifest, request, commit), commit, watch)
@@ -273,12 +273,12 @@ def _path_of_new_table(manifest: BranchManifest, new: NewVersion) -> str:
     return new.path
 
 
-def _set_head_apart(manifest: BranchManifest) -> None:
+def _move_head_to_own_fragment(manifest: BranchManifest) -> None:
     """Rewrite the head row into its own fragment: a migration or another program put it among rows that must stay."""
     manifest.require_same_incarnation()
     newest = manifest.state.head
     if newest is not None:
-        manifest.adopt(
+        manifest.advance_to(
             upsert_rows_by_key(manifest.table, encode([GraphHead(manifest.branch, newest.id, newest.parent)]), key=KEY)
         )
 
@@ -288,16 +288,16 @@ def _write(manifest: BranchManifest, rows: list[Row], commit: GraphCommit, watch
     manifest.require_same_incarnation()
     watch.start()
     head = GraphHead(manifest.branch, commit.id, commit.parent)
-    old = manifest.tail()
+    old = manifest.active_fragment()
     if old is None or _replaces_rows(manifest, rows):
         table = upsert_rows_by_key(manifest.table, encode([*rows, head]), key=KEY)
-        move = partial(manifest.adopt, table)
+        move = partial(manifest.advance_to, table)
     else:
         added, changed = encode(rows), encode([head])
-        staged, tail = stage_longer_tail(manifest.table, old, added, changed)
-        landed = commit_staged(staged)
-        advance = partial(manifest.advance, staged=StagedPublish(added, changed, tail))
-        move = partial(advance if landed.contiguous else manifest.adopt, landed.table)
+        staged, active = stage_extended_fragment(manifest.table, old, added, changed)
+        committed = commit_staged(staged)
+        advance = partial(manifest.advance, staged=StagedPublish(added, changed, active))
+        move = partial(advance if committed.contiguous else manifest.advance_to, committed.table)
     if watch.is_late():
         _require_visible(manifest, commit)
     else:
@@ -305,7 +305,7 @@ def _write(manifest: BranchManifest, rows: list[Row], commit: GraphCommit, watch
 
 
 def _require_visible(manifest: BranchManifest, commit: GraphCommit) -> None:
-    """Raise when a commit that landed is not in the newest version: the version it became has been collected."""
+    """Raise when a commit that succeeded is not in the newest version: the version it became has been collected."""
     manifest.refresh()
     if commit.id not in manifest.state.commits:
         raise Contention(f"publishing on branch {manifest.branch!r}", attempts=1)

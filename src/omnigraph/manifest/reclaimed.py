@@ -1,7 +1,7 @@
 """Records in `__reclaimed.json` which table versions cleanups have deleted or are about to delete, before any deletion.
 
 A deletion cannot be made conditional, and a process may be suspended between deciding and deleting for any length of
-time. So a version counts as gone from the moment at which this record condemns it, not from the deletion on:
+time. So a version counts as deleted from the time at which this record condemns it, not from the deletion on:
 
 - A cleanup proposes its victims in the record, then reads afresh what is needed (sidecars, tags, heads), and confirms
   in the record those that nothing needs. Only confirmed versions are deleted.
@@ -68,7 +68,7 @@ Victims = dict[TableRef, VersionRanges]
 class Run:
     """The versions that an unfinished cleanup is after. Nothing is deleted until the run is confirmed."""
 
-    lines: Mapping[TableRef, VersionRanges]
+    versions: Mapping[TableRef, VersionRanges]
     confirmed: bool = False
 
 
@@ -76,30 +76,30 @@ class Run:
 class ReclaimedVersions:
     """The content of the record: deleted versions, and versions condemned by unfinished cleanups, alive or dead."""
 
-    gone: Mapping[TableRef, VersionRanges] = field(default_factory=dict)
+    deleted: Mapping[TableRef, VersionRanges] = field(default_factory=dict)
     running: Mapping[str, Run] = field(default_factory=dict)
 
-    def final(self, line: TableRef) -> VersionRanges:
+    def final(self, table_ref: TableRef) -> VersionRanges:
         """The versions of a table branch that are deleted, or irrevocably condemned."""
-        confirmed = (each.lines for each in self.running.values() if each.confirmed)
-        return _union((self.gone, *confirmed), line)
+        confirmed = (each.versions for each in self.running.values() if each.confirmed)
+        return _union((self.deleted, *confirmed), table_ref)
 
-    def lines(self) -> set[TableRef]:
+    def table_refs(self) -> set[TableRef]:
         """Every table branch that the record mentions."""
-        return {each for part in self._parts() for each in part}
+        return {table_ref for versions in self._all_sets() for table_ref in versions}
 
     def condemned(self, path: str, branch: str | None, version: int) -> list[TableRef]:
-        """The table branches of this path and branch name, of any incarnation, on which the version counts as gone."""
-        lines = [each for each in self.lines() if (each.path, each.branch) == (path, branch)]
-        return [each for each in lines if version in _union(self._parts(), each)]
+        """The table branches of this path and name, of any incarnation, on which the version counts as deleted."""
+        same_name = [each for each in self.table_refs() if (each.path, each.branch) == (path, branch)]
+        return [each for each in same_name if version in _union(self._all_sets(), each)]
 
-    def _parts(self) -> list[Mapping[TableRef, VersionRanges]]:
-        return [self.gone, *(each.lines for each in self.running.values())]
+    def _all_sets(self) -> list[Mapping[TableRef, VersionRanges]]:
+        return [self.deleted, *(each.versions for each in self.running.values())]
 
     def encode(self) -> bytes:
         """Serialize the record."""
-        runs = {key: {"confirmed": run.confirmed, "lines": _fields(run.lines)} for key, run in self.running.items()}
-        return json.dumps({"version": FORMAT, "gone": _fields(self.gone), "running": runs}, indent=2).encode()
+        runs = {key: {"confirmed": run.confirmed, "lines": _fields(run.versions)} for key, run in self.running.items()}
+        return json.dumps({"version": FORMAT, "gone": _fields(self.deleted), "running": runs}, indent=2).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> ReclaimedVersions:
@@ -109,8 +109,8 @@ class ReclaimedVersions:
             if fields["version"] != FORMAT:
                 raise ValueError(f"it is of version {fields['version']}, and this release knows {FORMAT}")
             runs = fields["running"].items()
-            running = {str(key): Run(_lines(each["lines"]), bool(each["confirmed"])) for key, each in runs}
-            return cls(_lines(fields["gone"]), running)
+            running = {str(key): Run(_parse_refs(each["lines"]), bool(each["confirmed"])) for key, each in runs}
+            return cls(_parse_refs(fields["gone"]), running)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise StoreError(
                 f"{RECLAIMED} does not say which versions cleanups have taken ({error}). Nothing is cleaned up, and no "
@@ -119,7 +119,7 @@ class ReclaimedVersions:
             ) from error
 
 
-def read_note(objects: ObjectStore) -> tuple[ReclaimedVersions, ObjectVersion | None]:
+def read_reclaimed(objects: ObjectStore) -> tuple[ReclaimedVersions, ObjectVersion | None]:
     """Read the record and its tag; an empty record if no cleanup has written one yet."""
     try:
         data, tag = objects.read_versioned(RECLAIMED)
@@ -128,13 +128,13 @@ def read_note(objects: ObjectStore) -> tuple[ReclaimedVersions, ObjectVersion | 
     return ReclaimedVersions.decode(data), tag
 
 
-def require_kept(stores: Storage, entries: Collection[TableEntry]) -> None:
+def require_retained(stores: Storage, entries: Collection[TableEntry]) -> None:
     """Raise `VersionReclaimed` if one of these states is condemned. Callers announce the need first, then call this."""
     if not entries:
         return
-    note, _ = read_note(stores.objects)
+    record, _ = read_reclaimed(stores.objects)
     for entry in entries:
-        if _is_condemned(stores, note, entry):
+        if _is_condemned(stores, record, entry):
             raise VersionReclaimed(entry.path, version=entry.version, branch=entry.branch)
 
 
@@ -143,9 +143,9 @@ def superseded(manifest: BranchManifest, snapshot: Snapshot) -> list[TableEntry]
     return [each for each in snapshot if manifest.current_entry(each.table_key) != each]
 
 
-def require_still_kept(
+def require_still_retained(
     stores: Storage,
-    claim: Lease,
+    lease: Lease,
     old: Collection[TableEntry],
     *,
     now: Callable[[], Collection[TableEntry]],
@@ -158,31 +158,31 @@ def require_still_kept(
     exists.
     """
     try:
-        claim.require()
-    except LeaseLost as lost:
+        lease.require()
+    except LeaseLost as lease_lost:
         try:
-            require_kept(stores, now())
+            require_retained(stores, now())
         except VersionReclaimed as error:
             with unguarded():
                 take_back()
-            raise lost from error
+            raise lease_lost from error
         return
     try:
-        require_kept(stores, old)
+        require_retained(stores, old)
     except OmniGraphError:
         take_back()
         raise
 
 
-def _is_condemned(stores: Storage, note: ReclaimedVersions, entry: TableEntry) -> bool:
-    lines = note.condemned(entry.path, entry.branch, entry.version)
-    if not lines:
+def _is_condemned(stores: Storage, record: ReclaimedVersions, entry: TableEntry) -> bool:
+    condemned = record.condemned(entry.path, entry.branch, entry.version)
+    if not condemned:
         return False
     try:
         incarnation = branch_incarnation(stores, entry.branch or MAIN)
     except BranchNotFound:
         return True
-    return incarnation in [each.incarnation for each in lines]
+    return incarnation in [each.incarnation for each in condemned]
 
 
 @dataclass
@@ -191,64 +191,69 @@ class Condemning:
 
     objects: ObjectStore
     run: str
-    note: ReclaimedVersions = field(default_factory=ReclaimedVersions)
+    record: ReclaimedVersions = field(default_factory=ReclaimedVersions)
     _tag: ObjectVersion | None = None
 
     def read(self) -> ReclaimedVersions:
         """Read the record afresh."""
-        self.note, self._tag = read_note(self.objects)
-        return self.note
+        self.record, self._tag = read_reclaimed(self.objects)
+        return self.record
 
     def propose(self, victims: Victims) -> None:
         """Condemn these versions, unless something turns out to need them."""
-        self._edit(lambda note: replace(note, running={**note.running, self.run: Run(victims)}))
+        self._edit(lambda record: replace(record, running={**record.running, self.run: Run(victims)}))
 
     def confirm(self, victims: Victims) -> None:
         """Condemn these of the proposed versions for ever, and release the other proposed ones."""
-        proposed, mine = self.note.running[self.run], Run(_nonempty(victims), confirmed=True)
+        proposed, mine = self.record.running[self.run], Run(_nonempty(victims), confirmed=True)
 
-        def confirmed(note: ReclaimedVersions) -> ReclaimedVersions:
-            if note.running.get(self.run) not in (proposed, mine):
+        def confirmed(record: ReclaimedVersions) -> ReclaimedVersions:
+            if record.running.get(self.run) not in (proposed, mine):
                 raise LeaseLost("cleaning up: another cleanup has begun meanwhile. Nothing was deleted; try again.")
-            return replace(note, running={**note.running, self.run: mine})
+            return replace(record, running={**record.running, self.run: mine})
 
         self._edit(confirmed)
 
     def withdraw(self) -> None:
         """Release everything that was proposed; confirmed versions stay condemned."""
 
-        def withdrawn(note: ReclaimedVersions) -> ReclaimedVersions:
-            mine = note.running.get(self.run)
+        def withdrawn(record: ReclaimedVersions) -> ReclaimedVersions:
+            mine = record.running.get(self.run)
             if mine is None or mine.confirmed:
-                return note
-            return replace(note, running={key: each for key, each in note.running.items() if key != self.run})
+                return record
+            return replace(record, running={key: each for key, each in record.running.items() if key != self.run})
 
         self._edit(withdrawn)
 
     def finish(self, done: Victims, obsolete: Collection[TableRef] = ()) -> None:
         """Record these and other confirmed versions of the same table branches as deleted; drop `obsolete` ones."""
 
-        def finished(note: ReclaimedVersions) -> ReclaimedVersions:
-            gone = {**note.gone, **{line: note.final(line) | each for line, each in done.items()}}
-            left = {
-                key: replace(run, lines={line: each for line, each in run.lines.items() if line not in done})
-                for key, run in note.running.items()
+        def finished(record: ReclaimedVersions) -> ReclaimedVersions:
+            deleted = {
+                **record.deleted,
+                **{table_ref: record.final(table_ref) | each for table_ref, each in done.items()},
             }
-            return _forgetting(replace(note, gone=gone, running=left), obsolete)
+            running = {
+                key: replace(
+                    run, versions={table_ref: each for table_ref, each in run.versions.items() if table_ref not in done}
+                )
+                for key, run in record.running.items()
+            }
+            return _without(replace(record, deleted=deleted, running=running), obsolete)
 
         self._edit(finished)
 
     def _edit(self, change: Callable[[ReclaimedVersions], ReclaimedVersions]) -> None:
         for _ in range(ATTEMPTS):
-            changed = _tidied(change(self.note), self.run)
-            if changed == self.note:
+            changed = _normalized(change(self.record), self.run)
+            if changed == self.record:
                 return
             try:
                 self._tag = self._write(changed.encode())
             except (ObjectExists, ObjectChanged, ObjectNotFound):
                 self.read()
                 continue
-            self.note = changed
+            self.record = changed
             return
         raise Contention(f"other cleanups write {RECLAIMED}", attempts=ATTEMPTS)
 
@@ -258,43 +263,44 @@ class Condemning:
         return self.objects.replace(RECLAIMED, data, self._tag)
 
 
-def _union(parts: Iterable[Mapping[TableRef, VersionRanges]], line: TableRef) -> VersionRanges:
+def _union(sets: Iterable[Mapping[TableRef, VersionRanges]], table_ref: TableRef) -> VersionRanges:
     found = NONE
-    for part in parts:
-        found |= part.get(line, NONE)
+    for versions in sets:
+        found |= versions.get(table_ref, NONE)
     return found
 
 
-def _tidied(note: ReclaimedVersions, run: str) -> ReclaimedVersions:
+def _normalized(record: ReclaimedVersions, run: str) -> ReclaimedVersions:
     """The record without proposals of other cleanups, and without empty entries."""
     running = {
-        key: replace(each, lines=_nonempty(each.lines))
-        for key, each in note.running.items()
+        key: replace(each, versions=_nonempty(each.versions))
+        for key, each in record.running.items()
         if each.confirmed or key == run
     }
-    return ReclaimedVersions(_nonempty(note.gone), {key: each for key, each in running.items() if each.lines})
+    return ReclaimedVersions(_nonempty(record.deleted), {key: each for key, each in running.items() if each.versions})
 
 
-def _nonempty(lines: Mapping[TableRef, VersionRanges]) -> Victims:
-    return {line: each for line, each in lines.items() if each}
+def _nonempty(versions: Mapping[TableRef, VersionRanges]) -> Victims:
+    return {table_ref: each for table_ref, each in versions.items() if each}
 
 
-def _forgetting(note: ReclaimedVersions, obsolete: Collection[TableRef]) -> ReclaimedVersions:
-    def kept(lines: Mapping[TableRef, VersionRanges]) -> Victims:
-        return {line: each for line, each in lines.items() if line not in obsolete}
+def _without(record: ReclaimedVersions, obsolete: Collection[TableRef]) -> ReclaimedVersions:
+    def others(versions: Mapping[TableRef, VersionRanges]) -> Victims:
+        return {table_ref: each for table_ref, each in versions.items() if table_ref not in obsolete}
 
     return ReclaimedVersions(
-        kept(note.gone), {key: replace(run, lines=kept(run.lines)) for key, run in note.running.items()}
+        others(record.deleted),
+        {key: replace(run, versions=others(run.versions)) for key, run in record.running.items()},
     )
 
 
-def _fields(lines: Mapping[TableRef, VersionRanges]) -> list[dict[str, Any]]:
-    return [{**vars(line), "versions": str(each)} for line, each in lines.items()]
+def _fields(versions: Mapping[TableRef, VersionRanges]) -> list[dict[str, Any]]:
+    return [{**vars(table_ref), "versions": str(each)} for table_ref, each in versions.items()]
 
 
-def _lines(fields: Iterable[Mapping[str, Any]]) -> Victims:
+def _parse_refs(fields: Iterable[Mapping[str, Any]]) -> Victims:
     found: Victims = defaultdict(VersionRanges)
     for each in fields:
-        line = TableRef(str(each["path"]), each["branch"], each["incarnation"])
-        found[line] |= VersionRanges.parse(each["versions"])
+        table_ref = TableRef(str(each["path"]), each["branch"], each["incarnation"])
+        found[table_ref] |= VersionRanges.parse(each["versions"])
     return dict(found)

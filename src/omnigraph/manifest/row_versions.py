@@ -44,60 +44,60 @@ _SCANNED = (*COLUMNS, UPDATED_AT)
 _EVERYTHING = tuple(dict.fromkeys([*SCHEMA.names, *_SCANNED]))
 _TYPE, _VERSION, _CREATED = (COLUMNS.index(each) for each in ("object_type", "table_version", CREATED_AT))
 
-AgedRow = tuple[Any, ...]
+VersionedRow = tuple[Any, ...]
 
 
-def read_rows(table: Table, fragments: Iterable[int] | None = None) -> Iterator[AgedRow]:
+def read_rows(table: Table, fragments: Iterable[int] | None = None) -> Iterator[VersionedRow]:
     """The rows of a manifest, or of some of its fragments, in write order, with their true creation versions."""
-    for number, fragment in read_fragments(table, fragments):
-        yield from aged_rows(table, number, fragment)
+    for fragment_id, fragment in read_fragments(table, fragments):
+        yield from versioned_rows(table, fragment_id, fragment)
 
 
 def read_fragments(table: Table, fragments: Iterable[int] | None = None) -> Iterator[tuple[int, pa.Table]]:
     """Scan fragments of a manifest: per fragment id, its rows with all columns, row versions and row addresses."""
     chosen = list(table.fragment_ids() if fragments is None else fragments)
     batches = table.scan(_EVERYTHING, fragments=chosen) if chosen else ()
-    parts = (part for batch in batches for part in _by_fragment(batch))
-    for number, group in groupby(parts, key=lambda part: part[0]):
-        yield number, pa.Table.from_batches([batch for _, batch in group])
+    slices = (fragment_slice for batch in batches for fragment_slice in _by_fragment(batch))
+    for fragment_id, group in groupby(slices, key=lambda fragment_slice: fragment_slice[0]):
+        yield fragment_id, pa.Table.from_batches([batch for _, batch in group])
 
 
 def _by_fragment(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    numbers = fragment_of(batch.column(ROW_ADDRESS).to_numpy())
-    starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
+    fragment_ids = fragment_of(batch.column(ROW_ADDRESS).to_numpy())
+    starts = [0, *(np.flatnonzero(np.diff(fragment_ids)) + 1).tolist(), len(fragment_ids)]
     for start, end in pairwise(starts):
         if start < end:
-            yield int(numbers[start]), batch.slice(start, end - start)
+            yield int(fragment_ids[start]), batch.slice(start, end - start)
 
 
-def aged_rows(table: Table, number: int, fragment: pa.Table) -> list[AgedRow]:
+def versioned_rows(table: Table, fragment_id: int, fragment: pa.Table) -> list[VersionedRow]:
     """The rows of a fragment with their true creation versions."""
     rows = list(tuples(fragment.to_batches()))
-    return rows if _is_dated(table, number) else _dated_by_order(rows)
+    return rows if _is_dated(table, fragment_id) else _dated_by_order(rows)
 
 
-def _is_dated(table: Table, number: int) -> bool:
-    return has_row_versions(table.fragment(number))
+def _is_dated(table: Table, fragment_id: int) -> bool:
+    return has_row_versions(table.fragment(fragment_id))
 
 
 def whole_publishes(table: Table, fragments: Iterable[FragmentMetadata]) -> dict[int, pa.Table]:
     """The rows of those fragments whose row versions can be dropped because their order implies them; one scan."""
-    known = {each.id: each for each in fragments}
+    metadata = {each.id: each for each in fragments}
     return {
-        number: fragment.select(SCHEMA.names).cast(SCHEMA)
-        for number, fragment in read_fragments(table, sorted(known))
-        if not has_row_versions(known[number]) or ends_its_publishes(list(tuples(fragment.to_batches())))
+        fragment_id: fragment.select(SCHEMA.names).cast(SCHEMA)
+        for fragment_id, fragment in read_fragments(table, sorted(metadata))
+        if not has_row_versions(metadata[fragment_id]) or holds_whole_publishes(list(tuples(fragment.to_batches())))
     }
 
 
-def ends_its_publishes(rows: list[AgedRow]) -> bool:
+def holds_whole_publishes(rows: list[VersionedRow]) -> bool:
     """Whether every row's creation version is that of the next commit row at or after it."""
     if rows[-1][_TYPE] != "graph_commit":
         return False
     return all(row[_CREATED] == dated[_CREATED] for row, dated in zip(rows, _dated_by_order(rows), strict=True))
 
 
-def tuples(batches: Iterable[pa.RecordBatch]) -> Iterator[AgedRow]:
+def tuples(batches: Iterable[pa.RecordBatch]) -> Iterator[VersionedRow]:
     """Batches as tuples in the order of `COLUMNS`, with the true creation version."""
     for batch in batches:
         columns = {name: batch.column(name).to_pylist() for name in _SCANNED}
@@ -106,17 +106,17 @@ def tuples(batches: Iterable[pa.RecordBatch]) -> Iterator[AgedRow]:
         yield from zip(*(columns[name] for name in COLUMNS), strict=True)
 
 
-def just_written(rows: pa.Table, *, version: int) -> Iterator[AgedRow]:
+def just_written(rows: pa.Table, *, version: int) -> Iterator[VersionedRow]:
     """Rows that this process has just published, as they would be read back, but without row addresses."""
-    ages = pa.array([version] * rows.num_rows, pa.uint64())
+    versions = pa.array([version] * rows.num_rows, pa.uint64())
     addresses = pa.nulls(rows.num_rows, pa.uint64())
-    told = rows.append_column(CREATED_AT, ages).append_column(UPDATED_AT, ages)
-    return tuples(told.append_column(ROW_ADDRESS, addresses).to_batches())
+    written = rows.append_column(CREATED_AT, versions).append_column(UPDATED_AT, versions)
+    return tuples(written.append_column(ROW_ADDRESS, addresses).to_batches())
 
 
-def _dated_by_order(rows: list[AgedRow]) -> list[AgedRow]:
+def _dated_by_order(rows: list[VersionedRow]) -> list[VersionedRow]:
     """Each row with the version of the first commit row at or after it."""
-    dated: list[AgedRow] = []
+    dated: list[VersionedRow] = []
     version: int | None = None
     for row in reversed(rows):
         if row[_TYPE] == "graph_commit":

@@ -37,7 +37,7 @@ SCHEMA = pa.schema(
 )
 
 
-def moment(microseconds: int) -> dt.datetime:
+def utc_datetime(microseconds: int) -> dt.datetime:
     """Microseconds since 1970 as an aware datetime in UTC."""
     return _EPOCH + dt.timedelta(microseconds=microseconds)
 
@@ -111,7 +111,7 @@ class GraphCommit(Report):
     @property
     def created_at(self) -> dt.datetime:
         """When it was made, in UTC."""
-        return moment(self.created_us)
+        return utc_datetime(self.created_us)
 
     @property
     def object_id(self) -> str:

@@ -26,14 +26,14 @@ HISTORY = "_schema_history"
 STAGING = ".staging"
 
 
-def keep_text(objects: ObjectStore, schema_hash: str, source: bytes) -> None:
+def store_schema_text(objects: ObjectStore, schema_hash: str, source: bytes) -> None:
     """Store the text of a schema under its hash, for the lifetime of the graph."""
-    objects.write(_kept(schema_hash), source)
+    objects.write(_history_path(schema_hash), source)
 
 
-def kept_text(objects: ObjectStore, schema_hash: str) -> bytes:
+def read_schema_text(objects: ObjectStore, schema_hash: str) -> bytes:
     """The text of the schema that a commit names by hash; raises `ObjectNotFound`."""
-    return objects.read(_kept(schema_hash))
+    return objects.read(_history_path(schema_hash))
 
 
 def stage_files(objects: ObjectStore, files: Mapping[str, bytes]) -> None:
@@ -98,5 +98,5 @@ def discard_staged(objects: ObjectStore) -> None:
         objects.delete(f"{name}{STAGING}")
 
 
-def _kept(schema_hash: str) -> str:
+def _history_path(schema_hash: str) -> str:
     return f"{HISTORY}/{schema_hash.rpartition(':')[2]}.pg"

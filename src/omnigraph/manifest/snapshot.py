@@ -31,7 +31,7 @@ class TableEntry:
 
 @dataclass(frozen=True, repr=False)
 class Snapshot(Report):
-    """The graph at one moment of one branch. Holding it keeps nothing open; reading it never changes.
+    """One state of one branch. Holding it keeps nothing open; reading it never changes.
 
     `schema` is the hash of the schema that its rows are in; None until a commit has changed the schema.
     """

@@ -1,4 +1,4 @@
-"""`ManifestState`: the folded rows of one branch's manifest, updated incrementally by folding in new rows.
+"""`ManifestState`: the state that the rows of one branch's manifest add up to, updated incrementally.
 
 Rows other than head rows are never removed from a manifest, and each row has the manifest version that created it. So
 the newest version contains every earlier state of the graph: time travel opens no old manifest version.
@@ -19,7 +19,7 @@ from omnigraph.manifest.snapshot import Snapshot, TableEntry
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from omnigraph.manifest.row_versions import AgedRow
+    from omnigraph.manifest.row_versions import VersionedRow
 
 _T = TypeVar("_T")
 
@@ -36,7 +36,7 @@ class _Published:
 
 @dataclass
 class ManifestState:
-    """The state that the rows of one branch's manifest add up to. Mutable: `fold` adds rows; the owner must lock."""
+    """The state that the rows of a branch's manifest add up to. `apply_rows` changes it; the owner must lock."""
 
     uri: str
     manifest_version: int = 0
@@ -57,15 +57,15 @@ class ManifestState:
     _created: dict[str, int] = field(default_factory=dict)
     _created_together: dict[int, int] = field(default_factory=dict)
 
-    def fold(self, rows: Iterable[AgedRow], *, manifest_version: int) -> None:
-        """Add rows; a row that is known already is replaced."""
+    def apply_rows(self, rows: Iterable[VersionedRow], *, manifest_version: int) -> None:
+        """Add rows; a row that exists already is replaced."""
         for row in rows:
             self._add(*row)
         self.manifest_version = manifest_version
 
     def current(self, branch: str) -> Snapshot:
         """The newest snapshot."""
-        tables = {key: self._entry(key, self.newest[key]) for key in sorted(self.newest) if not self._gone(key)}
+        tables = {key: self._entry(key, self.newest[key]) for key in sorted(self.newest) if not self._is_dropped(key)}
         return Snapshot(branch, self.manifest_version, self.head.id if self.head else None, tables, self.schema)
 
     @property
@@ -113,8 +113,8 @@ class ManifestState:
 
     def commit_at(self, version: int) -> GraphCommit | None:
         """The newest commit that is visible at a manifest version."""
-        shown = (each for each in self.commits.values() if self.visible_since(each) <= version)
-        return max(shown, key=_rank, default=None)
+        visible_from = (each for each in self.commits.values() if self.visible_since(each) <= version)
+        return max(visible_from, key=_rank, default=None)
 
     def table_history(self, table_key: str, until: int | None = None) -> list[tuple[GraphCommit, TableEntry]]:
         """Every state of a table up to a manifest version with the commit that published it, the newest first."""
@@ -130,14 +130,14 @@ class ManifestState:
     def current_version(self, table_key: str) -> int | None:
         """The newest published version of a table; None when it does not exist or was dropped."""
         newest = self.newest.get(table_key)
-        return None if newest is None or self._gone(table_key) else newest.version
+        return None if newest is None or self._is_dropped(table_key) else newest.version
 
     def current_entry(self, table_key: str) -> TableEntry | None:
         """The newest published state of a table; None when it does not exist or was dropped."""
         newest = self.newest.get(table_key)
-        return None if newest is None or self._gone(table_key) else self._entry(table_key, newest)
+        return None if newest is None or self._is_dropped(table_key) else self._entry(table_key, newest)
 
-    def shown_since(self, table_key: str, branch: str | None) -> dict[int, int]:
+    def first_visible(self, table_key: str, branch: str | None) -> dict[int, int]:
         """The manifest version that first showed each version of a table on a table branch."""
         return {
             entry.version: self.visible_since(commit)
@@ -147,14 +147,14 @@ class ManifestState:
 
     def entries_of(self, commits: Iterable[GraphCommit]) -> frozenset[TableEntry]:
         """The table versions that make up the snapshots of these commits."""
-        moments = [self.visible_since(each) for each in commits]
-        found: set[TableEntry] = set()
+        versions = [self.visible_since(each) for each in commits]
+        entries: set[TableEntry] = set()
         for key in self.versions:
             history = self.table_history(key)[::-1]
-            shown = [self.visible_since(commit) for commit, _ in history]
+            visible_from = [self.visible_since(commit) for commit, _ in history]
             newest = list(accumulate((entry for _, entry in history), _later))
-            found.update(newest[at - 1] for moment in moments if (at := bisect_right(shown, moment)))
-        return frozenset(found)
+            entries.update(newest[at - 1] for version in versions if (at := bisect_right(visible_from, version)))
+        return frozenset(entries)
 
     def last_tombstone(self, table_key: str) -> int:
         """The version as of which a table was last dropped; 0 if it never was."""
@@ -226,14 +226,14 @@ class ManifestState:
         """The manifest version at which a commit became visible.
 
         A commit row holds the version that the publish expected to become. It is too low when Lance rebased the publish
-        over a metadata commit; then the row's own creation version is right. Commits that a migration carried over
+        over a metadata commit; then the row's own creation version is right. Commits that a migration copied
         share one creation version, and their own version is right.
         """
         created = self._created.get(commit.id, 0)
         alone = self._created_together.get(created) == 1
         return max(created, commit.manifest_version) if alone else commit.manifest_version
 
-    def _gone(self, table_key: str) -> bool:
+    def _is_dropped(self, table_key: str) -> bool:
         dead = self.tombstones.get(table_key)
         return dead is not None and max(dead) >= self.newest[table_key].version
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from omnigraph.manifest.branch_manifest import BranchManifest
     from omnigraph.manifest.graph_manifest import GraphManifest
 
-# What names a state: itself, its commit, a name as above, or a moment of a branch.
+# What names a state: itself, its commit, a name as above, or a time on a branch.
 State: TypeAlias = Snapshot | GraphCommit | str | dt.datetime
 
 SHORTEST_PREFIX = 6
@@ -30,7 +30,7 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 
 
 def resolve(manifest: GraphManifest, at: State | None = None, *, branch: str = MAIN) -> Snapshot:
-    """The snapshot that `at` names; without it the newest of the branch. A moment is one of the branch."""
+    """The snapshot that `at` names; without it the newest of the branch. A datetime is a time on the branch."""
     if at is None:
         return manifest.snapshot(branch)
     if isinstance(at, dt.datetime):
@@ -66,10 +66,10 @@ def commit_named(manifest: GraphManifest, name: str) -> GraphCommit:
     """The commit that a name stands for; `NotFound` says what the name was looked for among."""
     if not isinstance(name, str):
         raise InvalidInput(f"a commit is named by a text, not by {name!r}.")
-    known = manifest.branch().commit(name)
-    if known is not None:
+    on_main = manifest.branch().commit(name)
+    if on_main is not None:
         # A commit never changes and main is never deleted: an id that main knows costs no request.
-        return known
+        return on_main
     found = _by_ref(manifest, name) or _ancestor(manifest, name) or _by_id(manifest, name)
     if found is None:
         raise NotFound(
@@ -127,18 +127,18 @@ def _is_branch(manifest: GraphManifest, name: str) -> bool:
     return True
 
 
-def snapshot_at(manifest: GraphManifest, branch: str, moment: dt.datetime) -> Snapshot:
-    """The state of a branch at a moment: that of its last commit at or before the moment, along first parents."""
-    if moment.tzinfo is None:
-        raise InvalidInput(f"{moment.isoformat()} has no time zone: say which, such as datetime.UTC.")
-    limit = (moment - _EPOCH) // _MICROSECOND
+def snapshot_at(manifest: GraphManifest, branch: str, timestamp: dt.datetime) -> Snapshot:
+    """The state of a branch at a time: that of its last commit at or before it, along first parents."""
+    if timestamp.tzinfo is None:
+        raise InvalidInput(f"{timestamp.isoformat()} has no time zone: say which, such as datetime.UTC.")
+    limit = (timestamp - _EPOCH) // _MICROSECOND
     branch_manifest = manifest.fresh_branch(branch)
     commit, oldest = branch_manifest.head, None
     while commit is not None and commit.created_us > limit:
         oldest = commit
         commit = branch_manifest.commit(commit.parent) if commit.parent else None
     if commit is None:
-        raise NotFound(_before_all(branch, moment, oldest))
+        raise NotFound(_before_all(branch, timestamp, oldest))
     return branch_manifest.snapshot_of(commit)
 
 
@@ -161,17 +161,17 @@ def named_state(snapshot: str | None, timestamp: str | None) -> str | dt.datetim
     if snapshot is not None:
         raise InvalidInput("give either a snapshot or a timestamp, not both.")
     try:
-        moment = dt.datetime.fromisoformat(timestamp)
+        parsed = dt.datetime.fromisoformat(timestamp)
     except ValueError as error:
         raise InvalidInput(f"{timestamp!r} is not a moment: write 2026-06-28T12:30:00Z") from error
-    return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=dt.UTC)
 
 
-def _before_all(branch: str, moment: dt.datetime, oldest: GraphCommit | None) -> str:
+def _before_all(branch: str, timestamp: dt.datetime, oldest: GraphCommit | None) -> str:
     if oldest is None:
         return f"branch {branch!r} has no commits."
     first = oldest.created_at.isoformat()
-    return f"branch {branch!r} has no commit until {moment.isoformat()}: its first is of {first}."
+    return f"branch {branch!r} has no commit until {timestamp.isoformat()}: its first is of {first}."
 
 
 def _first_version(branch_manifest: BranchManifest) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import InvalidInput, NotFound, ObjectExists, ObjectNotFound, TagExists
 from omnigraph.kernels.report import Report
-from omnigraph.manifest.rows import moment
+from omnigraph.manifest.rows import utc_datetime
 from omnigraph.world import is_ulid
 
 if TYPE_CHECKING:
@@ -41,14 +41,14 @@ class Tag(Report):
     @property
     def created_at(self) -> dt.datetime:
         """When it was made, in UTC."""
-        return moment(self.created_us)
+        return utc_datetime(self.created_us)
 
     def _summary(self) -> str:
         return f"{self.name} of commit {self.commit_id}, {self.created_at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 # Tags by the path and ETag of their objects; an unchanged ETag means an unchanged tag.
-KnownTags = dict[tuple[str, str | None], Tag]
+TagCache = dict[tuple[str, str | None], Tag]
 
 
 def check_tag_name(name: str) -> str:
@@ -63,16 +63,16 @@ def check_tag_name(name: str) -> str:
     return name
 
 
-def list_tags(stores: Storage, known: KnownTags | None = None) -> list[Tag]:
-    """Every tag, sorted by name. Tags in `known` with an unchanged ETag are not read again; `known` is updated."""
-    known = {} if known is None else known
+def list_tags(stores: Storage, cached: TagCache | None = None) -> list[Tag]:
+    """Every tag, sorted by name. Tags in `cached` with an unchanged ETag are not read again; `cached` is updated."""
+    cached = {} if cached is None else cached
     found = []
     for each in stores.objects.list(PREFIX):
         key = each.path, each.e_tag
-        tag = known.get(key) if each.e_tag is not None else None
+        tag = cached.get(key) if each.e_tag is not None else None
         tag = tag or _read(stores, each.path)
         if tag is not None:
-            known[key] = tag
+            cached[key] = tag
             found.append(tag)
     return sorted(found, key=lambda each: each.name)
 
@@ -118,10 +118,10 @@ def take_back_tag(stores: Storage, name: str) -> None:
     stores.objects.delete(_path(name))
 
 
-def tagged_commits(manifest: GraphManifest, known: KnownTags | None = None) -> dict[str, tuple[str, ...]]:
+def tagged_commits(manifest: GraphManifest, cached: TagCache | None = None) -> dict[str, tuple[str, ...]]:
     """The ids of tagged commits, with their tags' names. A cleanup keeps every table version of their snapshots."""
     found: dict[str, tuple[str, ...]] = {}
-    for tag in list_tags(manifest.stores, known):
+    for tag in list_tags(manifest.stores, cached):
         found[tag.commit_id] = (*found.get(tag.commit_id, ()), tag.name)
     return found
 

@@ -1,4 +1,4 @@
-"""Upgrades a manifest from each internal schema version to the next, in place, branch by branch, keeping history.
+"""Upgrades a manifest from each internal schema version to the next, in place, branch by branch, preserving history.
 
 A step does its work first and writes the new format version last. A step that is killed in between is run again by the
 next writer with the same result; concurrent migrators converge. A new version is one more step here, one more entry in
@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING
 from omnigraph.errors import CommitConflict, CommitRejected, Contention, MigrationFailed, NotFound, ObjectExists
 from omnigraph.failpoints import reach
 from omnigraph.manifest.commit_graph import rank, read_legacy_commits
-from omnigraph.manifest.layout import CURRENT, MANIFEST, MINIMUM, STAMP_KEY, physical_branch, read_stamp
+from omnigraph.manifest.layout import (
+    CURRENT,
+    FORMAT_VERSION_KEY,
+    MANIFEST,
+    MINIMUM,
+    physical_branch,
+    read_format_version,
+)
 from omnigraph.manifest.row_versions import read_rows
 from omnigraph.manifest.rows import KEY, PRIMARY_KEY, GraphHead, Row, encode
 from omnigraph.manifest.version_refs import branch_references
@@ -45,7 +52,7 @@ def mark_primary_key(manifest: BranchManifest) -> None:
         return
     if keys:
         raise MigrationFailed(f"{manifest.stores.uri}: __manifest has the primary key {keys}, expected none or {KEY}")
-    manifest.adopt(set_field_metadata(manifest.table, KEY, PRIMARY_KEY))
+    manifest.advance_to(set_field_metadata(manifest.table, KEY, PRIMARY_KEY))
 
 
 def is_staging(branch: str) -> bool:
@@ -60,8 +67,8 @@ def delete_staging_branches(manifest: BranchManifest) -> None:
     """
     main = manifest.stores.tables.open_newest(MANIFEST)
     branches = branch_references(main)
-    doomed = [name for name in branches if is_staging(name)]
-    for name in sorted(doomed, key=lambda each: len(branches[each]["branch_identifier"]), reverse=True):
+    staging = [name for name in branches if is_staging(name)]
+    for name in sorted(staging, key=lambda each: len(branches[each]["branch_identifier"]), reverse=True):
         try:
             delete_branch(main, name)
         except NotFound:
@@ -74,7 +81,7 @@ def delete_staging_branches(manifest: BranchManifest) -> None:
 def copy_lineage(manifest: BranchManifest) -> None:
     """From v3 to v4: write one row per commit and one head row, in one commit, unless another migrator has done so.
 
-    The lineage was in two datasets beside the manifest. They stay in place; nothing reads them once the stamp is 4.
+    The lineage was in two datasets beside the manifest. They stay; nothing reads them once the format version is 4.
     """
     if any(row[1] == "graph_commit" for row in read_rows(manifest.table)):
         return
@@ -84,7 +91,7 @@ def copy_lineage(manifest: BranchManifest) -> None:
         return
     head = max(commits, key=rank)
     rows: list[Row] = [*commits, GraphHead(manifest.branch, head.id, head.parent)]
-    manifest.adopt(upsert_rows_by_key(manifest.table, encode(rows), key=KEY))
+    manifest.advance_to(upsert_rows_by_key(manifest.table, encode(rows), key=KEY))
 
 
 STEPS: dict[int, Callable[[BranchManifest], None]] = {
@@ -106,36 +113,36 @@ check_steps(STEPS)
 
 def bring_up_to_date(manifest: BranchManifest) -> None:
     """Migrate one branch's manifest to the current version; does nothing if it is current."""
-    if manifest.stamp < CURRENT:
+    if manifest.format_version < CURRENT:
         manifest.refresh()
-    while manifest.stamp < CURRENT:
-        # Fixed before the step runs: a step that finds another migrator ahead must not stamp beyond its own work.
-        start = manifest.stamp
+    while manifest.format_version < CURRENT:
+        # Fixed before the step runs: a step that finds another migrator ahead must not mark more than its own work.
+        start = manifest.format_version
         _retrying(manifest, STEPS[start])
         reach("migration.before_stamp")
-        _retrying(manifest, _stamper(start + 1))
+        _retrying(manifest, _format_version_writer(start + 1))
 
 
-def _stamper(target: int) -> Callable[[BranchManifest], None]:
-    def stamp(manifest: BranchManifest) -> None:
-        if read_stamp(manifest.table) < target:
-            manifest.adopt(set_schema_metadata(manifest.table, {STAMP_KEY: str(target)}))
+def _format_version_writer(target: int) -> Callable[[BranchManifest], None]:
+    def format_version(manifest: BranchManifest) -> None:
+        if read_format_version(manifest.table) < target:
+            manifest.advance_to(set_schema_metadata(manifest.table, {FORMAT_VERSION_KEY: str(target)}))
 
-    return stamp
+    return format_version
 
 
 def _retrying(manifest: BranchManifest, step: Callable[[BranchManifest], None]) -> None:
     """Rerun a step that lost to another migrator: it then finds the work done, or does the rest."""
-    for left in reversed(range(ATTEMPTS)):
-        before = manifest.stamp
+    for attempts_left in reversed(range(ATTEMPTS)):
+        before = manifest.format_version
         try:
             step(manifest)
             return
         except (CommitConflict, CommitRejected, NotFound) as error:
             # NotFound: others have migrated, published and collected versions since the last read, or files are lost.
-            if isinstance(error, NotFound) and not left:
+            if isinstance(error, NotFound) and not attempts_left:
                 raise
-            manifest.adopt(manifest.stores.tables.open_newest(MANIFEST, physical_branch(manifest.branch)))
-        if manifest.stamp != before:
+            manifest.advance_to(manifest.stores.tables.open_newest(MANIFEST, physical_branch(manifest.branch)))
+        if manifest.format_version != before:
             return
     raise Contention(f"migrating branch {manifest.branch!r}", attempts=ATTEMPTS)

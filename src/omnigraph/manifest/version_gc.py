@@ -1,25 +1,25 @@
 """Garbage collection of old `__manifest` versions, with a handful of listings and bulk deletions.
 
-Nobody reads an old version for its rows: the newest version contains every earlier state. Old versions are kept for
+Nobody reads an old version for its rows: the newest version contains every earlier state. Old versions are retained for
 readers and writers that lag behind, and for branches, which share the files of the version they were created from. What
 is deleted, and why it is safe (tests/manifest/test_collection.py):
 
 - A version is deleted when it is not among the newest, no branch or tag refers to it, and it is older than the newest
-  by `settled_seconds`. The last condition protects a commit in flight: Lance determines the newest version and then
-  creates the next one if it does not exist. If that next version were created by others and collected in between, the
-  commit would land below the newest, acknowledged and lost. A publish that took half of that time therefore verifies
-  that it is visible (`publisher.py`).
+  by `commit_grace_seconds`. The last condition protects a commit in flight: Lance determines the newest version and
+  then creates the next one if it does not exist. If that next version were created by others and collected in between,
+  the commit would become a version below the newest, acknowledged and lost. A publish that took half of that time
+  therefore verifies that it is visible (`publisher.py`).
 - At least `FEWEST` versions stay, whatever the policy, so that one of them is a publish: a publish that was suspended
   conflicts with the newest publish on its `LOCK` (`active_fragment.py`), which a compaction, run after a publish, does
   not have.
 - A file is deleted when no remaining version references it, which is looked up and not guessed, and when either a
   deleted version referenced it, or it is older than the newest version by `orphan_seconds`. The latter are leftovers of
-  publishes that lost or died. A publish in flight that can still land was staged after the newest version: all
+  publishes that lost or died. A publish in flight that can still succeed was staged after the newest version: all
   publishes and compactions replace the one active fragment, so any that was staged earlier has lost. `orphan_seconds`
   is for programs that do not touch the active fragment.
 - A branch that is being created might depend on a version before its reference is written. While somebody holds the
   branch lease nothing is collected; a later holder starts from the newest version, and stays among the recent ones.
-- A branch whose version file is gone might need any file: then only versions are deleted.
+- A branch whose version file is missing might need any file: then only versions are deleted.
 - Versions are deleted before files: a crash in between leaves unreferenced files, for the next collection to find.
 - Timestamps are compared with timestamps of the same store, never with this machine's clock. File names that Lance does
   not produce are ignored, and so are other directories: branches have their own.
@@ -63,10 +63,10 @@ FEWEST = 3
 
 @dataclass(frozen=True)
 class VersionRetention:
-    """What is always kept: the newest `versions`, and what is within these times of the newest version."""
+    """What is always retained: the newest `versions`, and what is within these times of the newest version."""
 
     versions: int
-    settled_seconds: float
+    commit_grace_seconds: float
     orphan_seconds: float
 
 
@@ -105,43 +105,43 @@ def collect_versions(
 
     The caller holds the branch manifest's lock. `NotFound` when another process collects concurrently.
     """
-    claim = read_lease_record(manifest.stores.objects, BRANCH_CLAIM)
-    if claim is not None and not _is_over(manifest, claim[0], listed, world):
+    lease = read_lease_record(manifest.stores.objects, BRANCH_CLAIM)
+    if lease is not None and not _is_over(manifest, lease[0], listed, world):
         return 0
     referred = manifest.referred.read(manifest.stores.objects)
-    going = _going(listed, retention, referred)
-    if not going:
+    deletable = _deletable(listed, retention, referred)
+    if not deletable:
         return 0
-    staying = listed.files.keys() - set(going)
-    needed = frozenset[str]().union(*_names_of(manifest, staying).values())
+    remaining_versions = listed.files.keys() - set(deletable)
+    needed = frozenset[str]().union(*_names_of(manifest, remaining_versions).values())
     files = {} if referred - listed.files.keys() else _files(manifest)
-    manifest.stores.objects.delete_all([listed.files[each].path for each in going])
-    went = manifest.names.take_all_but(staying)
+    manifest.stores.objects.delete_all([listed.files[each].path for each in deletable])
+    deleted_names = manifest.names.drop_all_but(remaining_versions)
     orphaned = listed.older(retention.orphan_seconds)
     unneeded = [
         each.path
         for name, each in files.items()
-        if is_content(name) and name not in needed and (name in went or each.modified_us < orphaned)
+        if is_content(name) and name not in needed and (name in deleted_names or each.modified_us < orphaned)
     ]
-    manifest.stores.objects.delete_all(unneeded + _old_transactions(files, listed, staying, retention))
-    return len(going)
+    manifest.stores.objects.delete_all(unneeded + _old_transactions(files, listed, remaining_versions, retention))
+    return len(deletable)
 
 
-def _is_over(manifest: BranchManifest, claim: LeaseRecord, listed: VersionListing, world: World) -> bool:
+def _is_over(manifest: BranchManifest, lease: LeaseRecord, listed: VersionListing, world: World) -> bool:
     """Whether a lease has lapsed. The newest version was written just now, and serves as the store's clock."""
-    if claim.is_free(world):
+    if lease.is_free(world):
         return True
     try:
         written = manifest.stores.objects.info(BRANCH_CLAIM).written_us
     except ObjectNotFound:
         return False  # it was just released, and another process may hold it
-    return listed.files[listed.newest].written_us - written > patience(claim.seconds) * 1_000_000
+    return listed.files[listed.newest].written_us - written > patience(lease.seconds) * 1_000_000
 
 
-def _going(listed: VersionListing, retention: VersionRetention, referred: frozenset[int]) -> list[int]:
-    settled = listed.older(retention.settled_seconds)
+def _deletable(listed: VersionListing, retention: VersionRetention, referred: frozenset[int]) -> list[int]:
+    grace_limit = listed.older(retention.commit_grace_seconds)
     beyond = sorted(listed.files, reverse=True)[max(FEWEST, retention.versions) :]
-    return [each for each in beyond if each not in referred and listed.files[each].modified_us <= settled]
+    return [each for each in beyond if each not in referred and listed.files[each].modified_us <= grace_limit]
 
 
 def _names_of(manifest: BranchManifest, versions: Iterable[int]) -> dict[int, Names]:
@@ -167,22 +167,25 @@ def _read_one(manifest: BranchManifest, version: int) -> Names:
 def _files(manifest: BranchManifest) -> dict[str, ObjectInfo]:
     """The files of a branch of the manifest except its version files, by path below its directory."""
     home = _home(manifest)
-    parts = [manifest.stores.objects.list(f"{home}/{part}") for part in (DATA, DELETIONS, TRANSACTIONS)]
-    return {each.path.removeprefix(f"{home}/"): each for part in parts for each in part}
+    listings = [manifest.stores.objects.list(f"{home}/{directory}") for directory in (DATA, DELETIONS, TRANSACTIONS)]
+    return {each.path.removeprefix(f"{home}/"): each for directory in listings for each in directory}
 
 
 def _old_transactions(
-    files: Mapping[str, ObjectInfo], listed: VersionListing, staying: Iterable[int], retention: VersionRetention
+    files: Mapping[str, ObjectInfo],
+    listed: VersionListing,
+    remaining_versions: Iterable[int],
+    retention: VersionRetention,
 ) -> list[str]:
     """The transaction files of deleted versions. The number in a file name is that of the version read."""
-    kept = set(staying)
-    oldest = min(each for each in kept if each > listed.newest - retention.versions)
-    settled = listed.files[oldest].modified_us - int(retention.settled_seconds * 1_000_000)
+    remaining = set(remaining_versions)
+    oldest = min(each for each in remaining if each > listed.newest - retention.versions)
+    grace_limit = listed.files[oldest].modified_us - int(retention.commit_grace_seconds * 1_000_000)
     found = []
     for name, each in files.items():
         read = version_read_by(name)
-        made = read + 1 if read is not None else oldest
-        if made < oldest and made not in kept and each.modified_us <= settled:
+        version = read + 1 if read is not None else oldest
+        if version < oldest and version not in remaining and each.modified_us <= grace_limit:
             found.append(each.path)
     return found
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.tables.table import Table
 
 # More than a graph ever lists. Where old versions are never collected, the records must not grow without bound.
-MOST_NOTES = 2_000
+MAX_RECORDED_VERSIONS = 2_000
 
 Names = frozenset[str]
 
@@ -53,20 +53,20 @@ class NamedFiles:
         """Record a version lazily: readers see many versions, and collect none."""
         self._seen = table
 
-    def note(self, table: Table) -> None:
+    def record(self, table: Table) -> None:
         """Record a version published by this process: existing fragments are unchanged, so only new ones are read."""
-        self._look()
-        self._note(table, self._fragments if self._newest == table.version - 1 else {})
+        self._record_seen()
+        self._record(table, self._fragments if self._newest == table.version - 1 else {})
 
-    def _look(self) -> None:
+    def _record_seen(self) -> None:
         if self._seen is not None:
             table, self._seen = self._seen, None
-            self._note(table, {})
+            self._record(table, {})
 
-    def _note(self, table: Table, known: dict[int, tuple[str, ...]]) -> None:
+    def _record(self, table: Table, cached: dict[int, tuple[str, ...]]) -> None:
         self._fragments = {
-            number: known[number] if number in known else _files(table.fragment(number))
-            for number in table.fragment_ids()
+            fragment_id: cached[fragment_id] if fragment_id in cached else _files(table.fragment(fragment_id))
+            for fragment_id in table.fragment_ids()
         }
         self._newest = table.version
         self.add(table.version, frozenset(name for files in self._fragments.values() for name in files))
@@ -74,26 +74,26 @@ class NamedFiles:
     def add(self, version: int, names: Names) -> None:
         """Record the files of a version that was read."""
         self._by_version[version] = names
-        while len(self._by_version) > MOST_NOTES:
+        while len(self._by_version) > MAX_RECORDED_VERSIONS:
             self._by_version.popitem(last=False)
 
     def of(self, version: int) -> Names | None:
         """The files that a version references; None if this process has not seen the version."""
-        self._look()
+        self._record_seen()
         return self._by_version.get(version)
 
-    def take_all_but(self, staying: Collection[int]) -> set[str]:
+    def drop_all_but(self, staying: Collection[int]) -> set[str]:
         """Drop the versions that no longer exist; return the files that they referenced, as far as recorded."""
-        self._look()
-        gone = [each for each in self._by_version if each not in staying]
-        return {name for each in gone for name in self._by_version.pop(each)}
+        self._record_seen()
+        deleted = [each for each in self._by_version if each not in staying]
+        return {name for each in deleted for name in self._by_version.pop(each)}
 
 
 def _files(fragment: FragmentMetadata) -> tuple[str, ...]:
     names = [data_file("", each.path) for each in fragment.files if each.base_id is None]
-    removed = fragment.deletion_file
-    if removed is not None and removed.base_id is None:
-        names.append(str(removed.path(fragment.id)))
+    deletion_file = fragment.deletion_file
+    if deletion_file is not None and deletion_file.base_id is None:
+        names.append(str(deletion_file.path(fragment.id)))
     return tuple(names)
 
 
@@ -120,21 +120,25 @@ class ReferredVersions:
     def __init__(self, branch: str, incarnation: str | None) -> None:
         self._branch = physical_branch(branch)
         self._incarnation = incarnation
-        self._known: dict[tuple[str, str | None], frozenset[int]] = {}
+        self._cached: dict[tuple[str, str | None], frozenset[int]] = {}
 
     def read(self, objects: ObjectStore) -> frozenset[int]:
         """The versions that are referred to now."""
         found = [each for each in objects.list(references_dir(MANIFEST)) if each.path.endswith(".json")]
-        self._known = {(each.path, each.e_tag): self._versions(objects, each) for each in found}
-        return frozenset().union(*self._known.values())
+        self._cached = {(each.path, each.e_tag): self._versions(objects, each) for each in found}
+        return frozenset().union(*self._cached.values())
 
     def _versions(self, objects: ObjectStore, reference: ObjectInfo) -> frozenset[int]:
-        known = self._known.get((reference.path, reference.e_tag))
-        if known is not None and reference.e_tag is not None:
-            return known
+        cached = self._cached.get((reference.path, reference.e_tag))
+        if cached is not None and reference.e_tag is not None:
+            return cached
         try:
-            says: dict[str, Any] = json.loads(objects.read(reference.path))
-            return self._of_tag(says) if is_tag_reference(reference.path) else self._of_branch(says)
+            reference_fields: dict[str, Any] = json.loads(objects.read(reference.path))
+            return (
+                self._of_tag(reference_fields)
+                if is_tag_reference(reference.path)
+                else self._of_branch(reference_fields)
+            )
         except ObjectNotFound:
             return frozenset()
         except (ValueError, KeyError, TypeError, IndexError) as error:
@@ -143,16 +147,18 @@ class ReferredVersions:
                 location=reference.path,
             ) from error
 
-    def _of_tag(self, says: dict[str, Any]) -> frozenset[int]:
-        return frozenset({int(says["version"])} if says.get("branch") == self._branch else ())
+    def _of_tag(self, reference_fields: dict[str, Any]) -> frozenset[int]:
+        return frozenset({int(reference_fields["version"])} if reference_fields.get("branch") == self._branch else ())
 
-    def _of_branch(self, says: dict[str, Any]) -> frozenset[int]:
+    def _of_branch(self, reference_fields: dict[str, Any]) -> frozenset[int]:
         """A branch's identifier lists its ancestry from main, including what it inherits through a deleted parent."""
-        way = says["identifier"]["version_mapping"]
+        ancestry = reference_fields["identifier"]["version_mapping"]
         mine = [] if self._incarnation is None else json.loads(self._incarnation)["version_mapping"]
         depth = len(mine)
-        through = {int(way[depth][0])} if way[:depth] == mine and len(way) > depth else set()
-        direct = {int(says["parentVersion"])} if says.get("parentBranch") == self._branch else set()
+        through = {int(ancestry[depth][0])} if ancestry[:depth] == mine and len(ancestry) > depth else set()
+        direct = (
+            {int(reference_fields["parentVersion"])} if reference_fields.get("parentBranch") == self._branch else set()
+        )
         return frozenset(through | direct)
 
 
@@ -174,10 +180,10 @@ class VersionRanges:
     def parse(cls, text: str) -> VersionRanges:
         """Parse the text form; raises `ValueError`."""
         runs = []
-        for part in text.split(",") if text else ():
-            found = _RUN.fullmatch(part)
+        for range_text in text.split(",") if text else ():
+            found = _RUN.fullmatch(range_text)
             if found is None or int(found[2] or found[1]) < int(found[1]):
-                raise ValueError(f"{part!r} is no range of versions")
+                raise ValueError(f"{range_text!r} is no range of versions")
             runs.append((int(found[1]), int(found[2] or found[1])))
         return cls(_joined(runs))
 

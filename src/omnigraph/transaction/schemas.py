@@ -16,7 +16,7 @@ from omnigraph.language.stored.files import Accepted, accepted_catalog, check_sc
 from omnigraph.language.stored.ir import catalog_to_ir, ir_hash
 from omnigraph.manifest.create import NewGraph
 from omnigraph.manifest.layout import MAIN, SCHEMA_IR, SCHEMA_SOURCE, SCHEMA_STATE
-from omnigraph.manifest.schema_files import kept_text
+from omnigraph.manifest.schema_files import read_schema_text
 from omnigraph.transaction.intents.queue import list_sidecars
 from omnigraph.transaction.intents.sidecar_json import report_unreadable
 
@@ -113,7 +113,7 @@ class Schemas:
     def _kept(self, named: str) -> Accepted:
         uri = self._manifest.stores.uri
         try:
-            source = kept_text(self._manifest.stores.objects, named)
+            source = read_schema_text(self._manifest.stores.objects, named)
         except ObjectNotFound as error:
             raise SchemaContractDrift(uri, f"{uri}: the text of the schema {named} is gone: {error}") from error
         return Accepted(source.decode(), accepted_catalog(source, named, uri=uri), named)

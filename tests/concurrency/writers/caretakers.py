@@ -19,7 +19,7 @@ ALL = "query q() { match { $p: Person } return { count($p) as n } }"
 def keep_writing(uri: str, name: str, times: int) -> int:
     """Add people who know themselves, and change them; how many were added."""
     graph = og.open(uri)
-    graph._manifest.fold = CompactionPolicy(fragments=3)
+    graph._manifest.minor_compaction = CompactionPolicy(fragments=3)
     for number in range(times):
         graph.mutate(ADD, {"n": f"{name}-{number}"})
         for attempt in range(100):

@@ -38,12 +38,12 @@ def snapshot(
 def _format_version(uri: str, branch: str) -> int:
     """The format that the branch is in, which an older release may have written."""
     from omnigraph.manifest.graph_manifest import open_stores
-    from omnigraph.manifest.layout import MANIFEST, physical_branch, read_stamp
+    from omnigraph.manifest.layout import MANIFEST, physical_branch, read_format_version
     from omnigraph.storage.objects.location import parse_location
     from omnigraph.world import REAL
 
     tables = open_stores(parse_location(uri, REAL), REAL).tables
-    return read_stamp(tables.open_newest(MANIFEST, physical_branch(branch)))
+    return read_format_version(tables.open_newest(MANIFEST, physical_branch(branch)))
 
 
 def _snapshot_json(found: "Snapshot", format_version: int) -> dict[str, Any]:

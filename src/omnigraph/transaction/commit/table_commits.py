@@ -19,7 +19,7 @@ from omnigraph.errors import (
 from omnigraph.failpoints import reach
 from omnigraph.manifest.layout import physical_branch, table_path
 from omnigraph.manifest.publisher import NewVersion, PublishRequest
-from omnigraph.manifest.reclaimed import require_kept
+from omnigraph.manifest.reclaimed import require_retained
 from omnigraph.manifest.schema_files import stage_files
 from omnigraph.storage.tables.compaction import stage_minor_compaction
 from omnigraph.storage.tables.immediate import cleans_itself, stage_auto_cleanup_off
@@ -275,8 +275,12 @@ class TableCommits:
     def _stage_tidying(self, write: TableWrite, table: Table) -> Staged | None:
         if write.then is not None:
             return write.then(table)
-        fold = self.manifest.fold
-        return None if fold is None or self.operation.kind not in _FOLDING else stage_minor_compaction(table, fold)
+        minor_compaction = self.manifest.minor_compaction
+        return (
+            None
+            if minor_compaction is None or self.operation.kind not in _FOLDING
+            else stage_minor_compaction(table, minor_compaction)
+        )
 
     def _adopt(self, adoption: Adoption) -> None:
         """Check that the newest version is still the one to adopt. Nothing is written to the table."""
@@ -292,7 +296,7 @@ class TableCommits:
         The sidecar protects them from now on; a cleanup that did not see it may have condemned them before.
         """
         pointed = [each.to for each in self._write_set.pointers]
-        require_kept(self.manifest.stores, [*pointed, *(each.parent for each in self._write_set.forked)])
+        require_retained(self.manifest.stores, [*pointed, *(each.parent for each in self._write_set.forked)])
         for entry in pointed:
             self.manifest.stores.tables.open_once(entry.pin)
 

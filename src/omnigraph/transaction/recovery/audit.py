@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from omnigraph.errors import CommitConflict, Contention, NotFound, ObjectExists
 from omnigraph.kernels.report import Report
-from omnigraph.manifest.rows import moment
+from omnigraph.manifest.rows import utc_datetime
 from omnigraph.storage.filters.model import equal
 from omnigraph.storage.tables.new_tables import create_table
 from omnigraph.storage.tables.staging import commit_staged, stage_append
@@ -65,7 +65,7 @@ class Recovery(Report):
     @property
     def created_at(self) -> dt.datetime:
         """When it was recovered, in UTC."""
-        return moment(self.created_us)
+        return utc_datetime(self.created_us)
 
     def _summary(self) -> str:
         return (

@@ -18,7 +18,7 @@ from omnigraph.language.schema.compile import compile_accepted
 from omnigraph.language.stored.files import check_schema_files, schema_files
 from omnigraph.manifest.layout import MAIN, SCHEMA_FILES, SCHEMA_IR, SCHEMA_SOURCE, SCHEMA_STATE, table_path
 from omnigraph.manifest.publisher import PublishRequest
-from omnigraph.manifest.schema_files import STAGING, discard_staged, kept_text, live_files, promote, staged_files
+from omnigraph.manifest.schema_files import STAGING, discard_staged, live_files, promote, read_schema_text, staged_files
 from omnigraph.storage.tables.immediate import collect_old_versions
 from omnigraph.storage.tables.staging import commit_staged, find_transaction, stage_overwrite
 from omnigraph.transaction.intents.queue import list_sidecars
@@ -72,7 +72,7 @@ def undo_schema(manifest: GraphManifest, sidecar: Sidecar) -> None:
 
 def accepted_files(manifest: GraphManifest, schema_hash: str) -> dict[str, bytes]:
     """The three files of a schema that a commit names."""
-    files = schema_files(kept_text(manifest.stores.objects, schema_hash).decode(), SCHEMA_SOURCE)
+    files = schema_files(read_schema_text(manifest.stores.objects, schema_hash).decode(), SCHEMA_SOURCE)
     return {SCHEMA_SOURCE: files.source, SCHEMA_IR: files.ir_json, SCHEMA_STATE: files.state_json}
 
 
