@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from model.state import TABLES, Plan
-from omnigraph.transaction.intents.queue_rules import QueueDecision, compete, may_recover, turn
+from omnigraph.transaction.intents.queue_rules import QueueDecision, compete, decide_next, may_recover
 from omnigraph.transaction.intents.sidecar import FastForwardedTable, PlannedCommit, PlannedSchema, Sidecar, TablePin
 from omnigraph.transaction.recovery.classify import Decision, Observation, classify, decide
 
@@ -38,7 +38,7 @@ def rivals(plans: Sequence[Plan]) -> tuple[frozenset[int], ...]:
 @cache
 def whose_turn(ticket: int, phase: Phase, others: tuple[tuple[int, Phase], ...]) -> QueueDecision:
     """What a ticket does next, given the living rivals of one listing."""
-    return turn(_queued(ticket, phase), [_queued(*each) for each in others])
+    return decide_next(_queued(ticket, phase), [_queued(*each) for each in others])
 
 
 @cache
@@ -61,8 +61,8 @@ def decision(
     """What to do with an operation. `tables` are those that it moves; `expected` where it began with each."""
     sidecar = replace(_sidecar(plan, 0, expected, confirmed=confirmed), aborted=aborted)
     seen = [
-        Observation(pin, head=head, published=published_at, landed=landed, restored=restored, tidied=tidied)
-        for pin, (head, published_at, landed, restored, tidied) in zip(sidecar.tables, tables, strict=True)
+        Observation(pin, head=head, published=published_at, committed=committed, restored=restored, compacted=compacted)
+        for pin, (head, published_at, committed, restored, compacted) in zip(sidecar.tables, tables, strict=True)
     ]
     findings = [classify(sidecar, each) for each in seen]
     return decide(sidecar, findings, seen, published=published, undone=undone, schema_ready=confirmed)
@@ -87,7 +87,7 @@ def _sidecar(plan: Plan, ticket: int, expected: tuple[int, ...], *, confirmed: b
         _KINDS.get(plan.kind, "Mutation"),
         tables=pins,
         reads=() if plan.kind == "point" else tuple(f"node:{TABLES[table]}" for table in plan.reads),
-        pointed=tuple(
+        fast_forwarded=tuple(
             FastForwardedTable(f"node:{TABLES[table]}", 1, 1, 0) for table in plan.reads if plan.kind == "point"
         ),
         commit=PlannedCommit(f"commit {ticket}", 0),

@@ -16,7 +16,7 @@ from omnigraph.maintenance.cleanup import CleanedTable, Cleanup
 from omnigraph.manifest.layout import MANIFEST, RECLAIMED
 from omnigraph.storage.tables.immediate import create_branch
 from omnigraph.transaction.intents.queue import QueueEntry
-from omnigraph.transaction.intents.queue_rules import new_ticket_id
+from omnigraph.transaction.intents.queue_rules import new_operation_id
 from omnigraph.transaction.intents.sidecar import AddedTable, Sidecar
 from omnigraph.world import REAL
 from upkeep.library import doc, library, put, slugs, table
@@ -133,7 +133,7 @@ def test_a_version_that_a_line_of_a_branch_is_about_to_begin_at_stays(tmp_path: 
     objects = graph._manifest.stores.objects
     begins, other = (graph.snapshot(at=graph.commits()[at].id)["node:Doc"] for at in (3, 2))
     added = AddedTable("node:Doc", begins.path, "side", version=begins.version + 1)
-    note = Sidecar(new_ticket_id(REAL), REAL.now_us(), "BranchMerge", branch="side", added=(added,))
+    note = Sidecar(new_operation_id(REAL), REAL.now_us(), "BranchMerge", branch="side", added=(added,))
     ticket = QueueEntry.draw(objects, note, REAL)
     clean(graph)
     ticket.delete()

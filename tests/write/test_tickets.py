@@ -12,7 +12,13 @@ from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.objects.store import ObjectStore
 from omnigraph.transaction.intents import queue_rules
 from omnigraph.transaction.intents.queue import QueueEntry
-from omnigraph.transaction.intents.queue_rules import QueueDecision, compete, new_ticket_id, note_ticket_id, turn
+from omnigraph.transaction.intents.queue_rules import (
+    QueueDecision,
+    compete,
+    decide_next,
+    new_operation_id,
+    observe_id,
+)
 from omnigraph.transaction.intents.sidecar import PlannedCommit, Sidecar, TablePin
 from omnigraph.world import REAL
 from seeded_world import SeededWorld
@@ -40,7 +46,7 @@ THREE = [
 @pytest.mark.parametrize("plans", TWO)
 @pytest.mark.parametrize("deaths", [0, 1, 2])
 def test_two_writers_in_every_order_of_events(plans: Sequence[Plan], deaths: int) -> None:
-    found = Model(plans, turn, deaths=deaths).explore()
+    found = Model(plans, decide_next, deaths=deaths).explore()
     assert found.together is None
     assert found.stuck is None
     print(f"{found.states} states of 2 writers with up to {deaths} deaths, 0 violations")
@@ -48,7 +54,7 @@ def test_two_writers_in_every_order_of_events(plans: Sequence[Plan], deaths: int
 
 @pytest.mark.parametrize("plans", THREE)
 def test_three_writers_in_every_order_of_events(plans: Sequence[Plan]) -> None:
-    found = Model(plans, turn, deaths=0).explore()
+    found = Model(plans, decide_next, deaths=0).explore()
     assert found.together is None
     assert found.stuck is None
     print(f"{found.states} states of 3 writers, 0 violations")
@@ -58,7 +64,7 @@ def test_three_writers_in_every_order_of_events(plans: Sequence[Plan]) -> None:
 @pytest.mark.parametrize("plans", THREE)
 @pytest.mark.parametrize("deaths", [1, 2])
 def test_three_writers_that_may_die_in_every_order_of_events(plans: Sequence[Plan], deaths: int) -> None:
-    found = Model(plans, turn, deaths=deaths).explore()
+    found = Model(plans, decide_next, deaths=deaths).explore()
     assert found.together is None
     assert found.stuck is None
     print(f"{found.states} states of 3 writers with up to {deaths} deaths, 0 violations")
@@ -66,15 +72,15 @@ def test_three_writers_that_may_die_in_every_order_of_events(plans: Sequence[Pla
 
 def never_waits_for_larger(mine: Sidecar, rivals: Sequence[Sidecar]) -> QueueDecision:
     smaller = [each for each in rivals if each.operation_id < mine.operation_id]
-    return turn(mine, smaller)
+    return decide_next(mine, smaller)
 
 
 def never_waits_for_smaller(mine: Sidecar, rivals: Sequence[Sidecar]) -> QueueDecision:
-    return turn(mine, [each for each in rivals if each.operation_id > mine.operation_id])
+    return decide_next(mine, [each for each in rivals if each.operation_id > mine.operation_id])
 
 
 def never_steps_back(mine: Sidecar, rivals: Sequence[Sidecar]) -> QueueDecision:
-    decided = turn(mine, rivals)
+    decided = decide_next(mine, rivals)
     return QueueDecision.WAIT if decided is QueueDecision.STEP_BACK else decided
 
 
@@ -89,7 +95,7 @@ def test_the_model_finds_writers_that_wait_for_each_other() -> None:
 
 def test_the_model_finds_a_writer_that_does_not_look_again_after_waiting() -> None:
     """It announced itself after another had listed: with a rival that came meanwhile, both would go."""
-    assert Model(THREE[0], turn, deaths=0, relist=False).explore().together is not None
+    assert Model(THREE[0], decide_next, deaths=0, relist=False).explore().together is not None
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -108,7 +114,7 @@ def test_the_real_tickets_in_a_random_order_of_events(tmp_path: Path, seed: int)
         ticket.delete()
 
     def write(tables: set[str]) -> None:
-        sidecar = _sidecar(new_ticket_id(world), tables)
+        sidecar = _sidecar(new_operation_id(world), tables)
         ticket = QueueEntry.draw(store, sidecar, world)
         ticket.wait_for_turn(recover)
         clash = [each for each in inside.values() if compete(each, sidecar)]
@@ -169,7 +175,7 @@ def test_operations_of_one_key_are_rivals_whatever_they_move() -> None:
 def test_the_rule_of_the_queue(phase: str, rivals: list[tuple[str, str | None]], expected: QueueDecision) -> None:
     mine = replace(_sidecar("5", {A}), phase=phase)  # type: ignore[arg-type]
     others = [replace(_sidecar(name, {A}), phase=its) for name, its in rivals]  # type: ignore[arg-type]
-    assert turn(mine, others) is expected
+    assert decide_next(mine, others) is expected
 
 
 def test_ids_grow_though_the_clock_is_behind_that_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,11 +183,11 @@ def test_ids_grow_though_the_clock_is_behind_that_of_others(monkeypatch: pytest.
     monkeypatch.setattr(queue_rules, "_newest_seen", 0)
     behind, ahead = SeededWorld(start_us=1_000_000_000), SeededWorld(start_us=9_000_000_000)
     seen = ahead.ulid()
-    assert new_ticket_id(behind) < seen
-    note_ticket_id(seen)
-    first = new_ticket_id(behind)
+    assert new_operation_id(behind) < seen
+    observe_id(seen)
+    first = new_operation_id(behind)
     assert first > seen
-    assert new_ticket_id(behind) > first
+    assert new_operation_id(behind) > first
 
 
 @pytest.mark.parametrize(
@@ -189,8 +195,8 @@ def test_ids_grow_though_the_clock_is_behind_that_of_others(monkeypatch: pytest.
 )
 def test_ids_that_are_no_ulids_or_of_no_time_do_no_harm(odd: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue_rules, "_newest_seen", 0)
-    note_ticket_id(odd)
-    assert len(new_ticket_id(SeededWorld())) == 26
+    observe_id(odd)
+    assert len(new_operation_id(SeededWorld())) == 26
 
 
 def _sidecar(operation_id: str, tables: set[str], branch: str | None = None) -> Sidecar:

@@ -102,13 +102,13 @@ class SchemaApply:
 
     def _run(self, plan: MigrationPlan, named: str | None) -> Applied:
         stores, world = self.manifest.stores, self.manifest.world
-        with acquire_branch_lease(stores, "changing the schema", world) as claim:
+        with acquire_branch_lease(stores, "changing the schema", world) as lease:
             sweep(self.manifest)
             refusal = blocked(self.manifest, plan)
             if refusal is not None:
                 raise refusal
             behind = self._behind(plan)
-            receipt = self._commit(plan, claim, named)
+            receipt = self._commit(plan, lease, named)
         return Applied(plan, receipt.commit, receipt.snapshot, behind)
 
     def preview(self) -> Applied:
@@ -123,7 +123,7 @@ class SchemaApply:
         self._checked_followers(plan)
         return Applied(plan, None, snapshot, self._behind(plan))
 
-    def _commit(self, plan: MigrationPlan, claim: Lease, named: str | None) -> Receipt:
+    def _commit(self, plan: MigrationPlan, lease: Lease, named: str | None) -> Receipt:
         files = schema_files(self.desired, SCHEMA_SOURCE)
         objects = self.manifest.stores.objects
         store_schema_text(objects, self.accepted.hash, self.accepted.source.encode())
@@ -134,7 +134,7 @@ class SchemaApply:
             lambda view: self._changes(plan, files, view),
             actor=self.actor,
             schema=named,
-            last_look=lambda: self._look_again(plan, claim),
+            final_check=lambda: self._check_again(plan, lease),
         )
         receipt = commit(self.manifest, operation)
         assert receipt is not None, "a change of schema is never nothing"
@@ -142,13 +142,13 @@ class SchemaApply:
 
     def _changes(self, plan: MigrationPlan, files: SchemaFiles, view: ReadView) -> WriteSet:
         self._check(plan, view)
-        gone = sorted(each.from_table_key or "" for each in plan.tables if each.action in ("drop", "move"))
+        dropped = sorted(each.from_table_key or "" for each in plan.tables if each.action in ("drop", "move"))
         main = self.manifest.branch(MAIN)
         planned = PlannedSchema(self.accepted.hash, files.ir_hash, tuple(self._followers), purged(plan))
         return WriteSet(
             writes=[self._rewrite(each, view) for each in plan.tables if each.action == "rewrite"],
             added=[self._new_table(each, view) for each in plan.tables if each.action in ("create", "move")],
-            dropped=[DroppedTable(view.entry(key).table_key, main.next_tombstone(key)) for key in gone],
+            dropped=[DroppedTable(view.entry(key).table_key, main.next_tombstone(key)) for key in dropped],
             schema=SchemaWrite(planned, _by_name(files)),
         )
 
@@ -196,9 +196,9 @@ class SchemaApply:
             self._check(plan, ReadView(snapshot, self.manifest.stores.tables))
         return found
 
-    def _look_again(self, plan: MigrationPlan, claim: Lease) -> None:
+    def _check_again(self, plan: MigrationPlan, lease: Lease) -> None:
         """Under the queue entry: check that the lease on branches holds, and that rows written since obey the rules."""
-        claim.require()
+        lease.require()
         for name, before in self._followers.items():
             now = self.manifest.snapshot(name)
             if now != before:

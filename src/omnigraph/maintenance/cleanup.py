@@ -78,7 +78,7 @@ class CleanupReport(Report):
 
     @property
     def versions_removed(self) -> int:
-        """All table versions that are gone."""
+        """All table versions that were deleted."""
         return sum(each.versions_removed for each in self.tables)
 
     @property
@@ -110,7 +110,7 @@ class Cleanup:
         self._check()
         todo = sorted(self._locations().items())
         if self.dry_run:
-            self._look_at(todo)
+            self._preview(todo)
         while todo and not self.dry_run:
             todo = todo[retry_when_lease_lost(partial(self._clean_some, todo)) :]
         self._clean_manifest()
@@ -139,7 +139,7 @@ class Cleanup:
             found.update(self.manifest.fresh_branch(branch.name).locations)
         return found
 
-    def _look_at(self, tables: Sequence[tuple[str, str]]) -> None:
+    def _preview(self, tables: Sequence[tuple[str, str]]) -> None:
         """Report what would be deleted.
 
         Nothing is written, not even to read the store's clock: this machine's clock is used instead.
@@ -150,18 +150,18 @@ class Cleanup:
         chooser = self._chooser(pins, record, StoreClock(world.now_us(), world.monotonic(), world))
         for each in tables:
             plan = self._plan(chooser, *each)
-            self._carry_out(plan, {each.line: each.chosen for each in plan.lines})
+            self._carry_out(plan, {each.table_ref: each.chosen for each in plan.ref_plans})
 
     def _clean_some(self, tables: Sequence[tuple[str, str]]) -> int:
         """Clean the first tables, as many as can be planned in a few seconds; return their number."""
         stores, world = self.manifest.stores, self.manifest.world
-        with acquire_branch_lease(stores, "cleaning up", world) as claim:
+        with acquire_branch_lease(stores, "cleaning up", world) as lease:
             clock = self._store_clock()
             record = Condemning(stores.objects, world.ulid())
             before = record.read()
             pins = Pins(self.manifest, self._retention())
             plans = self._plans(tables, self._chooser(pins, before, clock))
-            victims = self._condemn(plans, record, pins, claim)
+            victims = self._condemn(plans, record, pins, lease)
             done: Victims = {}
             for plan in plans:
                 done.update(self._carry_out(plan, victims))
@@ -201,36 +201,39 @@ class Cleanup:
             self._failed(table_key, error)
             return TablePlan(table_key, path)
 
-    def _condemn(self, plans: Sequence[TablePlan], record: Condemning, pins: Pins, claim: Lease) -> Victims:
+    def _condemn(self, plans: Sequence[TablePlan], record: Condemning, pins: Pins, lease: Lease) -> Victims:
         """Record the versions to delete, check once more that nothing needs them by now, and confirm the record."""
-        chosen = {each.line: each.chosen for plan in plans for each in plan.lines if each.chosen}
+        chosen = {each.table_ref: each.chosen for plan in plans for each in plan.ref_plans if each.chosen}
         if not chosen:
             return {}
         try:
             record.propose(chosen)
             pinned = pins.read()
             # A branch that is still being created is not among the pins; its creator holds the lease.
-            if not claim.is_mine():
+            if not lease.is_mine():
                 raise LeaseLost(
-                    "cleaning up: another process has taken the claim over. Nothing was deleted; try again."
+                    "cleaning up: another process has taken the lease over. Nothing was deleted; try again."
                 )
-            going = {line: each - VersionRanges.of(pinned.of(line.path, line.branch)) for line, each in chosen.items()}
-            record.confirm(going)
+            deletable = {
+                table_ref: each - VersionRanges.of(pinned.of(table_ref.path, table_ref.branch))
+                for table_ref, each in chosen.items()
+            }
+            record.confirm(deletable)
         except BaseException:
             with suppress(OmniGraphError, OSError), unguarded():
                 record.withdraw()
             raise
-        return going
+        return deletable
 
     def _carry_out(self, plan: TablePlan, victims: Victims) -> Victims:
         """Clean one table; return what was deleted on each of its branches, up to a failure."""
         done: Victims = {}
         try:
             self._drop_orphans(plan)
-            for each in plan.lines:
-                going = victims.get(each.line, NONE) | each.condemned
-                self._collect(plan.table_key, each, list(going))
-                done[each.line] = going
+            for each in plan.ref_plans:
+                deletable = victims.get(each.table_ref, NONE) | each.condemned
+                self._collect(plan.table_key, each, list(deletable))
+                done[each.table_ref] = deletable
         except LeaseLost:
             raise
         except OmniGraphError as error:
@@ -247,10 +250,10 @@ class Cleanup:
             self._removed(table_key, collect_versions(plan.table, versions[first : first + VERSIONS_AT_ONCE]))
         self.manifest.stores.objects.delete_all(plan.previews)
         if versions:
-            self.manifest.stores.tables.forget(plan.line.path, plan.line.branch)
+            self.manifest.stores.tables.forget(plan.table_ref.path, plan.table_ref.branch)
 
     def _drop_orphans(self, plan: TablePlan) -> None:
-        """Remove forks of branches that are gone."""
+        """Remove forks of deleted branches."""
         if not plan.forks:
             return
         stores = self.manifest.stores
@@ -263,8 +266,8 @@ class Cleanup:
                     drop_fork(stores, plan.path, each)
             except (ObjectExists, NotFound):
                 continue  # another fork is based on it, or another process was quicker
-            told = self._done[plan.table_key]
-            self._done[plan.table_key] = replace(told, forks_removed=(*told.forks_removed, each))
+            cleaned = self._done[plan.table_key]
+            self._done[plan.table_key] = replace(cleaned, forks_removed=(*cleaned.forks_removed, each))
 
     def _clean_manifest(self) -> None:
         """Delete old versions of `__manifest`.
@@ -303,6 +306,6 @@ class Cleanup:
         self._done[table_key] = replace(self._done[table_key], error=str(error))
 
 
-def _is_living(line: TableRef, pins: Pins) -> bool:
-    """Whether the branch of `line` exists with the same incarnation, not another one of the same name."""
-    return pins.branches.get(line.branch or MAIN, "") == line.incarnation
+def _is_living(table_ref: TableRef, pins: Pins) -> bool:
+    """Whether the branch of `table_ref` exists with the same incarnation, not another one of the same name."""
+    return pins.branches.get(table_ref.branch or MAIN, "") == table_ref.incarnation

@@ -90,12 +90,12 @@ class _Prepared:
     compaction: Staged | None = None
     coverage: Staged | None = None
     # Lance's automatic cleanup is on, and must not be. Any other write to the table switches it off, too.
-    armed: bool = False
+    auto_cleanup_on: bool = False
 
     def write(self) -> TableWrite | None:
         first = self.compaction or self.coverage
         if first is None:
-            return TableWrite(self.entry, stage_auto_cleanup_off) if self.armed else None
+            return TableWrite(self.entry, stage_auto_cleanup_off) if self.auto_cleanup_on else None
         then = None if self.compaction is None else self._index
         return TableWrite(self.entry, lambda _: first, then)
 
@@ -150,7 +150,7 @@ class Optimize:
         except (CommitConflict, CommitRejected) as error:
             log.warning("nothing was optimized, and it is tried again: %s", error)
             receipt = None
-        self._tell(receipt.snapshot.tables if receipt else {})
+        self._record_reports(receipt.snapshot.tables if receipt else {})
         return receipt.commit if receipt else None
 
     def _still_good(self, view: ReadView) -> WriteSet | None:
@@ -168,18 +168,18 @@ class Optimize:
                 writes.append(write)
         return WriteSet(writes) if writes else None
 
-    def _tell(self, published: Mapping[str, TableEntry]) -> None:
+    def _record_reports(self, published: Mapping[str, TableEntry]) -> None:
         for key, prepared in self._prepared.items():
             now = published.get(key)
             if prepared.write() is None:
                 self._reports[key] = prepared.report
             elif now is None or now.version == prepared.entry.version:
-                self._reports[key] = replace(_untouched(prepared.entry), skipped=BUSY)
+                self._reports[key] = replace(_unchanged(prepared.entry), skipped=BUSY)
             else:
                 self._reports[key] = prepared.report_at(now.version)
 
     def _prepare(self, entry: TableEntry, kind: NodeType | EdgeType) -> _Prepared:
-        report = _untouched(entry)
+        report = _unchanged(entry)
         prepared = _Prepared(entry, report)
         if entry.branch != physical_branch(self.branch):
             prepared.report = replace(report, skipped=INHERITED)
@@ -199,7 +199,7 @@ class Optimize:
         return prepared
 
     def _stage(self, prepared: _Prepared, table: Table, kind: NodeType | EdgeType) -> None:
-        prepared.armed = cleans_itself(table)
+        prepared.auto_cleanup_on = cleans_itself(table)
         prepared.compaction = stage_compaction(table, rows_per_file=ROWS_PER_FILE, execute=self.execute)
         after = table if prepared.compaction is None else preview(prepared.compaction)
         try:
@@ -226,10 +226,10 @@ class Optimize:
 
         None when a suspended writer of this program left it so: the commit reverts that.
         """
-        line = (entry.table_key, entry.branch)
+        table_ref = (entry.table_key, entry.branch)
         unreadable: list[RecoveryRequired] = []
         found = list_sidecars(self.manifest.stores.objects, unreadable=unreadable.append)
-        named = any(line in each.sidecar.lines for each in found) or any(
+        named = any(table_ref in each.sidecar.table_refs for each in found) or any(
             each.concerns(entry.table_key) for each in unreadable
         )
         now = self.manifest.snapshot(self.branch).tables.get(entry.table_key)
@@ -252,7 +252,7 @@ class Optimize:
         return [*self.catalog.nodes.values(), *self.catalog.edges.values()]
 
 
-def _untouched(entry: TableEntry) -> OptimizedTable:
+def _unchanged(entry: TableEntry) -> OptimizedTable:
     return OptimizedTable(entry.table_key, published_version=entry.version, head_version=entry.version)
 
 

@@ -124,19 +124,21 @@ class Repair:
         return [self._table(branch, each) for each in own]
 
     def _table(self, branch: str, entry: TableEntry) -> RepairedTable:
-        told = RepairedTable(entry.table_key, branch, entry.version, entry.version)
+        report = RepairedTable(entry.table_key, branch, entry.version, entry.version)
         try:
             table = self._manifest.stores.tables.open_newest(entry.path, entry.branch)
             if table.version == entry.version or self._is_being_written(entry):
-                return told
-            told = replace(told, head_version=table.version)
+                return report
+            report = replace(report, head_version=table.version)
             made = [how_made(table, each) for each in range(entry.version + 1, table.version + 1)]
         except OmniGraphError as error:
             action: RepairAction = "refused" if self._confirm else "preview"
-            return replace(told, classification="unverifiable", action=action, error=str(error))
+            return replace(report, classification="unverifiable", action=action, error=str(error))
         operations = tuple(each.operation for each in _in_effect(made, entry.version))
         classification = _classify(entry.version, table.version, operations)
-        return replace(told, classification=classification, action=self._action(classification), operations=operations)
+        return replace(
+            report, classification=classification, action=self._action(classification), operations=operations
+        )
 
     def _action(self, classification: RepairClassification) -> RepairAction:
         if not self._confirm:
@@ -147,9 +149,9 @@ class Repair:
 
     def _is_being_written(self, entry: TableEntry) -> bool:
         """Whether an operation of this program is writing to the table: it will publish or revert what it did."""
-        line = (entry.table_key, entry.branch)
+        table_ref = (entry.table_key, entry.branch)
         found = list_sidecars(self._manifest.stores.objects, unreadable=report_unreadable)
-        return not self._confirm and any(line in each.sidecar.lines for each in found)
+        return not self._confirm and any(table_ref in each.sidecar.table_refs for each in found)
 
 
 def _in_effect(made: Sequence[Made], published: int) -> list[Made]:

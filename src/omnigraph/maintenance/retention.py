@@ -46,11 +46,11 @@ class Pinned:
     """Versions that stay: those in use (`held`), and those of commits that the caller wants to keep."""
 
     held: Versions = field(default_factory=lambda: defaultdict(set))
-    kept: Versions = field(default_factory=lambda: defaultdict(set))
+    retained: Versions = field(default_factory=lambda: defaultdict(set))
 
     def of(self, path: str, branch: str | None) -> set[int]:
         """All versions that stay of a table on a branch."""
-        return self.held[path, branch] | self.kept[path, branch]
+        return self.held[path, branch] | self.retained[path, branch]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class CommitRetention:
     keep: int | None = None
     since: int | None = None
 
-    def kept(self, lineage: Lineage) -> list[GraphCommit]:
+    def retained(self, lineage: Lineage) -> list[GraphCommit]:
         """The commits to keep, always including the newest."""
         commits = lineage.newest_first()
         newest = commits[: max(1, self.keep or 0)]
@@ -89,11 +89,11 @@ class Pins:
         manifests = self._branch_manifests()
         self.branches = {name: each.incarnation for name, each in manifests.items()}
         lineages = {name: each.lineage() for name, each in manifests.items()}
-        named = {*tagged, *_meeting_points(lineages)}
+        named = {*tagged, *_merge_points(lineages)}
         for name, manifest in manifests.items():
             commits = lineages[name].commits
             _pin(manifest.entries_of(commits[each] for each in named if each in commits), pinned.held)
-            _pin(manifest.entries_of(self.retention.kept(lineages[name])), pinned.kept)
+            _pin(manifest.entries_of(self.retention.retained(lineages[name])), pinned.retained)
             _pin(manifest.snapshot(), pinned.held)
         return pinned
 
@@ -111,8 +111,8 @@ def _pin_operation(sidecar: Sidecar, pinned: Versions) -> None:
     """Pin what an unfinished operation was computed from, and the versions that it adopts."""
     for pin in sidecar.tables:
         pinned[table_path(pin.table_key), pin.table_branch].add(pin.expected_version)
-    for pointed in sidecar.pointed:
-        pinned[table_path(pointed.table_key), pointed.table_branch].add(pointed.version)
+    for fast_forwarded in sidecar.fast_forwarded:
+        pinned[table_path(fast_forwarded.table_key), fast_forwarded.table_branch].add(fast_forwarded.version)
     for added in sidecar.added:
         # A fork that is added to a branch starts at the version before its own, on the table's main branch.
         pinned[added.table_path, None].add(added.version - 1)
@@ -123,7 +123,7 @@ def _pin(entries: Iterable[TableEntry], pinned: Versions) -> None:
         pinned[entry.path, entry.branch].add(entry.version)
 
 
-def _meeting_points(lineages: Mapping[str, Lineage]) -> set[str]:
+def _merge_points(lineages: Mapping[str, Lineage]) -> set[str]:
     """The commits at which each branch was created and last merged with main: a merge compares with these snapshots."""
     found: set[str] = set()
     main = lineages[MAIN]
@@ -154,7 +154,7 @@ class TableRefPlan:
     that still exist, or exist again. `previews` are files of detached versions that were left behind.
     """
 
-    line: TableRef
+    table_ref: TableRef
     table: Table
     chosen: VersionRanges
     condemned: VersionRanges = NONE
@@ -168,7 +168,7 @@ class TablePlan:
     table_key: str
     path: str
     forks: tuple[str, ...] = ()
-    lines: tuple[TableRefPlan, ...] = ()
+    ref_plans: tuple[TableRefPlan, ...] = ()
 
 
 @dataclass
@@ -178,7 +178,7 @@ class Chooser:
     manifest: GraphManifest
     branches: Mapping[str, str | None]
     pinned: Pinned
-    note: ReclaimedVersions
+    record: ReclaimedVersions
     grace: float
     clock: StoreClock
     _publishes: dict[str, Mapping[int, ObjectInfo]] = field(default_factory=dict)
@@ -188,59 +188,63 @@ class Chooser:
         main = self.manifest.stores.tables.open_newest(path)
         references = branch_references(main)
         orphans = sorted(each for each in references.keys() - self.branches.keys() if not self.pinned.of(path, each))
-        stood_on: dict[str, set[int]] = defaultdict(set)
+        parent_versions: dict[str, set[int]] = defaultdict(set)
         for each in references.values():
-            stood_on[each["parent_branch"] or MAIN].add(int(each["parent_version"]))
-        lines = []
+            parent_versions[each["parent_branch"] or MAIN].add(int(each["parent_version"]))
+        ref_plans = []
         for branch in (MAIN, *sorted(self.branches.keys() & references.keys())):
-            line = TableRef(path, physical_branch(branch), self.branches[branch])
-            table = main if branch == MAIN else self.manifest.stores.tables.open_newest(path, line.branch)
-            lines.append(self._plan_line(table_key, line, table, stood_on[branch]))
-        return TablePlan(table_key, path, tuple(orphans), tuple(lines))
+            table_ref = TableRef(path, physical_branch(branch), self.branches[branch])
+            table = main if branch == MAIN else self.manifest.stores.tables.open_newest(path, table_ref.branch)
+            ref_plans.append(self._plan_table_ref(table_key, table_ref, table, parent_versions[branch]))
+        return TablePlan(table_key, path, tuple(orphans), tuple(ref_plans))
 
-    def _plan_line(self, table_key: str, line: TableRef, table: Table, stood_on: set[int]) -> TableRefPlan:
-        listed = _list(self.manifest.stores.objects, line)
+    def _plan_table_ref(
+        self, table_key: str, table_ref: TableRef, table: Table, parent_versions: set[int]
+    ) -> TableRefPlan:
+        listed = _list(self.manifest.stores.objects, table_ref)
         files = version_files(listed)
-        final = self.note.final(line)
-        published = self._published(table_key, line, files)
-        numbers = sorted(published)
-        needed = self.pinned.of(line.path, line.branch)
+        final = self.record.final(table_ref)
+        published = self._published(table_key, table_ref, files)
+        visible_versions = sorted(published)
+        needed = self.pinned.of(table_ref.path, table_ref.branch)
         chosen, condemned = [], []
-        for version in files.keys() - stood_on - self.pinned.held[line.path, line.branch]:
-            after = bisect_right(numbers, version)
-            if after == len(numbers):
+        for version in files.keys() - parent_versions - self.pinned.held[table_ref.path, table_ref.branch]:
+            after = bisect_right(visible_versions, version)
+            if after == len(visible_versions):
                 continue
             if version in final:
                 condemned.append(version)
-            elif version not in needed and published[numbers[after]] >= self.grace:
+            elif version not in needed and published[visible_versions[after]] >= self.grace:
                 chosen.append(version)
-        return TableRefPlan(line, table, VersionRanges.of(chosen), VersionRanges.of(condemned), self._previews(listed))
+        return TableRefPlan(
+            table_ref, table, VersionRanges.of(chosen), VersionRanges.of(condemned), self._previews(listed)
+        )
 
     def _previews(self, listed: list[ObjectInfo]) -> tuple[str, ...]:
         detached = [each for each in listed if is_detached(each.path)]
         return tuple(each.path for each in detached if self.clock.age(each) > PREVIEW_SECONDS)
 
-    def _published(self, table_key: str, line: TableRef, files: Mapping[int, ObjectInfo]) -> dict[int, float]:
+    def _published(self, table_key: str, table_ref: TableRef, files: Mapping[int, ObjectInfo]) -> dict[int, float]:
         """The published versions that still exist, and at least how many seconds ago each became visible."""
-        branch = line.branch or MAIN
+        branch = table_ref.branch or MAIN
         manifest = self.manifest.branch(branch)
         if branch not in self._publishes:
             self._publishes[branch] = list_versions(manifest).files
         found = {}
         for version, since in manifest.first_visible(table_key).items():
             if version in files:
-                shown = self._publishes[branch].get(since)
-                found[version] = max(0.0, min(self.clock.age(each) for each in (files[version], shown) if each))
+                manifest_file = self._publishes[branch].get(since)
+                found[version] = max(0.0, min(self.clock.age(each) for each in (files[version], manifest_file) if each))
         return found
 
 
 def manifest_plan(manifest: GraphManifest, branch: str) -> TableRefPlan:
     """What to delete of `__manifest` on a branch: all but the newest versions."""
-    line = TableRef(MANIFEST, physical_branch(branch))
-    versions = sorted(version_files(_list(manifest.stores.objects, line)))
-    table = manifest.stores.tables.open_newest(MANIFEST, line.branch)
-    return TableRefPlan(line, table, VersionRanges.of(versions[: -manifest.manifest_policy.keep_versions]))
+    table_ref = TableRef(MANIFEST, physical_branch(branch))
+    versions = sorted(version_files(_list(manifest.stores.objects, table_ref)))
+    table = manifest.stores.tables.open_newest(MANIFEST, table_ref.branch)
+    return TableRefPlan(table_ref, table, VersionRanges.of(versions[: -manifest.manifest_policy.keep_versions]))
 
 
-def _list(objects: ObjectStore, line: TableRef) -> list[ObjectInfo]:
-    return objects.list(versions_dir(line.path, line.branch))
+def _list(objects: ObjectStore, table_ref: TableRef) -> list[ObjectInfo]:
+    return objects.list(versions_dir(table_ref.path, table_ref.branch))

@@ -97,8 +97,8 @@ class BufferedTable:
         return pa.concat_arrays([self.put_ids, self.deleted_ids])
 
     def _has_unchanged(self, ids: pa.Array[Any]) -> pa.Array[Any]:
-        few = self.view.entry(self.change.table_key).row_count < len(ids)
-        found = self.unchanged_rows([ID]) if few else self.unchanged_matching({ID: ids}, [ID])
+        is_small = self.view.entry(self.change.table_key).row_count < len(ids)
+        found = self.unchanged_rows([ID]) if is_small else self.unchanged_matching({ID: ids}, [ID])
         return is_among(ids, found.rows.column(ID))
 
     def _unchanged(self, found: LocatedRows, columns: Sequence[str]) -> LocatedRows:
@@ -141,33 +141,33 @@ class FoundRows:
         self._view = view
         self._table_key = table_key
         self._last_read = NO_LOCATIONS
-        self._kept: list[RowLocations] = []
+        self._retained: list[RowLocations] = []
         self._absent: set[str] = set()
 
     @property
     def nbytes(self) -> int:
-        """The memory that kept locations occupy."""
-        return sum(each.rows.nbytes for each in self._kept)
+        """The memory that retained locations occupy."""
+        return sum(each.rows.nbytes for each in self._retained)
 
     def add(self, locations: RowLocations) -> None:
-        """Remember a read until the next one; `keep` retains what is then changed."""
+        """Remember a read until the next one; `retain` keeps what is then changed."""
         self._last_read = locations
 
     def add_absent(self, ids: pa.Array[Any], changed: pa.Array[Any]) -> None:
         """Record those of the ids that the last read did not find, except changed ones, which it passes over."""
-        known = pa.concat_arrays([self._last_read.ids, changed])
-        self._absent.update(texts(ids.filter(pc.invert(pc.is_in(ids, value_set=known)))))
+        excluded = pa.concat_arrays([self._last_read.ids, changed])
+        self._absent.update(texts(ids.filter(pc.invert(pc.is_in(ids, value_set=excluded)))))
 
-    def keep(self, ids: pa.Array[Any]) -> None:
+    def retain(self, ids: pa.Array[Any]) -> None:
         """Retain the locations of these ids from the last read, and drop the rest of it."""
         if len(self._last_read):
-            self._kept.append(self._last_read.of(ids))
+            self._retained.append(self._last_read.of(ids))
             self._last_read = NO_LOCATIONS
 
     def locate(self, ids: pa.Array[Any]) -> RowLocations:
-        """The locations of those ids that are committed; only ids that no read has settled are looked up."""
-        self.keep(ids)
-        located = RowLocations(pa.concat_tables([NO_LOCATIONS.rows, *(each.rows for each in self._kept)]))
+        """The locations of those ids that are committed; only ids that no read has located are looked up."""
+        self.retain(ids)
+        located = RowLocations(pa.concat_tables([NO_LOCATIONS.rows, *(each.rows for each in self._retained)]))
         unknown = ids.filter(pc.invert(pc.is_in(ids, value_set=located.ids)))
         if self._absent and len(unknown):
             unknown = unknown.filter(pc.invert(pc.is_in(unknown, value_set=pa.array(list(self._absent)))))
@@ -175,7 +175,7 @@ class FoundRows:
             found = self._view.locations(self._table_key, unknown)
             located = located.and_(found)
             self._absent.update(set(texts(unknown)).difference(texts(found.ids)))
-        self._kept = [located]
+        self._retained = [located]
         return located.of(ids)
 
 
@@ -206,7 +206,7 @@ class StateAfter:
         change = self.changes.get(table_key)
         return change is not None and (change.overwrite or bool(change.deletes))
 
-    def is_lost(self, table_key: str, ids: pa.Array[Any]) -> pa.Array[Any]:
+    def is_deleted(self, table_key: str, ids: pa.Array[Any]) -> pa.Array[Any]:
         """For each id of a committed row, whether the change removes it."""
         table = self.table(table_key)
         if table.change.overwrite:

@@ -45,7 +45,7 @@ class Schemas:
 
     def __init__(self, manifest: GraphManifest) -> None:
         self._manifest = manifest
-        self._known: dict[str | None, Accepted] = {}
+        self._cached: dict[str | None, Accepted] = {}
         self._lock = threading.RLock()
         self.current()
 
@@ -56,9 +56,9 @@ class Schemas:
     def of(self, named: str | None) -> Accepted:
         """The schema that a snapshot names; None is the one before the first commit that changed it."""
         with self._lock:
-            if named not in self._known:
-                self._known[named] = self._read(named)
-            return self._known[named]
+            if named not in self._cached:
+                self._cached[named] = self._read(named)
+            return self._cached[named]
 
     def attempt(self, branch: str, act: Callable[[str | None], T], *, again: bool = True) -> T:
         """Run `act` under the schema of a branch; retry when it fails and the schema turns out to have changed.
@@ -79,10 +79,10 @@ class Schemas:
         if named == main.schema:
             return self._newest(named)
         if named is not None:
-            return self._kept(named)
+            return self._from_history(named)
         first = main.schema_commits[0].schema
         assert first is not None
-        return self._kept(first.before)
+        return self._from_history(first.before)
 
     def _newest(self, named: str | None) -> Accepted:
         """The schema of the live files, unless they are being replaced right now: then the one the commit names."""
@@ -95,7 +95,7 @@ class Schemas:
             return found
         newest = self._manifest.branch(MAIN).schema
         if newest is not None and self._is_on_its_way():
-            return self._kept(newest)
+            return self._from_history(newest)
         # A release that names no schema in its commits has changed it since, or the files really disagree.
         return self._live()
 
@@ -103,14 +103,14 @@ class Schemas:
         """Whether the newest schema change is published and has not finished moving its files into place."""
         change = self._manifest.branch(MAIN).schema_commits[-1].id
         everyone = list_sidecars(self._manifest.stores.objects, unreadable=report_unreadable)
-        pending = (each.sidecar.commit for each in everyone)
-        return any(each is not None and each.commit_id == change for each in pending)
+        commits = (each.sidecar.commit for each in everyone)
+        return any(each is not None and each.commit_id == change for each in commits)
 
     def _live(self) -> Accepted:
         source, catalog = read_schema(self._manifest)
         return Accepted(source, catalog, ir_hash(catalog_to_ir(catalog)))
 
-    def _kept(self, named: str) -> Accepted:
+    def _from_history(self, named: str) -> Accepted:
         uri = self._manifest.stores.uri
         try:
             source = read_schema_text(self._manifest.stores.objects, named)

@@ -84,21 +84,21 @@ class WriteBuffer:
 
     def delete(self, table_key: str, ids: Iterable[str] | Values) -> int:
         """Delete rows; return how many of them existed and were not deleted before."""
-        gone = self._table(table_key).delete(_id_array(ids))
+        deleted = self._table(table_key).delete(_id_array(ids))
         self._require_budget()
-        return len(gone)
+        return len(deleted)
 
     def delete_nodes(self, node_type: str, ids: Iterable[str] | Values) -> Deleted:
         """Delete nodes, and every edge of every type that begins or ends at one of them."""
-        gone = self._table(self.catalog.nodes[node_type].table_key).delete(_id_array(ids))
+        deleted = self._table(self.catalog.nodes[node_type].table_key).delete(_id_array(ids))
         edges = 0
-        for edge in self.catalog.edges.values() if len(gone) else ():
+        for edge in self.catalog.edges.values() if len(deleted) else ():
             for end, kind in (("src", edge.source), ("dst", edge.target)):
                 if kind == node_type:
-                    incident = self.rows_where(edge.table_key, end, gone, [ID])
+                    incident = self.rows_where(edge.table_key, end, deleted, [ID])
                     edges += self.delete(edge.table_key, incident.column(ID)) if incident.num_rows else 0
         self._require_budget()
-        return Deleted(len(gone), edges)
+        return Deleted(len(deleted), edges)
 
     def read(self, table_key: str, columns: Sequence[str] | None = None, where: Filter | None = None) -> pa.Table:
         """Read the rows as they would be after the commit; all columns except blobs by default."""
@@ -206,11 +206,13 @@ class _TableBuffer:
         """Buffered blobs over committed ones."""
         wanted: list[Any] = ids.to_pylist()
         puts = self.buffered().change.puts
-        pending = {} if puts is None else dict(zip(_texts(puts.column(ID)), _texts(puts.column(column)), strict=True))
-        rest = [each for each in wanted if each not in pending]
+        buffered_values = (
+            {} if puts is None else dict(zip(_texts(puts.column(ID)), _texts(puts.column(column)), strict=True))
+        )
+        rest = [each for each in wanted if each not in buffered_values]
         committed = read_blobs(self._view.table(self._table_key), column, rest) if rest and not self._overwrite else {}
         data_type: Any = self._schema.field(column).type
-        blobs: pa.Array[Any] = pa.array([pending.get(each, committed.get(each)) for each in wanted], data_type)
+        blobs: pa.Array[Any] = pa.array([buffered_values.get(each, committed.get(each)) for each in wanted], data_type)
         return blobs
 
     def empty(self) -> None:
@@ -235,7 +237,7 @@ class _TableBuffer:
             must_be_new &= ~pc.is_in(ids, value_set=pa.array(list(self._deletes))).to_numpy(zero_copy_only=False)
             self._deletes.difference_update(ids.to_pylist())
         self._chunks.append(chunk.append_column(_MUST_BE_NEW, pa.array(must_be_new)))
-        self._found.keep(ids)
+        self._found.retain(ids)
         self._buffered = None
 
     def delete(self, ids: pa.Array[Any]) -> pa.Array[Any]:
@@ -243,13 +245,13 @@ class _TableBuffer:
         buffered = self.buffered()
         committed = _NO_IDS if self._overwrite else self._found.locate(ids).ids
         fresh = committed.filter(pc.invert(pc.is_in(committed, value_set=buffered.deleted_ids)))
-        pending = buffered.put_ids.filter(pc.is_in(buffered.put_ids, value_set=ids))
-        if len(pending):
+        buffered_values = buffered.put_ids.filter(pc.is_in(buffered.put_ids, value_set=ids))
+        if len(buffered_values):
             rows = self._chunks[0]
-            self._chunks = [rows.filter(pc.invert(pc.is_in(rows.column(ID), value_set=pending)))]
+            self._chunks = [rows.filter(pc.invert(pc.is_in(rows.column(ID), value_set=buffered_values)))]
         self._deletes.update(texts(fresh))
         self._buffered = None
-        return pc.unique(pa.concat_arrays([fresh, pending]))
+        return pc.unique(pa.concat_arrays([fresh, buffered_values]))
 
     def buffered(self) -> BufferedTable:
         """The committed table with the buffered writes over it."""

@@ -196,7 +196,7 @@ class Operation:
     (inserts and upserts are), it may be called again with a newer read view. When not (updates and deletes), the
     operation fails with a conflict if a commit that began after it has changed its tables; commits that began earlier
     become part of its input. `schema` is the hash of the schema that `prepare` works with: if the branch has another
-    one by then, the operation fails with `SchemaChanged`. `last_look` is called after every table is committed and
+    one by then, the operation fails with `SchemaChanged`. `final_check` is called after every table is committed and
     before the publish; it may raise.
     """
 
@@ -209,7 +209,7 @@ class Operation:
     idempotency_key: str | None = None
     merged_parent: str | None = None
     schema: str | AnySchema | None = ANY_SCHEMA
-    last_look: Callable[[], None] | None = None
+    final_check: Callable[[], None] | None = None
 
     def __post_init__(self) -> None:
         require_text("an actor", self.actor)

@@ -39,7 +39,7 @@ BY_OTHERS = [
     ((0, 1, None), (1, 0), PAST, PAST, HALF),  # a table that the manifest does not know
 ]
 
-# Of ours. (expected, post), (head, published), landed, what every kind shows.
+# Of ours. (expected, post), (head, published), committed, what every kind shows.
 BY_US = [
     ((5, 6), (5, 5), None, NONE),
     ((5, 6), (6, 5), 6, PAST),
@@ -72,12 +72,12 @@ def test_a_pin_of_another_release(
 
 
 @pytest.mark.parametrize("kind", get_args(WriterKind))
-@pytest.mark.parametrize(("pin", "there", "landed", "expects"), BY_US)
+@pytest.mark.parametrize(("pin", "there", "committed", "expects"), BY_US)
 def test_a_pin_with_a_planned_transaction(
-    pin: tuple[int, int], there: tuple[int, int], landed: int | None, expects: TableFinding, kind: WriterKind
+    pin: tuple[int, int], there: tuple[int, int], committed: int | None, expects: TableFinding, kind: WriterKind
 ) -> None:
     table = TablePin("node:Person", "nodes/x", *pin, transaction="6e9f")
-    seen = Observation(table, head=there[0], published=there[1], landed=landed)
+    seen = Observation(table, head=there[0], published=there[1], committed=committed)
     found = classify(_planned(kind), seen)
     assert found is expects
 

@@ -232,7 +232,7 @@ def test_every_key_that_is_written_inside_our_object_is_known() -> None:
         incarnation="x",
         added=(AddedTable("node:Author", AUTHORS),),
         schema=PlannedSchema("a", "b"),
-        pointed=(FastForwardedTable("node:Author", 1, 2, 3),),
+        fast_forwarded=(FastForwardedTable("node:Author", 1, 2, 3),),
     ).leased(owner, REAL)
     assert decode(encode(mine), path=mine.path).unknown_own == {}
 
@@ -362,12 +362,12 @@ def test_a_sidecar_whose_owner_is_dead_or_has_let_go_is_free_for_all() -> None:
 def test_a_sidecar_remembers_the_owners_that_may_still_live() -> None:
     world = SeededWorld()
     dead = PLANNED.leased(Owner("x", REAL.host(), "999999999:1"), world).taken_over(Owner.of(REAL), world)
-    assert not dead.has_suspects(world)
+    assert not dead.has_live_former_owner(world)
     silent = Owner("y", "another-host", "17:4")
     taken = PLANNED.leased(silent, world).taken_over(Owner("x", REAL.host(), "999999999:1"), world)
     again = _read(encode(taken)).taken_over(Owner.of(REAL), world)
     assert again.former == (silent,)
-    assert again.has_suspects(world)
+    assert again.has_live_former_owner(world)
 
 
 def test_every_renewal_changes_the_bytes() -> None:

@@ -45,18 +45,18 @@ class ForkedTables:
         self._staged[table.table_key] = staged
         return staged
 
-    def land(
-        self, ticket: QueueEntry, land: Callable[[Staged], Committed], note: Callable[[], None]
+    def commit_tables(
+        self, queue_entry: QueueEntry, commit_one: Callable[[Staged], Committed], update_sidecar: Callable[[], None]
     ) -> list[Committed]:
-        """Fork, stage and commit each table; `note` updates the sidecar before each commit."""
-        landed = []
+        """Fork, stage and commit each table; `update_sidecar` runs before each commit."""
+        committed = []
         for each in self.tables:
-            ticket.has_effects = True
+            queue_entry.may_have_committed = True
             staged = self.stage(each)
-            note()
-            landed.append(land(staged))
+            update_sidecar()
+            committed.append(commit_one(staged))
             reach("commit.table_landed")
-        return landed
+        return committed
 
     def _planned(self, table: ForkedTable) -> AddedTable:
         staged, parent = self._staged.get(table.table_key), table.parent

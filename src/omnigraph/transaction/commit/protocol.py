@@ -108,7 +108,9 @@ def _commit(manifest: GraphManifest, operation: Operation) -> Receipt | None:
                 raise
             continue
         if write_set is not None:
-            outcome = _settled(TableCommits(manifest, operation, write_set, view, branch_manifest, begun_at=begun_at))
+            outcome = _run_attempt(
+                TableCommits(manifest, operation, write_set, view, branch_manifest, begun_at=begun_at)
+            )
             if not isinstance(outcome, PrepareAgain):
                 return outcome
             operation = outcome.operation
@@ -164,99 +166,102 @@ class PrepareAgain:
     operation: Operation
 
 
-def _settled(effects: TableCommits) -> Receipt | PrepareAgain | None:
+def _run_attempt(commits: TableCommits) -> Receipt | PrepareAgain | None:
     """Run one attempt to a known end: committed, or not committed and to be prepared again if others interfered.
 
     A table that was ahead of the manifest has been rolled back together with this attempt. An attempt whose lease
     another process took over, because this process was suspended, was finished or undone by that process.
     """
     try:
-        return _attempt(effects)
+        return _attempt(commits)
     except (TableAhead, DecidedOtherwise) as error:
         log.warning("%s", error)
     except ExpectedVersionMismatch:
         # A recovery fenced a table after this operation read it and before its publish, or another program changed it.
-        operation = effects.operation
-        if not operation.repeatable and not effects.read_set.only_compacted(
-            effects.manifest.fresh_branch(operation.branch)
+        operation = commits.operation
+        if not operation.repeatable and not commits.read_set.only_compacted(
+            commits.manifest.fresh_branch(operation.branch)
         ):
             raise
     except OperationTakenOver as lost:
         log.warning("%s", lost)
-        found = fate(effects.manifest, lost)
+        found = fate(commits.manifest, lost)
         if found is not None:
             return Receipt(*found)
-    return PrepareAgain(effects.operation)
+    return PrepareAgain(commits.operation)
 
 
-def _attempt(effects: TableCommits) -> Receipt | PrepareAgain | None:
+def _attempt(commits: TableCommits) -> Receipt | PrepareAgain | None:
     """Run one attempt: write one queue entry, wait for its turn once, and commit under it."""
-    manifest = effects.manifest
-    if effects.is_empty():
-        return _note(manifest, effects.operation)
-    if effects.armed():
-        return PrepareAgain(_disarmed(effects))
-    effects.stage_ahead()
-    with hold_locks(manifest.stores.uri, effects.lines()), held_entry(manifest, effects.sidecar()) as ticket:
-        ticket.wait_for_turn(lambda dead: recover(manifest, dead))
+    manifest = commits.manifest
+    if commits.is_empty():
+        return _publish_empty(manifest, commits.operation)
+    if commits.with_auto_cleanup():
+        return PrepareAgain(_without_auto_cleanup(commits))
+    commits.stage_ahead()
+    with (
+        hold_locks(manifest.stores.uri, commits.table_refs()),
+        held_entry(manifest, commits.sidecar()) as queue_entry,
+    ):
+        queue_entry.wait_for_turn(lambda dead: recover(manifest, dead))
         reach("commit.armed")
-        return _take_turn(effects, ticket)
+        return _commit_in_turn(commits, queue_entry)
 
 
-def _disarmed(effects: TableCommits) -> Operation:
+def _without_auto_cleanup(commits: TableCommits) -> Operation:
     """Switch off Lance's automatic cleanup on tables that have it, in a commit of its own.
 
     An operation that expects a certain head passes that condition to this commit, and then expects this commit as its
     head.
     """
-    operation, keys = effects.operation, effects.armed()
+    operation, keys = commits.operation, commits.with_auto_cleanup()
 
     def prepare(view: ReadView) -> WriteSet | None:
         writes = [TableWrite(view.entry(key), stage_auto_cleanup_off) for key in keys if cleans_itself(view.table(key))]
         return WriteSet(writes) if writes else None
 
-    disarm = Operation(
+    switch_off = Operation(
         "Optimize", prepare, branch=operation.branch, actor=operation.actor, expected_head=operation.expected_head
     )
-    done = commit(effects.manifest, disarm)
+    done = commit(commits.manifest, switch_off)
     if done is None or isinstance(operation.expected_head, AnyHead):
         return operation
     return replace(operation, expected_head=done.commit.id)
 
 
-def _take_turn(effects: TableCommits, ticket: QueueEntry) -> Receipt | PrepareAgain | None:
+def _commit_in_turn(commits: TableCommits, queue_entry: QueueEntry) -> Receipt | PrepareAgain | None:
     """Commit under a queue entry whose turn it is.
 
     An outdated read view is replaced while the entry is held, so that every writer gets through.
     """
-    operation = effects.operation
-    branch_manifest = effects.manifest.fresh_branch(operation.branch)
+    operation = commits.operation
+    branch_manifest = commits.manifest.fresh_branch(operation.branch)
     done = _already_done(branch_manifest, operation)
     if done is not None:
         return done
     _check_head(branch_manifest, operation)
     _check_schema(branch_manifest, operation)
-    outdated = effects.read_set.outdated(branch_manifest)
+    outdated = commits.read_set.outdated(branch_manifest)
     if outdated:
-        again = _prepare_again(effects, branch_manifest, outdated, ticket)
+        again = _prepare_again(commits, branch_manifest, outdated, queue_entry)
         if not isinstance(again, TableCommits):
             return again
-        effects = again
-    effects.land(ticket)
+        commits = again
+    commits.commit_tables(queue_entry)
     reach("commit.before_publish")
-    receipt = _publish(effects, ticket)
-    ticket.is_published = True
-    effects.keep_handles()
+    receipt = _publish(commits, queue_entry)
+    queue_entry.is_published = True
+    commits.cache_handles()
     reach("commit.published")
     return receipt
 
 
-def _publish(effects: TableCommits, ticket: QueueEntry) -> Receipt:
+def _publish(commits: TableCommits, queue_entry: QueueEntry) -> Receipt:
     """Publish, and retry after losing to writers of other tables: giving up now would undo tables already committed."""
-    request = effects.request(ticket.sidecar)
+    request = commits.request(queue_entry.sidecar)
     for attempt in reversed(range(PUBLISH_ATTEMPTS)):
         try:
-            published = effects.manifest.publish(request, branch=effects.operation.branch)
+            published = commits.manifest.publish(request, branch=commits.operation.branch)
         except Contention:
             if not attempt:
                 raise
@@ -266,33 +271,33 @@ def _publish(effects: TableCommits, ticket: QueueEntry) -> Receipt:
 
 
 def _prepare_again(
-    effects: TableCommits, branch_manifest: BranchManifest, outdated: list[str], ticket: QueueEntry
+    commits: TableCommits, branch_manifest: BranchManifest, outdated: list[str], queue_entry: QueueEntry
 ) -> TableCommits | PrepareAgain | None:
     """Prepare the operation again from the current snapshot; None when that leaves nothing to change."""
-    operation = effects.operation
-    read_set, now = effects.read_set, effects.manifest.world.now_us()
-    if not operation.repeatable and read_set.overtaken(branch_manifest, effects.begun_at, now):
+    operation = commits.operation
+    read_set, now = commits.read_set, commits.manifest.world.now_us()
+    if not operation.repeatable and read_set.overtaken(branch_manifest, commits.begun_at, now):
         raise ReadSetChanged(operation.branch, outdated)
-    view = ReadView(branch_manifest.snapshot(), effects.manifest.stores.tables)
+    view = ReadView(branch_manifest.snapshot(), commits.manifest.stores.tables)
     write_set = operation.prepare(view)
     if write_set is None:
         return None
-    again = TableCommits(effects.manifest, operation, write_set, view, branch_manifest, begun_at=effects.begun_at)
+    again = TableCommits(commits.manifest, operation, write_set, view, branch_manifest, begun_at=commits.begun_at)
     again.stage_ahead()
-    if not again.fits(ticket):
+    if not again.fits(queue_entry):
         return PrepareAgain(operation)
-    ticket.update(
+    queue_entry.update(
         tables=again.pins(),
         added=again.added(),
         dropped=again.dropped(),
-        pointed=again.pointed(),
+        fast_forwarded=again.fast_forwarded(),
         reads=again.only_read(),
         incarnation=branch_manifest.incarnation,
     )
     return again
 
 
-def _note(manifest: GraphManifest, operation: Operation) -> Receipt:
+def _publish_empty(manifest: GraphManifest, operation: Operation) -> Receipt:
     """Publish a commit without changes. No table changes, so it needs no queue entry."""
     request = PublishRequest(
         manifest.world.ulid(),
@@ -303,12 +308,12 @@ def _note(manifest: GraphManifest, operation: Operation) -> Receipt:
         idempotency_key=operation.idempotency_key,
     )
     if operation.idempotency_key is not None and isinstance(operation.expected_head, AnyHead):
-        return _note_once(manifest, operation, request)
+        return _publish_empty_once(manifest, operation, request)
     published = manifest.publish(request, branch=operation.branch)
     return Receipt(published.commit, published.snapshot)
 
 
-def _note_once(manifest: GraphManifest, operation: Operation, request: PublishRequest) -> Receipt:
+def _publish_empty_once(manifest: GraphManifest, operation: Operation, request: PublishRequest) -> Receipt:
     """Publish only onto a head whose history was searched for the idempotency key without finding it."""
     for _ in range(PREPARE_ATTEMPTS):
         branch_manifest = manifest.fresh_branch(operation.branch)

@@ -26,18 +26,8 @@ from omnigraph.storage.tables.immediate import cleans_itself, stage_auto_cleanup
 from omnigraph.storage.tables.new_tables import commit_new_table, stage_new_table
 from omnigraph.storage.tables.staging import Committed, are_ours, commit_staged
 from omnigraph.transaction.commit.forked_tables import ForkedTables, fork_and_stage, require_no_earlier_fork
-from omnigraph.transaction.intents.queue_rules import new_ticket_id
-from omnigraph.transaction.intents.sidecar import (
-    AddedTable,
-    FastForwardedTable,
-    PlannedCommit,
-    Sidecar,
-    TablePin,
-    added_versions,
-    derived_commit_id,
-    fast_forwarded_versions,
-    schema_change,
-)
+from omnigraph.transaction.intents.queue_rules import new_operation_id
+from omnigraph.transaction.intents.sidecar import AddedTable, FastForwardedTable, PlannedCommit, Sidecar, TablePin
 from omnigraph.transaction.write_set import ReadSet
 
 if TYPE_CHECKING:
@@ -47,15 +37,14 @@ if TYPE_CHECKING:
     from omnigraph.storage.tables.staging import Staged
     from omnigraph.storage.tables.table import Table
     from omnigraph.transaction.intents.queue import QueueEntry
-    from omnigraph.transaction.intents.queue_rules import Line
-    from omnigraph.transaction.intents.sidecar import DroppedTable
+    from omnigraph.transaction.intents.sidecar import DroppedTable, TableBranch
     from omnigraph.transaction.read_view import ReadView
     from omnigraph.transaction.write_set import Adoption, FastForward, Operation, TableWrite, WriteSet
 
 log = logging.getLogger(__name__)
 
 # Writers whose many small changes would leave many small fragments: their tables are compacted as they are committed.
-_FOLDING = frozenset({"Mutation", "Load", "BranchMerge"})
+_COMPACTING = frozenset({"Mutation", "Load", "BranchMerge"})
 
 
 class TableCommits:
@@ -87,30 +76,31 @@ class TableCommits:
         self._new: list[tuple[str, StagedNewTable]] = []
         forked = sorted(write_set.forked, key=lambda each: each.table_key)
         self._forked = ForkedTables(manifest.stores, self._branch, forked)
-        self._landed: dict[str, Committed] = {}
+        self._committed: dict[str, Committed] = {}
         self._adopted: list[NewVersion] = []
 
     def is_empty(self) -> bool:
         """Whether no table is changed, added or dropped, and the schema stays."""
         changes = self._write_set
-        moves = self._writes or changes.adopted or changes.added or changes.dropped or changes.pointers
-        return not (moves or changes.forked or changes.schema is not None)
+        changed = self._writes or changes.adopted or changes.added or changes.dropped or changes.pointers
+        return not (changed or changes.forked or changes.schema is not None)
 
-    def lines(self) -> list[Line]:
+    def table_refs(self) -> list[TableBranch]:
         """The tables that it changes or was computed from, each with its branch."""
         return [(table_key, self._branch) for table_key in self.read_set.versions]
 
     def only_read(self) -> tuple[str, ...]:
         """The tables that it was computed from and does not change."""
-        moved = {each.table_key for each in self.pins()} | {each.table_key for each in self.pointed()}
+        moved = {each.table_key for each in self.pins()} | {each.table_key for each in self.fast_forwarded()}
         return tuple(sorted(self.read_set.versions.keys() - moved))
 
-    def fits(self, ticket: QueueEntry) -> bool:
+    def fits(self, queued: QueueEntry) -> bool:
         """Whether a queue entry covers every table that this operation changes or was computed from."""
-        mine = {pin.line for pin in self.pins()} | {(each.table_key, self._branch) for each in self.pointed()}
-        return mine <= ticket.sidecar.lines and set(self.lines()) <= ticket.sidecar.lines | ticket.sidecar.read_lines
+        forwarded = {(each.table_key, self._branch) for each in self.fast_forwarded()}
+        changed = {pin.table_ref for pin in self.pins()} | forwarded
+        return queued.sidecar.covers(changed, set(self.table_refs()))
 
-    def armed(self) -> list[str]:
+    def with_auto_cleanup(self) -> list[str]:
         """The tables on which Lance would delete old versions at this commit, even if it is the first on a fork."""
         written = [each.entry for each in self._writes if each.stage is not stage_auto_cleanup_off]
         open_table = self.manifest.stores.tables.open
@@ -132,7 +122,7 @@ class TableCommits:
         world, operation = self.manifest.world, self.operation
         now = world.now_us()
         return Sidecar(
-            operation_id=new_ticket_id(world),
+            operation_id=new_operation_id(world),
             started_at=now,
             writer_kind=operation.kind,
             branch=self._branch,
@@ -145,7 +135,7 @@ class TableCommits:
             reads=self.only_read(),
             incarnation=self._branch_manifest.incarnation,
             schema=self._write_set.schema.planned if self._write_set.schema is not None else None,
-            pointed=self.pointed(),
+            fast_forwarded=self.fast_forwarded(),
         )
 
     def added(self) -> tuple[AddedTable, ...]:
@@ -160,54 +150,59 @@ class TableCommits:
         """The sidecar's entries for tables that the operation drops."""
         return tuple(self._write_set.dropped)
 
-    def pointed(self) -> tuple[FastForwardedTable, ...]:
+    def fast_forwarded(self) -> tuple[FastForwardedTable, ...]:
         """The sidecar's entries for tables that are fast-forwarded to a version that exists already."""
-        return tuple(_pointed(each) for each in sorted(self._write_set.pointers, key=lambda each: each.to.table_key))
+        ordered = sorted(self._write_set.pointers, key=lambda each: each.to.table_key)
+        return tuple(map(_fast_forwarded, ordered))
 
     def pins(self) -> tuple[TablePin, ...]:
         """The sidecar's entries for tables that the operation changes, with the transactions of those staged so far."""
         adopted = (self._adopted_pin(each) for each in self._write_set.adopted)
         return tuple(sorted((*map(self._pin, self._writes), *adopted), key=lambda each: each.table_key))
 
-    def land(self, ticket: QueueEntry) -> None:
+    def commit_tables(self, queued: QueueEntry) -> None:
         """Commit every table, in sorted order."""
         for each in self._write_set.adopted:
             self._adopt(each)
         self._require_there()
         for write in self._writes:
             key = write.entry.table_key
-            ticket.has_effects = True
+            queued.may_have_committed = True
             if key not in self._staged:
-                self._fork_and_stage(write, ticket)
-            landed = self._land(self._staged[key], ticket)
+                self._fork_and_stage(write, queued)
+            committed = self._commit_table(self._staged[key], queued)
             reach("commit.table_landed")
-            self._landed[key] = self._tidied(write, landed, ticket)
+            self._committed[key] = self._compacted(write, committed, queued)
         for _, staged in self._new:
-            ticket.has_effects = True
-            commit_new_table(self.manifest.stores.tables, staged, operation_id=ticket.sidecar.operation_id)
+            queued.may_have_committed = True
+            commit_new_table(self.manifest.stores.tables, staged, operation_id=queued.sidecar.operation_id)
             reach("commit.table_landed")
-        self._forked.land(ticket, lambda each: self._land(each, ticket), lambda: ticket.update(added=self.added()))
-        if self.operation.last_look is not None:
-            self.operation.last_look()
-        self._stage_schema(ticket)
+        self._forked.commit_tables(
+            queued,
+            lambda each: self._commit_table(each, queued),
+            lambda: queued.update(added=self.added()),
+        )
+        if self.operation.final_check is not None:
+            self.operation.final_check()
+        self._stage_schema(queued)
 
-    def _stage_schema(self, ticket: QueueEntry) -> None:
+    def _stage_schema(self, queued: QueueEntry) -> None:
         """Write the new schema files beside the live ones.
 
         With them everything is durable, and others may finish the operation.
         """
         if self._write_set.schema is None:
             return
-        ticket.has_effects = True
+        queued.may_have_committed = True
         if self._write_set.schema.files:
             stage_files(self.manifest.stores.objects, self._write_set.schema.files)
-        ticket.update(schema=replace(self._write_set.schema.planned, confirmed=True))
+        queued.update(schema=replace(self._write_set.schema.planned, confirmed=True))
         reach("schema.staged")
 
-    def keep_handles(self) -> None:
+    def cache_handles(self) -> None:
         """Cache the handles of the new versions for the next reader."""
-        for landed in self._landed.values():
-            self.manifest.stores.tables.cache_handle(landed.table)
+        for committed in self._committed.values():
+            self.manifest.stores.tables.cache_handle(committed.table)
 
     def request(self, sidecar: Sidecar) -> PublishRequest:
         """The publish request, once every table is committed."""
@@ -219,8 +214,8 @@ class TableCommits:
             versions=[
                 *(self._new_version(each) for each in self._writes),
                 *self._adopted,
-                *added_versions(sidecar),
-                *fast_forwarded_versions(sidecar),
+                *sidecar.added_versions(),
+                *sidecar.fast_forwarded_versions(),
             ],
             drops=[each.table_key for each in sidecar.dropped],
             expected_versions=self.read_set.versions,
@@ -228,23 +223,23 @@ class TableCommits:
             actor=self.operation.actor,
             merged_parent=self.operation.merged_parent,
             idempotency_key=self.operation.idempotency_key,
-            schema=schema_change(sidecar),
-            excluded_by=(derived_commit_id(sidecar, "back"),),
+            schema=sidecar.schema_change(),
+            excluded_by=(sidecar.derived_commit_id("back"),),
         )
 
-    def _land(self, staged: Staged, ticket: QueueEntry) -> Committed:
+    def _commit_table(self, staged: Staged, queued: QueueEntry) -> Committed:
         """Commit a staged table as exactly the next version.
 
         Every writer that knows of the graph waits for its turn, so a commit in between was made by another program, or
         by a writer of this one that was suspended past its lease.
         """
         try:
-            landed = commit_staged(staged, operation_id=ticket.sidecar.operation_id)
+            committed = commit_staged(staged, operation_id=queued.sidecar.operation_id)
         except (CommitConflict, CommitRejected) as error:
             raise self._is_ahead(staged) from error
-        if not landed.contiguous:
+        if not committed.contiguous:
             raise self._is_ahead(staged)
-        return landed
+        return committed
 
     def _is_ahead(self, staged: Staged) -> CommitFailed:
         table = self.manifest.stores.tables.open_newest(staged.table.path, staged.table.branch)
@@ -255,32 +250,30 @@ class TableCommits:
             "and they are kept. Run repair to look at them."
         )
 
-    def _tidied(self, write: TableWrite, landed: Committed, ticket: QueueEntry) -> Committed:
+    def _compacted(self, write: TableWrite, committed: Committed, queued: QueueEntry) -> Committed:
         """Compact the table if that is due. A compaction that fails does not fail the commit."""
         try:
-            staged = self._stage_tidying(write, landed.table)
+            staged = self._stage_compaction(write, committed.table)
             if staged is None:
-                return landed
-            staged.transaction.uuid = self._pin(write).tidying(ticket.sidecar.operation_id)
-            tidied = commit_staged(staged, operation_id=ticket.sidecar.operation_id)
+                return committed
+            staged.transaction.uuid = self._pin(write).compaction_uuid(queued.sidecar.operation_id)
+            compacted = commit_staged(staged, operation_id=queued.sidecar.operation_id)
         except (CommitOutcomeUnknown, LeaseLost):
             raise
         except (OmniGraphError, OSError) as error:
-            log.warning("%s was written and not tidied, which is tried again later: %s", landed.table.path, error)
-            return landed
+            log.warning("%s was written and not compacted, which is tried again later: %s", committed.table.path, error)
+            return committed
         # If not contiguous, another program committed in between, and only the version before that belongs to the
         # graph.
-        return tidied if tidied.contiguous else landed
+        return compacted if compacted.contiguous else committed
 
-    def _stage_tidying(self, write: TableWrite, table: Table) -> Staged | None:
+    def _stage_compaction(self, write: TableWrite, table: Table) -> Staged | None:
         if write.then is not None:
             return write.then(table)
-        minor_compaction = self.manifest.minor_compaction
-        return (
-            None
-            if minor_compaction is None or self.operation.kind not in _FOLDING
-            else stage_minor_compaction(table, minor_compaction)
-        )
+        policy = self.manifest.minor_compaction
+        if policy is None or self.operation.kind not in _COMPACTING:
+            return None
+        return stage_minor_compaction(table, policy)
 
     def _adopt(self, adoption: Adoption) -> None:
         """Check that the newest version is still the one to adopt. Nothing is written to the table."""
@@ -295,23 +288,23 @@ class TableCommits:
 
         The sidecar protects them from now on; a cleanup that did not see it may have condemned them before.
         """
-        pointed = [each.to for each in self._write_set.pointers]
-        require_retained(self.manifest.stores, [*pointed, *(each.parent for each in self._write_set.forked)])
-        for entry in pointed:
+        fast_forwarded = [each.to for each in self._write_set.pointers]
+        require_retained(self.manifest.stores, [*fast_forwarded, *(each.parent for each in self._write_set.forked)])
+        for entry in fast_forwarded:
             self.manifest.stores.tables.open_once(entry.pin)
 
     def _adopted_pin(self, adoption: Adoption) -> TablePin:
         entry = adoption.entry
-        place = self.manifest.stores.tables.location.child(entry.path)
-        return TablePin(entry.table_key, place, entry.version, adoption.version, table_branch=self._branch)
+        table_uri = self.manifest.stores.tables.location.child(entry.path)
+        return TablePin(entry.table_key, table_uri, entry.version, adoption.version, table_branch=self._branch)
 
-    def _fork_and_stage(self, write: TableWrite, ticket: QueueEntry) -> None:
+    def _fork_and_stage(self, write: TableWrite, queued: QueueEntry) -> None:
         """Fork a table at the branch's first write to it, and stage the write. The sidecar is on the store by now."""
         assert self._branch is not None
         require_no_earlier_fork(self._branch_manifest, write.entry.table_key)
         staged = fork_and_stage(self.manifest.stores, self._branch, write.entry, write.stage)
         self._staged[write.entry.table_key] = staged
-        ticket.update(tables=self.pins())
+        queued.update(tables=self.pins())
 
     def _pin(self, write: TableWrite) -> TablePin:
         staged = self._staged.get(write.entry.table_key)
@@ -325,10 +318,10 @@ class TableCommits:
         )
 
     def _new_version(self, write: TableWrite) -> NewVersion:
-        landed = self._landed[write.entry.table_key]
-        return NewVersion(write.entry.table_key, landed.version, landed.table.count_rows(), self._branch)
+        committed = self._committed[write.entry.table_key]
+        return NewVersion(write.entry.table_key, committed.version, committed.table.count_rows(), self._branch)
 
 
-def _pointed(pointer: FastForward) -> FastForwardedTable:
-    now, to = pointer.entry, pointer.to
+def _fast_forwarded(fast_forward: FastForward) -> FastForwardedTable:
+    now, to = fast_forward.entry, fast_forward.to
     return FastForwardedTable(to.table_key, 0 if now is None else now.version, to.version, to.row_count, to.branch)

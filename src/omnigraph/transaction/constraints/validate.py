@@ -133,7 +133,7 @@ def _edges_of_removed_nodes(rule: Endpoint, after: StateAfter) -> Iterator[pa.Ta
 
 
 def _is_removed(rule: Endpoint, edges: pa.Table, after: StateAfter) -> pa.Array[Any]:
-    return after.is_lost(rule.node_key, one_array(edges.column(rule.end)))
+    return after.is_deleted(rule.node_key, one_array(edges.column(rule.end)))
 
 
 def _edge_counts(rule: EdgeCount, after: StateAfter) -> Iterator[CardinalityViolation]:
@@ -142,7 +142,7 @@ def _edge_counts(rule: EdgeCount, after: StateAfter) -> Iterator[CardinalityViol
     put = _ids_and_sources(table.change.puts)
     sources = altered_sources(put, _edges_before(table))
     if after.loses_rows(rule.node_key):
-        sources = sources.filter(pc.invert(after.is_lost(rule.node_key, sources)))
+        sources = sources.filter(pc.invert(after.is_deleted(rule.node_key, sources)))
     if not len(sources):
         return iter(())
     return count_violations(rule, sources, put, table.unchanged_matching({SOURCE: sources}, [SOURCE]).rows)

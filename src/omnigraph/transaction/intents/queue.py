@@ -35,7 +35,7 @@ from omnigraph.errors import (
 from omnigraph.storage.objects.heartbeat import HEARTBEAT
 from omnigraph.storage.objects.lease import Owner, Tenure, lease_seconds, patience
 from omnigraph.storage.objects.store_clock import StoreClock, read_store_clock
-from omnigraph.transaction.intents.queue_rules import QueueDecision, compete, may_recover, note_ticket_id, turn
+from omnigraph.transaction.intents.queue_rules import QueueDecision, compete, decide_next, may_recover, observe_id
 from omnigraph.transaction.intents.sidecar import PREFIX, Sidecar
 from omnigraph.transaction.intents.sidecar_json import decode, encode, refuse
 
@@ -57,7 +57,7 @@ _LONGEST_POLL_SECONDS = 0.1
 T = TypeVar("T")
 
 # Operations that this process has released without being able to record that on the store.
-_let_go: set[str] = set()
+_released: set[str] = set()
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class StoredSidecar:
 
     def is_given_up(self, world: World) -> bool:
         """Whether its owner certainly does nothing more for it."""
-        return self.sidecar.operation_id in _let_go or self.sidecar.is_ownerless(world)
+        return self.sidecar.operation_id in _released or self.sidecar.is_ownerless(world)
 
     def is_over(self, world: World, clock: StoreClock | None) -> bool:
         """Whether anybody may recover it: its owner is gone, or its lease has expired by the store's clock."""
@@ -111,7 +111,7 @@ def read_sidecars(
         except RecoveryRequired as error:
             unreadable(error)
             continue
-        note_ticket_id(found[-1].sidecar.operation_id)
+        observe_id(found[-1].sidecar.operation_id)
     return found
 
 
@@ -129,18 +129,18 @@ def recover_if_over(
     """
     if clock is None and not found.is_given_up(world):
         clock = read_store_clock(objects, world)
-    ticket = _take_over(objects, found, world, clock)
-    if ticket is None:
+    entry = _take_over(objects, found, world, clock)
+    if entry is None:
         return None
     try:
-        with guarded(ticket.require):
-            return recover(ticket)
+        with guarded(entry.require):
+            return recover(entry)
     except OperationTakenOver as error:
         if error.operation_id != found.sidecar.operation_id:
             raise
         return None  # this process was suspended midway, and another one continues
     except BaseException:
-        ticket.let_go()
+        entry.let_go()
         raise
 
 
@@ -170,10 +170,10 @@ class QueueEntry:
         # When the last write of the sidecar returned: the store's clock was at that write's timestamp then, or later.
         self._written = world.monotonic()
         # Whether another process has taken the operation over.
-        self.is_lost = False
+        self.is_taken_over = False
         self.sidecar = sidecar
         # Whether a table may have been committed: until then, deleting the sidecar undoes the operation.
-        self.has_effects = False
+        self.may_have_committed = False
         # Whether this process has published it: what remains to be done then is not urgent, and cannot fail the caller.
         self.is_published = False
         self._is_held = True
@@ -203,7 +203,7 @@ class QueueEntry:
     def require(self) -> None:
         """Raise `OperationTakenOver` unless this process certainly holds the lease for a while; renew it if needed."""
         with self._lock:
-            if self.is_lost:
+            if self.is_taken_over:
                 raise self.sidecar.taken_from_here()
             if self._is_held and not self._tenure.is_sure:
                 self.update()
@@ -213,7 +213,7 @@ class QueueEntry:
         with self._lock:
             owner = self.sidecar.owner
             assert owner is not None
-            if self.is_lost:
+            if self.is_taken_over:
                 raise self.sidecar.taken_from_here()
             changed = replace(self.sidecar, **changes).leased(owner, self._world)
             begun = self._world.monotonic()
@@ -221,7 +221,7 @@ class QueueEntry:
                 with unguarded():
                     self._tag = self._objects.replace(changed.path, encode(changed), self._tag)
             except (ObjectChanged, ObjectNotFound) as error:
-                self.is_lost = True
+                self.is_taken_over = True
                 raise self.sidecar.taken_from_here() from error
             self._tenure.begins(begun)
             self._written = self._world.monotonic()
@@ -230,7 +230,7 @@ class QueueEntry:
     @property
     def is_due(self) -> bool:
         """Whether the lease is due for renewal."""
-        return self._is_held and not self.is_lost and self._tenure.is_due
+        return self._is_held and not self.is_taken_over and self._tenure.is_due
 
     def keep_alive(self) -> None:
         """Renew the lease when half of it has passed. Called by the heartbeat."""
@@ -264,13 +264,13 @@ class QueueEntry:
                 return  # another process has it already
             except (OmniGraphError, OSError) as error:
                 log.warning("the sidecar %s could not be given free, and its lease runs out: %s", over.path, error)
-                _let_go.add(over.operation_id)
+                _released.add(over.operation_id)
 
     def wait_for_turn(self, recover: Callable[[QueueEntry], object]) -> None:
         """Return when no rival is ahead of this entry. Rivals whose owners are gone are recovered."""
         deadline = self._world.monotonic() + WAIT_SECONDS
         while True:
-            others, clock = self._look()
+            others, clock = self._list_others()
             over = [each for each in others if each.is_over(self._world, clock)]
             living = [each.sidecar for each in others if each not in over]
             over = [each for each in over if compete(self.sidecar, each.sidecar)]
@@ -283,7 +283,7 @@ class QueueEntry:
                 self._wait([each.sidecar for each in over], deadline)
                 continue
             living = [each for each in living if compete(self.sidecar, each)]
-            match turn(self.sidecar, living):
+            match decide_next(self.sidecar, living):
                 case QueueDecision.GO:
                     return
                 case QueueDecision.ANNOUNCE:
@@ -293,7 +293,7 @@ class QueueEntry:
                 case QueueDecision.WAIT:
                     self._wait(living, deadline)
 
-    def _look(self) -> tuple[list[StoredSidecar], StoreClock | None]:
+    def _list_others(self) -> tuple[list[StoredSidecar], StoreClock | None]:
         """Read all other sidecars, and the store's clock from this entry's own sidecar in the same listing."""
         with self._lock:
             tag, written = self._tag, self._written
@@ -306,8 +306,8 @@ class QueueEntry:
 
     def _refuse_if_rival(self, error: RecoveryRequired) -> None:
         """Raise if a sidecar that cannot be read may name a table of this operation."""
-        lines = self.sidecar.lines | self.sidecar.read_lines
-        if self.sidecar.changes_schema or error.concerns(*(table_key for table_key, _ in lines)):
+        table_refs = self.sidecar.table_refs | self.sidecar.read_table_refs
+        if self.sidecar.changes_schema or error.concerns(*(table_key for table_key, _ in table_refs)):
             raise error
 
     def _wait(self, rivals: list[Sidecar], deadline: float) -> None:
@@ -323,7 +323,7 @@ def _withdraw(objects: ObjectStore, sidecar: Sidecar) -> None:
     try:
         objects.delete(sidecar.path)
     except (OmniGraphError, OSError):
-        _let_go.add(sidecar.operation_id)
+        _released.add(sidecar.operation_id)
 
 
 def _named(sidecar: Sidecar) -> str:

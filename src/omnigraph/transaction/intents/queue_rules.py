@@ -20,7 +20,7 @@ from omnigraph.world import CROCKFORD, encode_ulid
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from omnigraph.transaction.intents.sidecar import Sidecar
+    from omnigraph.transaction.intents.sidecar import Sidecar, TableBranch
     from omnigraph.world import World
 
 _DIGITS = {digit: value for value, digit in enumerate(CROCKFORD)}
@@ -29,15 +29,15 @@ _lock = threading.Lock()
 _newest_seen = 0
 
 
-def new_ticket_id(world: World) -> str:
+def new_operation_id(world: World) -> str:
     """Make an operation id that sorts after every id seen so far."""
     milliseconds = max(world.now_ms(), min(_newest_seen + 1, _LATEST))
     made = encode_ulid(milliseconds, world.random_bits(80))
-    note_ticket_id(made)
+    observe_id(made)
     return made
 
 
-def note_ticket_id(operation_id: str) -> None:
+def observe_id(operation_id: str) -> None:
     """Record an operation id as seen. One that is not a ULID carries no time, and is ignored."""
     global _newest_seen
     digits = [_DIGITS.get(each) for each in operation_id[:10]]
@@ -59,7 +59,7 @@ class QueueDecision(Enum):
     WAIT = auto()
 
 
-def turn(mine: Sidecar, rivals: Sequence[Sidecar]) -> QueueDecision:
+def decide_next(mine: Sidecar, rivals: Sequence[Sidecar]) -> QueueDecision:
     """Apply the rule of the queue to the live rivals that one listing has shown."""
     smaller = any(other.operation_id < mine.operation_id for other in rivals)
     if not smaller and all(other.phase == "waiting" for other in rivals):
@@ -71,8 +71,8 @@ def compete(mine: Sidecar, other: Sidecar) -> bool:
     """Whether two operations are rivals: they must not have effects at the same time."""
     if mine.changes_schema or other.changes_schema:
         return True
-    moves = mine.lines & (other.lines | other.read_lines) or mine.read_lines & other.lines
-    return bool(moves) or _same_key(mine, other)
+    shared = mine.table_refs & (other.table_refs | other.read_table_refs) or mine.read_table_refs & other.table_refs
+    return bool(shared) or _same_key(mine, other)
 
 
 def may_recover(dead: Sidecar, living: Sequence[Sidecar], *, mine: str | None = None) -> bool:
@@ -93,16 +93,14 @@ def _same_key(mine: Sidecar, other: Sidecar) -> bool:
     return mine.branch == other.branch and mine.commit.idempotency_key == other.commit.idempotency_key
 
 
-Line = tuple[str, str | None]
-
 _queues: dict[tuple[str, str, str], threading.Lock] = {}
 _registry = threading.Lock()
 
 
 @contextmanager
-def hold_locks(uri: str, lines: Iterable[Line]) -> Iterator[None]:
+def hold_locks(uri: str, table_refs: Iterable[TableBranch]) -> Iterator[None]:
     """Hold the locks of these tables: no other thread of this process writes to them meanwhile."""
-    keys = sorted({(uri, table_key, branch or "") for table_key, branch in lines})
+    keys = sorted({(uri, table_key, branch or "") for table_key, branch in table_refs})
     with ExitStack() as stack:
         for key in keys:
             stack.enter_context(_lock_of(key))

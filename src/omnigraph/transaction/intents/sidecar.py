@@ -21,6 +21,8 @@ from omnigraph.storage.objects.lease import DEFAULT_SECONDS, Owner, lease_second
 from omnigraph.world import encode_ulid
 
 if TYPE_CHECKING:
+    from collections.abc import Set
+
     from omnigraph.world import World
 
 PREFIX = "__recovery"
@@ -30,6 +32,8 @@ WriterKind = Literal["Mutation", "Load", "SchemaApply", "BranchMerge", "EnsureIn
 # `waiting`: behind another queue entry, without effects. `running`: effects may exist. None: written by a release
 # without phases.
 Phase = Literal["waiting", "running"]
+# A table on one of its Lance branches, by table key; None is the table's main branch.
+TableBranch = tuple[str, str | None]
 
 
 @dataclass(frozen=True)
@@ -45,11 +49,11 @@ class TablePin:
     transaction: str | None = None
 
     @property
-    def line(self) -> tuple[str, str | None]:
+    def table_ref(self) -> TableBranch:
         """The unit of mutual exclusion between operations: a table on one of its branches."""
         return self.table_key, self.table_branch
 
-    def tidying(self, operation_id: str) -> str:
+    def compaction_uuid(self, operation_id: str) -> str:
         """The uuid, derived from the operation, of the transaction that may follow the change to compact the table."""
         return str(uuid5(NAMESPACE_OID, f"tidy {operation_id} {self.table_key} {self.table_branch or ''}"))
 
@@ -147,7 +151,7 @@ class Sidecar:
     # Distinguishes the branch from an earlier or later one of the same name; None for main.
     incarnation: str | None = None
     schema: PlannedSchema | None = None
-    pointed: tuple[FastForwardedTable, ...] = ()
+    fast_forwarded: tuple[FastForwardedTable, ...] = ()
     # Fields of a later release, beside ours and inside our object, preserved when the sidecar is rewritten.
     unknown: dict[str, Any] = field(default_factory=dict, compare=False)
     unknown_own: dict[str, Any] = field(default_factory=dict, compare=False)
@@ -158,14 +162,20 @@ class Sidecar:
         return f"{PREFIX}/{self.operation_id}.json"
 
     @property
-    def lines(self) -> frozenset[tuple[str, str | None]]:
+    def table_refs(self) -> frozenset[TableBranch]:
         """The tables that it changes, each with its branch."""
-        return frozenset(pin.line for pin in self.tables) | {(each.table_key, self.branch) for each in self.pointed}
+        return frozenset(pin.table_ref for pin in self.tables) | {
+            (each.table_key, self.branch) for each in self.fast_forwarded
+        }
 
     @property
-    def read_lines(self) -> frozenset[tuple[str, str | None]]:
+    def read_table_refs(self) -> frozenset[TableBranch]:
         """The tables that it was computed from and does not change; no other operation may change them meanwhile."""
         return frozenset((table_key, self.branch) for table_key in self.reads)
+
+    def covers(self, changed: Set[TableBranch], read: Set[TableBranch]) -> bool:
+        """Whether other operations wait for this one before they change what it changes, or was computed from."""
+        return changed <= self.table_refs and read <= self.table_refs | self.read_table_refs
 
     @property
     def changes_schema(self) -> bool:
@@ -187,8 +197,8 @@ class Sidecar:
         A waiting owner is not added to the former owners: it has no effects, and must rewrite its sidecar before it may
         have any, which then fails.
         """
-        suspect = self.phase != "waiting" and not self.is_ownerless(world)
-        former = (*self.former, self.owner) if suspect and self.owner is not None else self.former
+        may_be_alive = self.phase != "waiting" and not self.is_ownerless(world)
+        former = (*self.former, self.owner) if may_be_alive and self.owner is not None else self.former
         return replace(self, former=former).leased(owner, world)
 
     def taken_from_here(self) -> OperationTakenOver:
@@ -196,7 +206,7 @@ class Sidecar:
         commit_id = self.commit.commit_id if self.commit is not None else None
         return OperationTakenOver(self.operation_id, branch=self.branch, commit_id=commit_id)
 
-    def has_suspects(self, world: World) -> bool:
+    def has_live_former_owner(self, world: World) -> bool:
         """Whether a former owner may still be alive and resume in the middle of the operation."""
         return any(not each.is_dead(world) for each in self.former)
 
@@ -206,30 +216,26 @@ class Sidecar:
         expires_at = world.now_us() + int(seconds * 1_000_000)
         return replace(self, owner=owner, expires_at=expires_at, lease_seconds=seconds, renewals=self.renewals + 1)
 
+    def derived_commit_id(self, what: str) -> str:
+        """A commit id derived from the operation's id: whoever repeats this step of the operation finds its commit."""
+        digest = sha256(f"{what} {self.operation_id}".encode()).digest()
+        return encode_ulid(self.started_at // 1_000, int.from_bytes(digest[:10]))
 
-def derived_commit_id(sidecar: Sidecar, what: str) -> str:
-    """A commit id derived from the operation's id: whoever repeats this step of the operation finds its commit."""
-    digest = sha256(f"{what} {sidecar.operation_id}".encode()).digest()
-    return encode_ulid(sidecar.started_at // 1_000, int.from_bytes(digest[:10]))
+    def added_versions(self) -> list[NewVersion]:
+        """The tables that the operation adds to the graph, as they are published."""
+        return [
+            NewVersion(each.table_key, each.version, each.row_count, each.table_branch, each.table_path)
+            for each in self.added
+        ]
 
+    def fast_forwarded_versions(self) -> list[NewVersion]:
+        """The tables that the operation fast-forwards, as they are published."""
+        return [
+            NewVersion(each.table_key, each.version, each.row_count, each.table_branch, table_path(each.table_key))
+            for each in self.fast_forwarded
+        ]
 
-def added_versions(sidecar: Sidecar) -> list[NewVersion]:
-    """The tables that the operation adds to the graph, as they are published."""
-    return [
-        NewVersion(each.table_key, each.version, each.row_count, each.table_branch, each.table_path)
-        for each in sidecar.added
-    ]
-
-
-def fast_forwarded_versions(sidecar: Sidecar) -> list[NewVersion]:
-    """The tables that the operation fast-forwards, as they are published."""
-    return [
-        NewVersion(each.table_key, each.version, each.row_count, each.table_branch, table_path(each.table_key))
-        for each in sidecar.pointed
-    ]
-
-
-def schema_change(sidecar: Sidecar) -> SchemaChange | None:
-    """The schema change that the operation's commit records."""
-    planned = sidecar.schema
-    return None if planned is None else SchemaChange(planned.before, planned.after)
+    def schema_change(self) -> SchemaChange | None:
+        """The schema change that the operation's commit records."""
+        planned = self.schema
+        return None if planned is None else SchemaChange(planned.before, planned.after)

@@ -100,7 +100,7 @@ def _check(sidecar: Sidecar, operation_id: str) -> None:
         raise TypeError(f"the type of {mistyped}")
     encode(sidecar)
     new = (*(each.table_key for each in sidecar.added), *(each.table_key for each in sidecar.dropped))
-    for table_key in (*new, *(key for key, _ in sidecar.lines | sidecar.read_lines)):
+    for table_key in (*new, *(key for key, _ in sidecar.table_refs | sidecar.read_table_refs)):
         table_path(table_key)
 
 
@@ -222,8 +222,8 @@ def _own_fields(sidecar: Sidecar) -> dict[str, Any]:
         own["added"] = {each.table_key: _planned_table(each) for each in sidecar.added}
     if sidecar.schema is not None:
         own["schema"] = vars(sidecar.schema)
-    if sidecar.pointed:
-        own["pointed"] = [_without_none(vars(each)) for each in sidecar.pointed]
+    if sidecar.fast_forwarded:
+        own["pointed"] = [_without_none(vars(each)) for each in sidecar.fast_forwarded]
     return {_OWN: own}
 
 
@@ -281,7 +281,7 @@ def _from_fields(fields: dict[str, Any]) -> Sidecar:
         reads=tuple(own.get("reads", ())),
         incarnation=own.get("incarnation"),
         schema=_planned_schema(own["schema"]) if "schema" in own else None,
-        pointed=tuple(FastForwardedTable(**each) for each in own.get("pointed", ())),
+        fast_forwarded=tuple(FastForwardedTable(**each) for each in own.get("pointed", ())),
         unknown={key: value for key, value in fields.items() if key not in _KNOWN},
         unknown_own={key: value for key, value in own.items() if key not in _KNOWN_OWN},
     )

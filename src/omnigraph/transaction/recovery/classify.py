@@ -39,8 +39,8 @@ class Decision(Enum):
 class Observation:
     """The state of one pinned table on the store.
 
-    `head` is the newest version on the pin's branch, `published` the manifest's (0: none). `landed` is the version that
-    the planned transaction became; None when it is not there, or when no transaction was recorded. `tidied` is the
+    `head` is the newest version on the branch, `published` the manifest's (0: none). `committed` is the version that
+    the planned transaction became; None when it is not there, or when no transaction was recorded. `compacted` is the
     version after it in which the operation compacted the table, if it did. `restored` is the version with which an
     earlier recovery of this operation reverted the table. `is_there`: the table has been forked for the pin's branch,
     and the manifest's version is on that fork. `ours`: operations of this program made all versions above the published
@@ -50,9 +50,9 @@ class Observation:
     pin: TablePin
     head: int
     published: int
-    landed: int | None = None
+    committed: int | None = None
     restored: int | None = None
-    tidied: int | None = None
+    compacted: int | None = None
     is_there: bool = True
     ours: bool = True
     # The version that the head restores, when an earlier attempt of this recovery made the head.
@@ -66,7 +66,7 @@ class Observation:
     @property
     def last(self) -> int | None:
         """The newest version that the operation made; None when there is none."""
-        return self.tidied if self.landed is not None and self.tidied == self.landed + 1 else self.landed
+        return self.compacted if self.committed is not None and self.compacted == self.committed + 1 else self.committed
 
 
 def classify(sidecar: Sidecar, seen: Observation) -> TableFinding:
@@ -108,8 +108,8 @@ def decide(
     if TableFinding.INVARIANT_VIOLATION in findings:
         return Decision.ABORT
     if sidecar.schema is not None:
-        landed = all(each is TableFinding.ROLLED_PAST_EXPECTED for each in findings)
-        return Decision.FORWARD if schema_ready and landed else Decision.BACK
+        committed = all(each is TableFinding.ROLLED_PAST_EXPECTED for each in findings)
+        return Decision.FORWARD if schema_ready and committed else Decision.BACK
     if not sidecar.is_planned and sidecar.writer_kind == "SchemaApply" and not _went_by(findings, seen):
         # Other releases replace the schema files after the publish: without a publish the files are the old ones.
         return Decision.BACK
@@ -128,9 +128,9 @@ def _went_by(findings: Sequence[TableFinding], seen: Sequence[Observation]) -> b
 
 def _by_transaction(seen: Observation) -> TableFinding:
     """The planned transaction identifies exactly which version is this operation's."""
-    if seen.landed is None:
+    if seen.committed is None:
         return TableFinding.NO_MOVEMENT
-    if seen.last == seen.head and seen.landed == seen.pin.post_commit_pin and _is_base(seen):
+    if seen.last == seen.head and seen.committed == seen.pin.post_commit_pin and _is_base(seen):
         return TableFinding.ROLLED_PAST_EXPECTED
     return _unexpected(seen)
 

@@ -25,7 +25,7 @@ from omnigraph.transaction.intents.queue_rules import may_recover
 from omnigraph.transaction.intents.sidecar import PREFIX
 from omnigraph.transaction.intents.sidecar_json import report_unreadable
 from omnigraph.transaction.recovery.recover import recover
-from omnigraph.transaction.recovery.schema_files import finish_schema, settle_leftovers
+from omnigraph.transaction.recovery.schema_files import finish_schema, resolve_staged_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 _POLL_SECONDS = 0.05
 
 
-def fate(manifest: GraphManifest, lost: OperationTakenOver) -> tuple[GraphCommit, Snapshot] | None:
+def fate(manifest: GraphManifest, taken_over: OperationTakenOver) -> tuple[GraphCommit, Snapshot] | None:
     """The commit that the operation became, with its snapshot; None when it was undone.
 
     The outcome is final once the sidecar is gone, which is waited for; if the process that took it over is gone as
@@ -50,20 +50,20 @@ def fate(manifest: GraphManifest, lost: OperationTakenOver) -> tuple[GraphCommit
     """
     deadline = manifest.world.monotonic() + queue.WAIT_SECONDS
     clock = read_store_clock(manifest.stores.objects, manifest.world)
-    while _stands(manifest, lost.operation_id, clock):
+    while _stands(manifest, taken_over.operation_id, clock):
         if manifest.world.monotonic() >= deadline:
             raise CommitOutcomeUnknown(
-                f"operation {lost.operation_id} was taken over by another process that has not finished with it. "
-                f"Look for the commit {lost.commit_id} before doing it again.",
-                transaction=lost.commit_id,
-                operation_id=lost.operation_id,
+                f"operation {taken_over.operation_id} was taken over by another process that has not finished with it. "
+                f"Look for the commit {taken_over.commit_id} before doing it again.",
+                transaction=taken_over.commit_id,
+                operation_id=taken_over.operation_id,
             )
         manifest.world.sleep(_POLL_SECONDS)
     try:
-        branch_manifest = manifest.fresh_branch(lost.branch or MAIN)
+        branch_manifest = manifest.fresh_branch(taken_over.branch or MAIN)
     except BranchNotFound:
         return None
-    found = branch_manifest.commit(lost.commit_id or "")
+    found = branch_manifest.commit(taken_over.commit_id or "")
     return None if found is None else (found, branch_manifest.snapshot_of(found))
 
 
@@ -74,7 +74,7 @@ def _stands(manifest: GraphManifest, operation_id: str, clock: StoreClock) -> bo
     found = next((each for each in everyone if each.sidecar.operation_id == operation_id), None)
     if found is None:
         return False
-    recover_if_over(objects, found, world, lambda ticket: recover(manifest, ticket), clock)
+    recover_if_over(objects, found, world, lambda queue_entry: recover(manifest, queue_entry), clock)
     return True
 
 
@@ -86,55 +86,55 @@ def _refuse_if_about(error: RecoveryRequired, operation_id: str) -> None:
 @contextmanager
 def held_entry(manifest: GraphManifest, sidecar: Sidecar) -> Iterator[QueueEntry]:
     """Hold a queue entry and remove it at the end, whether the operation succeeded, failed or was interrupted."""
-    ticket = QueueEntry.draw(manifest.stores.objects, sidecar, manifest.world)
+    queue_entry = QueueEntry.draw(manifest.stores.objects, sidecar, manifest.world)
     try:
-        with ticket.guard():
-            yield ticket
+        with queue_entry.guard():
+            yield queue_entry
     except BaseException as error:
         try:
-            is_certain = _undo(manifest, ticket, error)
+            is_certain = _undo(manifest, queue_entry, error)
         finally:
-            ticket.rest()
+            queue_entry.rest()
         if not isinstance(error, Exception):
             raise
-        if ticket.is_lost:
-            raise ticket.sidecar.taken_from_here() from error
+        if queue_entry.is_taken_over:
+            raise queue_entry.sidecar.taken_from_here() from error
         if not is_certain:
-            raise _unknown(ticket.sidecar, error) from error
+            raise _unknown(queue_entry.sidecar, error) from error
         raise
     try:
-        if ticket.is_published:
-            finish_schema(manifest, ticket)
-        ticket.delete()
+        if queue_entry.is_published:
+            finish_schema(manifest, queue_entry)
+        queue_entry.delete()
     except (OmniGraphError, OSError) as error:
-        log.warning("the commit is done; its sidecar %s stays for the next writer: %s", ticket.sidecar.path, error)
-        ticket.let_go()
+        log.warning("the commit is done; its sidecar %s stays for the next writer: %s", queue_entry.sidecar.path, error)
+        queue_entry.let_go()
 
 
-def _undo(manifest: GraphManifest, ticket: QueueEntry, error: BaseException) -> bool:
+def _undo(manifest: GraphManifest, queue_entry: QueueEntry, error: BaseException) -> bool:
     """Roll the operation back, or leave that to the next writer; return whether it certainly will not be committed.
 
     The abort is recorded in the sidecar first: if this process is suspended or fails now, others must not finish it.
     """
-    if ticket.is_lost:
-        return True  # another process owns it, and `fate` tells how it ended
+    if queue_entry.is_taken_over:
+        return True  # another process owns it, and `fate` finds out how it ended
     if isinstance(error, CommitOutcomeUnknown):
-        ticket.let_go()
+        queue_entry.let_go()
         return False
     try:
-        with ticket.guard():
-            if ticket.has_effects:
-                ticket.update(aborted=True)
-                recover(manifest, ticket)
+        with queue_entry.guard():
+            if queue_entry.may_have_committed:
+                queue_entry.update(aborted=True)
+                recover(manifest, queue_entry)
             else:
-                ticket.require()
-                ticket.delete()
+                queue_entry.require()
+                queue_entry.delete()
     except OperationTakenOver:
         return True
     except (OmniGraphError, OSError) as second:
-        log.warning("operation %s will be recovered later: %s", ticket.sidecar.operation_id, second)
-        ticket.let_go()
-        return ticket.sidecar.aborted or not ticket.has_effects
+        log.warning("operation %s will be recovered later: %s", queue_entry.sidecar.operation_id, second)
+        queue_entry.let_go()
+        return queue_entry.sidecar.aborted or not queue_entry.may_have_committed
     return True
 
 
@@ -156,7 +156,7 @@ def sweep(manifest: GraphManifest) -> dict[str, Decision]:
     read or recovered is logged and left: the queue refuses the writers that it concerns.
     """
     objects, world = manifest.stores.objects, manifest.world
-    settle_leftovers(manifest)
+    resolve_staged_files(manifest)
     objects.remove_unfinished()
     done = {}
     listed = objects.list(PREFIX)
@@ -170,7 +170,7 @@ def sweep(manifest: GraphManifest) -> dict[str, Decision]:
         if not may_recover(found.sidecar, living):
             continue
         try:
-            decision = recover_if_over(objects, found, world, lambda ticket: recover(manifest, ticket), clock)
+            decision = recover_if_over(objects, found, world, lambda queue_entry: recover(manifest, queue_entry), clock)
         except RecoveryRequired as error:
             report_unreadable(error)
             continue

@@ -24,12 +24,6 @@ from omnigraph.manifest.layout import MAIN, table_path
 from omnigraph.manifest.publisher import NewVersion, PublishRequest
 from omnigraph.storage.tables.staging import are_ours, commit_staged, find_transaction, how_made, stage_restore
 from omnigraph.storage.tables.table import Pin
-from omnigraph.transaction.intents.sidecar import (
-    added_versions,
-    derived_commit_id,
-    fast_forwarded_versions,
-    schema_change,
-)
 from omnigraph.transaction.recovery.audit import TableOutcome, record, recovery_of
 from omnigraph.transaction.recovery.classify import Decision, Observation, TableFinding, classify, decide
 from omnigraph.transaction.recovery.schema_files import finish_schema, schema_is_ready, undo_schema
@@ -48,27 +42,27 @@ ACTOR = "omnigraph:recovery"
 ATTEMPTS = 5
 
 
-def recover(manifest: GraphManifest, ticket: QueueEntry) -> Decision:
+def recover(manifest: GraphManifest, queue_entry: QueueEntry) -> Decision:
     """Finish or undo the operation; afterwards its sidecar is gone, and manifest and tables agree."""
     for _ in range(ATTEMPTS - 1):
         try:
-            return _recover(manifest, ticket)
+            return _recover(manifest, queue_entry)
         except (CommitConflict, ObjectChanged) as error:
             # A suspended process has changed a table, the branch or a schema file in the meantime.
-            log.info("operation %s is looked at again: %s", ticket.sidecar.operation_id, error)
-    return _recover(manifest, ticket)
+            log.info("operation %s is looked at again: %s", queue_entry.sidecar.operation_id, error)
+    return _recover(manifest, queue_entry)
 
 
-def _recover(manifest: GraphManifest, ticket: QueueEntry) -> Decision:
-    sidecar = ticket.sidecar
+def _recover(manifest: GraphManifest, queue_entry: QueueEntry) -> Decision:
+    sidecar = queue_entry.sidecar
     branch_manifest = _branch_manifest_of(manifest, sidecar)
     if branch_manifest is None:
-        _discard_orphan(manifest, ticket)
+        _discard_orphan(manifest, queue_entry)
         return Decision.BACK
     seen = [_observe(manifest, sidecar, branch_manifest, pin) for pin in sidecar.tables]
     findings = [classify(sidecar, each) for each in seen]
     published = branch_manifest.commit(_forward_id(sidecar)) is not None
-    undone = branch_manifest.commit(derived_commit_id(sidecar, "back")) is not None
+    undone = branch_manifest.commit(sidecar.derived_commit_id("back")) is not None
     ready = schema_is_ready(manifest, sidecar)
     decision = decide(sidecar, findings, seen, published=published, undone=undone, schema_ready=ready)
     match decision:
@@ -76,19 +70,19 @@ def _recover(manifest: GraphManifest, ticket: QueueEntry) -> Decision:
             raise _violated(sidecar, seen, findings)
         case Decision.FORWARD:
             _forward(manifest, branch_manifest.branch, sidecar, seen)
-            finish_schema(manifest, ticket)
+            finish_schema(manifest, queue_entry)
         case Decision.BACK:
             undo_schema(manifest, sidecar)
-            _back(manifest, branch_manifest, ticket, seen)
+            _back(manifest, branch_manifest, queue_entry, seen)
         case Decision.FINISHED:
-            finish_schema(manifest, ticket)
+            finish_schema(manifest, queue_entry)
             _finished(manifest, branch_manifest, sidecar, seen)
-    ticket.delete()
+    queue_entry.delete()
     return decision
 
 
 def _forward_id(sidecar: Sidecar) -> str:
-    return sidecar.commit.commit_id if sidecar.commit else derived_commit_id(sidecar, "forward")
+    return sidecar.commit.commit_id if sidecar.commit else sidecar.derived_commit_id("forward")
 
 
 def _branch_manifest_of(manifest: GraphManifest, sidecar: Sidecar) -> BranchManifest | None:
@@ -120,9 +114,9 @@ def _observe(manifest: GraphManifest, sidecar: Sidecar, branch_manifest: BranchM
     )
     if pin.transaction is None:
         return seen
-    landed = find_transaction(table, pin.transaction, after=pin.expected_version)
-    tidied = landed and find_transaction(table, pin.tidying(sidecar.operation_id), after=landed)
-    return replace(seen, landed=landed, tidied=tidied or None)
+    committed = find_transaction(table, pin.transaction, after=pin.expected_version)
+    compacted = committed and find_transaction(table, pin.compaction_uuid(sidecar.operation_id), after=committed)
+    return replace(seen, committed=committed, compacted=compacted or None)
 
 
 def _restored_by(table: Table, uuid: str) -> int | None:
@@ -141,19 +135,19 @@ def _forward(manifest: GraphManifest, branch: str, sidecar: Sidecar, seen: list[
         created_at=planned.created_at if planned else manifest.world.now_us(),
         versions=[
             *(_version_at(manifest, each.pin, each.head) for each in seen),
-            *added_versions(sidecar),
-            *fast_forwarded_versions(sidecar),
+            *sidecar.added_versions(),
+            *sidecar.fast_forwarded_versions(),
         ],
         drops=[each.table_key for each in sidecar.dropped],
         expected_versions={
             **{each.pin.table_key: each.pin.expected_version for each in seen},
-            **{each.table_key: each.expected_version for each in sidecar.pointed if each.expected_version},
+            **{each.table_key: each.expected_version for each in sidecar.fast_forwarded if each.expected_version},
         },
         actor=sidecar.actor if planned else ACTOR,
         merged_parent=planned.merged_parent if planned else sidecar.merge_source_commit_id,
         idempotency_key=planned.idempotency_key if planned else None,
-        schema=schema_change(sidecar),
-        excluded_by=(derived_commit_id(sidecar, "back"),),
+        schema=sidecar.schema_change(),
+        excluded_by=(sidecar.derived_commit_id("back"),),
     )
     published = manifest.publish(request, branch=branch)
     outcomes = [TableOutcome(each.pin.table_key, each.pin.expected_version, each.head) for each in seen]
@@ -161,15 +155,15 @@ def _forward(manifest: GraphManifest, branch: str, sidecar: Sidecar, seen: list[
 
 
 def _back(
-    manifest: GraphManifest, branch_manifest: BranchManifest, ticket: QueueEntry, seen: list[Observation]
+    manifest: GraphManifest, branch_manifest: BranchManifest, queue_entry: QueueEntry, seen: list[Observation]
 ) -> None:
     """Revert what is not published, fence tables that may still be written to late, and publish the restored versions.
 
     A table with another program's versions is only reverted to the version before this operation's: `repair` handles
     those.
     """
-    sidecar = ticket.sidecar
-    fenced = sidecar.has_suspects(manifest.world)
+    sidecar = queue_entry.sidecar
+    fenced = sidecar.has_live_former_owner(manifest.world)
     versions = []
     for each in seen:
         if not (_is_ours_to_undo(sidecar, each) or (fenced and _can_be_fenced(each))):
@@ -182,7 +176,7 @@ def _back(
     if versions or fenced:
         reach("recovery.before_publish")
         request = PublishRequest(
-            commit_id=derived_commit_id(sidecar, "back"),
+            commit_id=sidecar.derived_commit_id("back"),
             created_at=manifest.world.now_us(),
             versions=versions,
             expected_versions={each.table_key: _published(seen, each.table_key) for each in versions},
@@ -190,11 +184,11 @@ def _back(
             excluded_by=(_forward_id(sidecar),),
         )
         manifest.publish(request, branch=branch_manifest.branch)
-    commit_id = _known_or_head(branch_manifest, derived_commit_id(sidecar, "back"))
+    commit_id = _commit_or_head(branch_manifest, sidecar.derived_commit_id("back"))
     _audit(manifest, sidecar, "RolledBack", commit_id, _undone(sidecar, seen))
 
 
-def _known_or_head(branch_manifest: BranchManifest, commit_id: str) -> str:
+def _commit_or_head(branch_manifest: BranchManifest, commit_id: str) -> str:
     """The commit, if the branch has it; else the branch's newest one."""
     return commit_id if branch_manifest.commit(commit_id) is not None else branch_manifest.head_id or ""
 
@@ -206,7 +200,7 @@ def _is_ours_to_undo(sidecar: Sidecar, seen: Observation) -> bool:
     """
     if not sidecar.is_planned:
         return classify(sidecar, seen) is not TableFinding.NO_MOVEMENT
-    if seen.landed is not None and seen.landed > seen.published:
+    if seen.committed is not None and seen.committed > seen.published:
         return True
     return seen.is_there and seen.is_ahead and seen.ours
 
@@ -218,7 +212,7 @@ def _can_be_fenced(seen: Observation) -> bool:
 
 def _before(seen: Observation) -> int:
     """The version that a table is reverted to: the published one, unless another program has committed above it."""
-    return seen.published if seen.landed is None or seen.ours else seen.landed - 1
+    return seen.published if seen.committed is None or seen.ours else seen.committed - 1
 
 
 def _published(seen: list[Observation], table_key: str) -> int:
@@ -228,8 +222,8 @@ def _published(seen: list[Observation], table_key: str) -> int:
 def _undone(sidecar: Sidecar, seen: list[Observation]) -> list[TableOutcome]:
     """From the version that was reverted to the version whose content the table has again; equal at every attempt."""
     if sidecar.is_planned:
-        landed = [(each.pin.table_key, each.landed) for each in seen if each.landed is not None]
-        return [TableOutcome(table_key, version, version - 1) for table_key, version in landed]
+        committed = [(each.pin.table_key, each.committed) for each in seen if each.committed is not None]
+        return [TableOutcome(table_key, version, version - 1) for table_key, version in committed]
     outcomes = []
     for each in seen:
         if each.restored is not None:
@@ -262,7 +256,7 @@ def _finished(
     manifest: GraphManifest, branch_manifest: BranchManifest, sidecar: Sidecar, seen: list[Observation]
 ) -> None:
     """Record an operation that had published everything and left only its sidecar behind."""
-    commit_id = _known_or_head(branch_manifest, _forward_id(sidecar))
+    commit_id = _commit_or_head(branch_manifest, _forward_id(sidecar))
     outcomes = [TableOutcome(each.pin.table_key, each.pin.expected_version, _after(each)) for each in seen]
     _audit(manifest, sidecar, "RolledForward", commit_id, outcomes)
 
@@ -271,13 +265,13 @@ def _after(seen: Observation) -> int:
     return seen.published if seen.last is None else seen.last
 
 
-def _discard_orphan(manifest: GraphManifest, ticket: QueueEntry) -> None:
+def _discard_orphan(manifest: GraphManifest, queue_entry: QueueEntry) -> None:
     """Discard an operation whose branch was deleted, with all that it could have changed; record that on main."""
-    sidecar = ticket.sidecar
-    request = PublishRequest(derived_commit_id(sidecar, "orphan"), manifest.world.now_us(), actor=ACTOR)
+    sidecar = queue_entry.sidecar
+    request = PublishRequest(sidecar.derived_commit_id("orphan"), manifest.world.now_us(), actor=ACTOR)
     published = manifest.publish(request)
     _audit(manifest, sidecar, "OrphanedBranchDiscarded", published.commit.id, [])
-    ticket.delete()
+    queue_entry.delete()
 
 
 def _audit(
@@ -305,5 +299,5 @@ def _violated(sidecar: Sidecar, seen: list[Observation], findings: list[TableFin
         "restore it from a copy. The sidecar is kept.",
         operation_id=sidecar.operation_id,
         branch=sidecar.branch,
-        table_keys=tuple(sorted({table_key for table_key, _ in sidecar.lines})) or None,
+        table_keys=tuple(sorted({table_key for table_key, _ in sidecar.table_refs})) or None,
     )

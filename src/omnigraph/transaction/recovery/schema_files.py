@@ -2,7 +2,7 @@
 
 Every step may be interrupted and repeated, by the operation itself or by whoever recovers it.
 
-`settle_leftovers` deals with schema files that another release left when it died without a sidecar. Changes of this
+`resolve_staged_files` deals with schema files that another release left when it died without a sidecar. Changes of this
 program always leave a sidecar. Other releases leave none when no table changes, and write the new files beside the live
 ones before they publish. The columns of the tables show which of the two schemas the graph is in.
 """
@@ -22,25 +22,24 @@ from omnigraph.manifest.schema_files import STAGING, discard_staged, live_files,
 from omnigraph.storage.tables.immediate import collect_old_versions
 from omnigraph.storage.tables.staging import commit_staged, find_transaction, stage_overwrite
 from omnigraph.transaction.intents.queue import list_sidecars
-from omnigraph.transaction.intents.sidecar import added_versions, derived_commit_id, schema_change
 
 if TYPE_CHECKING:
     from omnigraph.manifest.graph_manifest import GraphManifest
     from omnigraph.transaction.intents.queue import QueueEntry
     from omnigraph.transaction.intents.sidecar import AddedTable, PlannedSchema, Sidecar
 
-    Shape = dict[str, frozenset[str]]
+    Columns = dict[str, frozenset[str]]
 
 
 def schema_is_ready(manifest: GraphManifest, sidecar: Sidecar) -> bool:
     """Whether every new table is committed and the new schema files are staged."""
     confirmed = sidecar.schema is not None and sidecar.schema.confirmed
-    return confirmed and all(_has_landed(manifest, each) for each in sidecar.added)
+    return confirmed and all(_is_committed(manifest, each) for each in sidecar.added)
 
 
-def finish_schema(manifest: GraphManifest, ticket: QueueEntry) -> None:
+def finish_schema(manifest: GraphManifest, queue_entry: QueueEntry) -> None:
     """After the publish: let other branches follow, move the schema files into place, and purge old versions."""
-    sidecar, planned = ticket.sidecar, ticket.sidecar.schema
+    sidecar, planned = queue_entry.sidecar, queue_entry.sidecar.schema
     if planned is None:
         _finish_other_release(manifest, sidecar)
         return
@@ -52,8 +51,8 @@ def finish_schema(manifest: GraphManifest, ticket: QueueEntry) -> None:
     files, live = accepted_files(manifest, planned.after), live_files(objects)
     # If another process has taken the operation over, it has done the rest, and the schema may have changed since. The
     # lease is checked after the files were read: any later change to them makes the move fail.
-    ticket.update()
-    with ticket.guard():
+    queue_entry.update()
+    with queue_entry.guard():
         promote(objects, files, over=live)
     reach("schema.promoted")
     dropped = {table_path(each.table_key) for each in sidecar.dropped}
@@ -84,7 +83,7 @@ def _finish_other_release(manifest: GraphManifest, sidecar: Sidecar) -> None:
         promote(manifest.stores.objects, staged, over=live_files(manifest.stores.objects))
 
 
-def _has_landed(manifest: GraphManifest, added: AddedTable) -> bool:
+def _is_committed(manifest: GraphManifest, added: AddedTable) -> bool:
     try:
         table = manifest.stores.tables.open_newest(added.table_path, added.table_branch)
     except NotFound:
@@ -104,11 +103,11 @@ def _follow(manifest: GraphManifest, sidecar: Sidecar, planned: PlannedSchema, b
         return
     assert sidecar.commit is not None
     request = PublishRequest(
-        commit_id=derived_commit_id(sidecar, f"follow {branch}"),
+        commit_id=sidecar.derived_commit_id(f"follow {branch}"),
         created_at=sidecar.commit.created_at,
-        versions=added_versions(sidecar),
+        versions=sidecar.added_versions(),
         actor=sidecar.actor,
-        schema=schema_change(sidecar),
+        schema=sidecar.schema_change(),
     )
     manifest.publish(request, branch=branch)
 
@@ -123,13 +122,13 @@ def _purge(manifest: GraphManifest, path: str, *, emptied: bool, operation_id: s
     manifest.stores.tables.forget(path)
 
 
-def settle_leftovers(manifest: GraphManifest) -> None:
+def resolve_staged_files(manifest: GraphManifest) -> None:
     """Move staged files into place if the tables match them, and remove them if the tables match the live files.
 
     If both schemas match, nothing that they differ in was ever used, and the change is undone.
     """
     objects = manifest.stores.objects
-    if not objects.exists(f"{SCHEMA_STATE}{STAGING}") or _is_told_of(manifest):
+    if not objects.exists(f"{SCHEMA_STATE}{STAGING}") or _has_sidecar(manifest):
         return
     staged = staged_files(objects)
     if staged is None:
@@ -139,11 +138,11 @@ def settle_leftovers(manifest: GraphManifest) -> None:
         discard_staged(objects)
         return
     if objects.exists(f"{SCHEMA_SOURCE}{STAGING}"):
-        stored, live = _stored(manifest), _shape(manifest, objects.read(SCHEMA_SOURCE))
+        stored, live = _stored_columns(manifest), _declared_columns(manifest, objects.read(SCHEMA_SOURCE))
         if stored == live:
             discard_staged(objects)
             return
-        if stored != _shape(manifest, staged[SCHEMA_SOURCE]):
+        if stored != _declared_columns(manifest, staged[SCHEMA_SOURCE]):
             raise SchemaContractDrift(
                 manifest.stores.uri,
                 f"{manifest.stores.uri}: a change of schema did not finish, and the tables are in neither schema. "
@@ -153,7 +152,7 @@ def settle_leftovers(manifest: GraphManifest) -> None:
     promote(objects, staged, over=live_files(objects))
 
 
-def _is_told_of(manifest: GraphManifest) -> bool:
+def _has_sidecar(manifest: GraphManifest) -> bool:
     """Whether a sidecar of a schema change exists: then its owner, or whoever recovers it, deals with the files."""
     unreadable: list[RecoveryRequired] = []
     found = list_sidecars(manifest.stores.objects, unreadable=unreadable.append)
@@ -169,12 +168,12 @@ def _is_whole(manifest: GraphManifest, files: dict[str, bytes]) -> bool:
     return True
 
 
-def _stored(manifest: GraphManifest) -> Shape:
+def _stored_columns(manifest: GraphManifest) -> Columns:
     tables = manifest.stores.tables
     return {each.table_key: frozenset(tables.open(each.pin).schema.names) for each in manifest.snapshot(MAIN)}
 
 
-def _shape(manifest: GraphManifest, source: bytes) -> Shape:
+def _declared_columns(manifest: GraphManifest, source: bytes) -> Columns:
     try:
         schemas = table_arrow_schemas(compile_accepted(source.decode(), SCHEMA_SOURCE))
     except (SchemaError, UnicodeDecodeError) as error:
