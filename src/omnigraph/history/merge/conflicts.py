@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from omnigraph.errors import CardinalityViolation, ConstraintViolation, OrphanEdge, UniqueViolation
 from omnigraph.errors.commits import Conflict, ConflictKind, Row
-from omnigraph.errors.inputs import require_choice
+from omnigraph.errors.inputs import InvalidInput, require_choice, suggestion
 from omnigraph.history.delta import equal_values
 from omnigraph.kernels.arrays import ID
 
@@ -83,6 +83,26 @@ def resolve_by_name(resolver: Resolver, conflict: Conflict) -> Resolution:
     if callable(resolver):
         return resolver(conflict)
     return resolver.get(conflict.name) if isinstance(resolver, Mapping) else resolver
+
+
+def resolved_keys(resolver: Resolver, table_key: str, row_ids: Iterable[str]) -> frozenset[str]:
+    """The keys of a mapping that name one of the conflicts, which are rows of one table."""
+    if not isinstance(resolver, Mapping):
+        return frozenset()
+    return frozenset(key for row_id in row_ids if (key := f"{table_key}/{row_id}") in resolver)
+
+
+def require_all_resolved(resolver: Resolver, resolved: Iterable[str], conflicts: Iterable[Conflict]) -> None:
+    """Refuse a mapping with keys that name no conflict: a misspelt one would leave its conflict to `*`."""
+    if not isinstance(resolver, Mapping):
+        return
+    unknown = sorted(set(resolver) - {"*"} - set(resolved))
+    if unknown:
+        among = [*resolved, *(f"{each.table_key}/{each.row_id}" for each in conflicts)]
+        more = f", and {len(unknown) - 1} more keys of resolve" if len(unknown) > 1 else ""
+        raise InvalidInput(
+            f"resolve names {unknown[0]!r}{more}, and there is no such conflict{suggestion(unknown[0], among)}"
+        )
 
 
 def of_violation(violation: ConstraintViolation, table_keys: Mapping[str, str]) -> Conflict:

@@ -19,7 +19,7 @@ from omnigraph.history.delta import equal_values, same_rows
 from omnigraph.history.merge.conflicts import ConflictList, of_violation
 from omnigraph.history.merge.incident_edges import DisputedNodes, incident_edges, is_node_table
 from omnigraph.history.merge.merge_base import CommonState, ConvertedCommonState, ConvertedState
-from omnigraph.history.merge.reconcile import Reconciled, conflicts_of, reconcile, table_keys
+from omnigraph.history.merge.reconcile import Reconciled, all_resolved, conflicts_of, reconcile, table_keys
 from omnigraph.history.merge.schema_lineage import RowConversion
 from omnigraph.history.merge.target_upgrade import catch_up
 from omnigraph.history.merge.three_way import merge_table
@@ -94,14 +94,17 @@ class CrossSchemaMerge:
         merges = self._merges(common, ours, theirs, sorted(newer.snapshot.tables), settings)
         changes = {key: _changes(each) for key, each in merges.items() if each is not None}
         listed = conflicts_of(merge for merge in merges.values() if merge is not None)
+        resolved = all_resolved(merges.values())
         if listed:
-            return CrossSchemaResult(Reconciled(changes, tuple(listed.conflicts), more=listed.more), left_out)
+            found = Reconciled(changes, tuple(listed.conflicts), more=listed.more, resolved=resolved)
+            return CrossSchemaResult(found, left_out)
         if self.merge_schema.target_is_behind:
             return self._upgrade_target(view, ours, common, merges, left_out)
         for key in changes:
             view.entry(key)
         broken = self._broken(view, changes)
-        return CrossSchemaResult(Reconciled(changes, tuple(broken.conflicts), more=broken.more), left_out)
+        found = Reconciled(changes, tuple(broken.conflicts), more=broken.more, resolved=resolved)
+        return CrossSchemaResult(found, left_out)
 
     def _side(self, snapshot: Snapshot, position: int) -> ConvertedState:
         """One side, with its history since the common state as spans of one schema each, if all of them still exist."""
@@ -222,7 +225,8 @@ class CrossSchemaMerge:
         writes = catch_up(
             self.manifest, view, ours, self.theirs, changes, mine, (before, self.merge_schema.accepted.hash)
         )
-        found = Reconciled(changes, tuple(broken.conflicts), tuple(writes.pointers), more=broken.more)
+        resolved, pointers = all_resolved(merges.values()), tuple(writes.pointers)
+        found = Reconciled(changes, tuple(broken.conflicts), pointers, more=broken.more, resolved=resolved)
         return CrossSchemaResult(found, left_out, writes)
 
     def _broken(self, view: ReadView, changes: dict[str, TableChanges]) -> ConflictList:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from omnigraph.errors import InvalidInput, MergeConflicts, RevertConflicts, SchemaChanged
+from omnigraph.history.merge.conflicts import require_all_resolved
 from omnigraph.history.merge.cross_schema import CrossSchemaMerge, CrossSchemaResult
 from omnigraph.history.merge.merge_base import CommonState
 from omnigraph.history.merge.reconcile import MergeSettings, Reconciled, reconcile
@@ -172,11 +173,11 @@ class Merge:
         if schema is None:
             common = CommonState(tables, self._root, self._tips)
             self._reconciled = reconcile(self._catalog, view, common, self._theirs, settings)
-            return
-        self._cross_schema = CrossSchemaMerge(self._manifest, schema, self._theirs, self._root, self._tips).reconcile(
-            view, settings
-        )
-        self._reconciled = self._cross_schema.reconciled
+        else:
+            cross_schema = CrossSchemaMerge(self._manifest, schema, self._theirs, self._root, self._tips)
+            self._cross_schema = cross_schema.reconcile(view, settings)
+            self._reconciled = self._cross_schema.reconciled
+        require_all_resolved(options.resolver, self._reconciled.resolved, self._reconciled.conflicts)
 
     def _report(self, kind: MergeKind, commit: GraphCommit | None) -> Merged:
         found = self._reconciled
@@ -264,10 +265,13 @@ class Revert:
         if self._merge_schema is None:
             common = CommonState(self._manifest.stores.tables, self._after, (self._after,))
             self._reconciled = reconcile(self._catalog, view, common, self._before, self._settings)
-            return
-        cross_schema = CrossSchemaMerge(self._manifest, self._merge_schema, self._before, self._after, (self._after,))
-        found = cross_schema.reconcile(view, self._settings)
-        self._reconciled, self._left_out = found.reconciled, found.left_out
+        else:
+            cross_schema = CrossSchemaMerge(
+                self._manifest, self._merge_schema, self._before, self._after, (self._after,)
+            )
+            found = cross_schema.reconcile(view, self._settings)
+            self._reconciled, self._left_out = found.reconciled, found.left_out
+        require_all_resolved(self._settings.resolver, self._reconciled.resolved, self._reconciled.conflicts)
 
     def _report(self, commit: GraphCommit | None) -> Reverted:
         found = self._reconciled

@@ -105,7 +105,7 @@ class LargeChange:
 class Reconciled:
     """The changes, by table, that bring one side's work to the other; or the conflicts that prevent it.
 
-    `more`: the number of conflicts that are not listed.
+    `more`: the number of conflicts that are not listed. `resolved`: the keys of a mapping of resolutions that had one.
     """
 
     changes: dict[str, TableChanges] = field(default_factory=dict)
@@ -116,6 +116,7 @@ class Reconciled:
     more: int = 0
     # Tables with edges that the source removed and that stay: they differ from the source's version.
     restored: frozenset[str] = frozenset()
+    resolved: frozenset[str] = frozenset()
 
     @property
     def puts(self) -> dict[str, int]:
@@ -169,12 +170,14 @@ def reconcile(
     merges = _merge_tables(catalog, view, common, pairs, settings)
     changes = {each.table_key: _changes(each) for each in merges}
     listed = conflicts_of(merges)
+    resolved = all_resolved(merges)
     if listed:
-        return Reconciled(changes, tuple(listed.conflicts), more=listed.more)
+        return Reconciled(changes, tuple(listed.conflicts), more=listed.more, resolved=resolved)
     types = table_keys(view)
     listed.add(of_violation(each, types) for each in violations(catalog, view, changes))
     restored = {each.table_key for each in merges if each.restored is not None and each.restored.num_rows}
-    return Reconciled(changes, tuple(listed.conflicts), _without(pointers, restored), more=listed.more)
+    pointers = _without(pointers, restored)
+    return Reconciled(changes, tuple(listed.conflicts), pointers, more=listed.more, resolved=resolved)
 
 
 def _merge_tables(
@@ -202,6 +205,11 @@ def conflicts_of(merges: Iterable[TableMerge]) -> ConflictList:
 
 def _without(pointers: tuple[FastForward, ...], restored: Collection[str]) -> tuple[FastForward, ...]:
     return tuple(each for each in pointers if each.to.table_key not in restored)
+
+
+def all_resolved(merges: Iterable[TableMerge | None]) -> frozenset[str]:
+    """The keys of a mapping of resolutions that had a conflict in one of the tables."""
+    return frozenset().union(*(each.resolved for each in merges if each is not None))
 
 
 def table_keys(view: ReadView) -> dict[str, str]:

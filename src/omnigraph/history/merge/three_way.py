@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from omnigraph.errors.commits import Conflict, ConflictKind, Row
 from omnigraph.history.delta import same_value
-from omnigraph.history.merge.conflicts import MOST_LISTED, ConflictList, Resolver, merge_columns
+from omnigraph.history.merge.conflicts import MOST_LISTED, ConflictList, Resolver, merge_columns, resolved_keys
 from omnigraph.history.merge.incident_edges import EdgesOfNodes, fates_of, resolve_edge
 from omnigraph.kernels.arrays import ID, MILLISECONDS, replace_types
 
@@ -37,6 +37,7 @@ class TableMerge:
     `more`: the number of conflicts that are not listed. `locations`: those of the rows on the target, if known.
     `fates`: what was decided about rows that one side removed and the other changed. `restored`: edges that the source
     removed with a node that stays. `edges`: those of nodes about which nothing is decided.
+    `resolved`: the keys of a mapping of resolutions that had a conflict.
     """
 
     table_key: str
@@ -48,6 +49,7 @@ class TableMerge:
     fates: Fates = field(default_factory=dict)
     restored: pa.Table | None = None
     edges: EdgesOfNodes = field(default_factory=EdgesOfNodes)
+    resolved: frozenset[str] = frozenset()
 
 
 def merge_table(
@@ -119,7 +121,13 @@ def _merge_contested(
     puts = pa.concat_tables([puts, merged.puts, *decided.puts]).sort_by(ID)
     conflicts = tuple(decided.listed.conflicts)
     return TableMerge(
-        source.table_key, puts, _ids(deletes) | decided.deleted_ids, conflicts, decided.listed.more, fates=decided.fates
+        source.table_key,
+        puts,
+        _ids(deletes) | decided.deleted_ids,
+        conflicts,
+        decided.listed.more,
+        fates=decided.fates,
+        resolved=resolved_keys(resolver, source.table_key, decided.disputed),
     )
 
 
@@ -148,6 +156,7 @@ class _Decided:
     delete: bool = False
     conflict: Conflict | None = None
     fate: tuple[Side, Fate] | None = None
+    is_disputed: bool = False
 
 
 @dataclass(frozen=True)
@@ -159,6 +168,7 @@ class _Decisions:
     puts: list[pa.Table] = field(default_factory=list)
     deleted_ids: set[str] = field(default_factory=set)
     fates: Fates = field(default_factory=dict)
+    disputed: set[str] = field(default_factory=set)
 
     def add(self, decided: Iterable[_Decided]) -> None:
         rows: list[Row] = []
@@ -170,6 +180,8 @@ class _Decisions:
             if each.fate is not None:
                 side, fate = each.fate
                 self.fates.setdefault(side, {})[each.row_id] = fate
+            if each.is_disputed:
+                self.disputed.add(each.row_id)
             if each.conflict is not None:
                 self.listed.add([each.conflict])
         self.puts.append(_table(rows, self.schema))
@@ -221,8 +233,8 @@ def _resolved(
     row = _chosen(choice, entity, properties, agreed)
     fate = fates_of(conflict, "removed" if row is None else "kept")
     if _same_row(row, entity.ours):
-        return _Decided(entity.row_id, fate=fate)
-    return _Decided(entity.row_id, put=row, delete=row is None, fate=fate)
+        return _Decided(entity.row_id, fate=fate, is_disputed=True)
+    return _Decided(entity.row_id, put=row, delete=row is None, fate=fate, is_disputed=True)
 
 
 def _chosen(choice: Any, entity: _Contested, properties: tuple[str, ...], agreed: Row | None) -> Row | None:

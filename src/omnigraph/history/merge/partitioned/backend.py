@@ -141,6 +141,7 @@ class MergeResult:
     fates: list[tuple[str, Fates]] = field(default_factory=list)
     edges: EdgesOfNodes = field(default_factory=EdgesOfNodes)
     restored: set[str] = field(default_factory=set)
+    resolved: set[str] = field(default_factory=set)
 
     def phases(self, plan: MergePlan, pairs: MergePairs, add: Callable[[Pair], None]) -> Iterator[Sequence[Pair]]:
         """Yield the tables to merge at a time, nodes before edges; the caller runs `job` and takes its result."""
@@ -185,7 +186,8 @@ class MergeResult:
             case _:
                 self.replaced.setdefault(key, Replaced()).add(kind, rows, body)
 
-    def _count(self, key: str, puts: int, deletes: int, *, foreign: bool, restored: int) -> None:
+    def _count(self, key: str, puts: int, deletes: int, *, foreign: bool, restored: int, resolved: list[str]) -> None:
+        self.resolved.update(resolved)
         if restored:
             self.restored.add(key)
         before = self.changed.get(key, Changed(0, 0, has_foreign_ids=False))
@@ -202,8 +204,13 @@ class MergeResult:
             key: LargeChange(key, each.puts, each.deletes, stage(key)) for key, each in sorted(self.changed.items())
         }
         found = self.conflicts or self._violations(catalog, view, open_)
-        conflicts = self.edges.shown_with(found.conflicts)
-        return Reconciled(large=large, conflicts=conflicts, more=found.more, restored=frozenset(self.restored))
+        return Reconciled(
+            large=large,
+            conflicts=self.edges.shown_with(found.conflicts),
+            more=found.more,
+            restored=frozenset(self.restored),
+            resolved=frozenset(self.resolved),
+        )
 
     def _violations(self, catalog: Catalog, view: ReadView, open_: Callable[[], ClosableRelations]) -> ConflictList:
         relations = open_()

@@ -141,7 +141,8 @@ class _TaskResult:
             yield self._row("edges", 0, json.dumps([merged.edges.edges, merged.edges.more]).encode())
         puts, deletes = merged.puts, pa.array(sorted(merged.deletes), pa.string())
         restored = 0 if merged.restored is None else merged.restored.num_rows
-        counts = {"puts": puts.num_rows, "deletes": len(deletes), "foreign": False, "restored": restored}
+        counts: dict[str, object] = {"puts": puts.num_rows, "deletes": len(deletes), "foreign": False}
+        counts |= {"restored": restored, "resolved": sorted(merged.resolved)}
         if puts.num_rows and not merged.conflicts:
             broken = self._broken(puts)
             if broken:
