@@ -14,6 +14,7 @@ from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from omnigraph.arguments import checked_arguments
 from omnigraph.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -31,9 +32,14 @@ def warn_deprecated(old: str, new: str, *, removed_in: str, stacklevel: int = 2)
 
 
 def renamed_keywords(*, removed_in: str, **renamed: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Let a function accept keywords under their old names, with a warning: `@renamed_keywords(old="new", …)`."""
+    """Let a function accept keywords under their old names, with a warning: `@renamed_keywords(old="new", …)`.
+
+    The arguments are checked after that, under their new names.
+    """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        function = checked_arguments(function)
+
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
             if not renamed.keys().isdisjoint(kwargs):

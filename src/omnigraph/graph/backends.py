@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from omnigraph.errors.inputs import require_choice
+from omnigraph.errors.inputs import InvalidInput, require_choice
 from omnigraph.history.merge.partitioned.backend import PartitionedMerge
 from omnigraph.history.merge.partitioned.deltas import SpillDirectory
 from omnigraph.history.merge.partitioned.hash_partitions import MergeBudget
@@ -66,6 +66,16 @@ class Export:
 
     def write(self, manifest: GraphManifest) -> list[Path | str]:
         """Write graph records to one file, or each type to a file of its own."""
+        try:
+            return self._write(manifest)
+        except (IsADirectoryError, NotADirectoryError, FileNotFoundError, FileExistsError, PermissionError) as error:
+            kind = "a file" if self.form == "jsonl" else "a directory"
+            where = os.fspath(self.destination)
+            raise InvalidInput(
+                f"{where!r} cannot be written as {kind}: {error.strerror} ({error.filename})."
+            ) from error
+
+    def _write(self, manifest: GraphManifest) -> list[Path | str]:
         from omnigraph.export.records import export_records, export_tables
 
         tables, destination = manifest.stores.tables, Path(self.destination)

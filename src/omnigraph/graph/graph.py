@@ -9,6 +9,7 @@ import datetime as dt
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, overload
 
+from omnigraph.arguments import checked_methods, text_of
 from omnigraph.deprecation import renamed_keywords
 from omnigraph.errors import InvalidInput
 from omnigraph.graph.refs import Branches, CommitLog, Tags
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from omnigraph.values.batches import Mode
 
 
+@checked_methods
 class Graph:
     """An open graph. Safe to share between threads."""
 
@@ -121,7 +123,7 @@ class Graph:
     @overload
     def query(
         self,
-        source: str,
+        source: str | Path,
         params: Mapping[str, object] | None = None,
         *,
         branch: str = MAIN,
@@ -134,7 +136,7 @@ class Graph:
     @overload
     def query(
         self,
-        source: str,
+        source: str | Path,
         params: Mapping[str, object] | None = None,
         *,
         branch: str = MAIN,
@@ -148,7 +150,7 @@ class Graph:
     @renamed_keywords(snapshot="at", removed_in="0.3")
     def query(
         self,
-        source: str,
+        source: str | Path,
         params: Mapping[str, object] | None = None,
         *,
         branch: str = MAIN,
@@ -160,8 +162,10 @@ class Graph:
     ) -> Result | DataFrame:
         """Run a query over one state of the graph: a branch as it is now, or the state that `at` names.
 
-        `at` is a `Snapshot`, a commit or its id (the beginning of it is enough), a tag, a branch, `name~2` for two
-        commits before, or a datetime of `branch`; it means the same wherever a state is read.
+        `source` is the text of a query, or a `Path` to one. `at` is a `Snapshot`, a commit or its id (the beginning of
+        it is enough), a tag, a branch, `name~2` for two commits before, or a moment of `branch`: a datetime, or a text
+        such as `2026-11-16` or `2026-11-16T12:30Z`, in UTC unless it says otherwise. It means the same wherever a state
+        is read.
         With `engine="spark"` the result is a Spark DataFrame over that state: the query runs when the frame does.
         """
         require_engine(engine, CHOSEN)
@@ -175,7 +179,7 @@ class Graph:
     @renamed_keywords(snapshot="at", removed_in="0.3")
     def stream(
         self,
-        source: str,
+        source: str | Path,
         params: Mapping[str, object] | None = None,
         *,
         branch: str = MAIN,
@@ -193,7 +197,7 @@ class Graph:
     @renamed_keywords(snapshot="at", removed_in="0.3")
     def explain(
         self,
-        source: str,
+        source: str | Path,
         params: Mapping[str, object] | None = None,
         *,
         branch: str = MAIN,
@@ -207,7 +211,7 @@ class Graph:
     @renamed_keywords(snapshot="at", removed_in="0.3")
     def analyze(
         self,
-        source: str,
+        source: str | Path,
         params: Mapping[str, object] | None = None,
         *,
         branch: str = MAIN,
@@ -220,7 +224,7 @@ class Graph:
 
     def mutate(
         self,
-        source: str,
+        source: str | Path,
         params: Mapping[str, object] | None = None,
         *,
         branch: str = MAIN,
@@ -236,7 +240,9 @@ class Graph:
         """
         from omnigraph.mutation.run import MutationRequest, run_mutation
 
-        request = MutationRequest(source, name, params, branch, actor or self.actor, if_commit, idempotency_key)
+        request = MutationRequest(
+            text_of(source), name, params, branch, actor or self.actor, if_commit, idempotency_key
+        )
         return run_mutation(self._manifest, self._schemas, self._queries, request)
 
     def load(
@@ -434,20 +440,22 @@ class Graph:
         self,
         *,
         keep: int | None = 10,
-        older_than: dt.timedelta | None = None,
-        grace: dt.timedelta = dt.timedelta(minutes=10),
+        older_than: dt.timedelta | str | None = None,
+        grace: dt.timedelta | str = dt.timedelta(minutes=10),
         dry_run: bool = False,
     ) -> CleanupReport:
         """Delete table versions that no branch's newest `keep` commits need, and files that nothing needs.
 
         Tagged commits stay, and the states that branches began with or last merged. With `older_than`, commits younger
         than that stay as well; with `keep=None` it decides alone. What was the newest state within `grace` stays for
-        readers that hold it. `dry_run` only reports what would be deleted. A commit whose state was deleted
-        stays in the history; reading it raises `VersionReclaimed`.
+        readers that hold it. Durations are timedeltas or texts such as `"7d"` (s, m, h, d or w). `dry_run` only reports
+        what would be deleted. A commit whose state was deleted stays in the history; reading it raises
+        `VersionReclaimed`.
         """
-        from omnigraph.maintenance.cleanup import Cleanup
+        from omnigraph.maintenance.cleanup import Cleanup, duration
 
-        return Cleanup(self._manifest, keep, older_than, grace, dry_run=dry_run).run()
+        age = None if older_than is None else duration(older_than)
+        return Cleanup(self._manifest, keep, age, duration(grace), dry_run=dry_run).run()
 
     def repair(self, *, confirm: bool = False, force: bool = False, actor: str | None = None) -> RepairReport:
         """Look for tables that another program has moved, and with `confirm` take their newest versions into the graph.
@@ -489,8 +497,8 @@ class Graph:
         from omnigraph.ddl.apply import SchemaApply
         from omnigraph.language.schema.compile import compile_schema
 
-        source, name = (schema.read_text("utf-8"), str(schema)) if isinstance(schema, Path) else (schema, "<schema>")
-        desired = compile_schema(source, name)
+        source = text_of(schema)
+        desired = compile_schema(source, str(schema) if isinstance(schema, Path) else "<schema>")
         accepted = self._schemas.current()
         return SchemaApply(self._manifest, accepted, source, desired, allow_data_loss=allow_data_loss, actor=actor)
 
@@ -605,7 +613,7 @@ class Graph:
 
     def _request(
         self,
-        source: str,
+        source: str | Path,
         params: Mapping[str, object] | None,
         branch: str,
         at: State | None,
@@ -614,7 +622,7 @@ class Graph:
     ) -> ReadRequest:
         from omnigraph.query.run import ReadRequest
 
-        return ReadRequest(source, params, name, resolve(self._manifest, at, branch=branch), options)
+        return ReadRequest(text_of(source), params, name, resolve(self._manifest, at, branch=branch), options)
 
     def close(self) -> None:
         """Release the caches and handles. Any later use raises `GraphClosed`; results that were returned stay."""

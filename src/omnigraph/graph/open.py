@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from omnigraph.arguments import checked_arguments, text_of
 from omnigraph.cache import set_cache_bytes
 from omnigraph.graph.graph import Graph
 from omnigraph.manifest.graph_manifest import GraphManifest, create_manifest
@@ -36,6 +37,7 @@ def components_of(graph: Graph) -> GraphComponents:
     return GraphComponents(graph._manifest, graph._schemas, graph._embeddings)
 
 
+@checked_arguments
 def init(
     uri: str | os.PathLike[str],
     *,
@@ -50,7 +52,7 @@ def init(
 
     `cache_bytes` is the memory that all open graphs of the process may use together to cache what they read.
     """
-    source, name = (schema.read_text("utf-8"), str(schema)) if isinstance(schema, Path) else (schema, "<schema>")
+    source, name = text_of(schema), str(schema) if isinstance(schema, Path) else "<schema>"
     location = parse_location(uri, world, storage_options)
     set_cache_bytes(cache_bytes, world.environ)
     minor_compaction = MINOR_COMPACTION if auto_compact else None
@@ -59,6 +61,7 @@ def init(
     )
 
 
+@checked_arguments
 def open_graph(
     uri: str | os.PathLike[str],
     *,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from omnigraph.arguments import checked_methods
 from omnigraph.deprecation import renamed_keywords
 from omnigraph.errors import OmniGraphError
 from omnigraph.kernels.report import html_rows
@@ -38,6 +39,7 @@ class CommitLog(list["GraphCommit"]):
         return html_rows(("commit", "UTC", "branch", "actor"), rows) + more
 
 
+@checked_methods
 class Branches:
     """The branches of a graph."""
 
@@ -70,9 +72,10 @@ class Branches:
         return replace(merged, source_deleted=True)
 
     def __contains__(self, name: object) -> bool:
-        return name in {each.name for each in self.list()}
+        return any(each.name == name for each in self.list())
 
 
+@checked_methods
 class Tags:
     """The tags of a graph: names of commits, which keep them from being cleaned up."""
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 
+from omnigraph.arguments import checked_arguments
 from omnigraph.errors import InvalidInput
 from omnigraph.errors.inputs import require_choice
 from omnigraph.errors.root import display_text
@@ -50,6 +51,7 @@ class ErrorPolicy:
 FAIL = ErrorPolicy()
 
 
+@checked_arguments
 def quarantine(limit: int, path: str | os.PathLike[str] | None = None) -> ErrorPolicy:
     """Load the good rows. Bad ones, `limit` at most, go to a Parquet table at `path`; one more fails the load."""
     return ErrorPolicy(limit, None if path is None else os.fspath(path))

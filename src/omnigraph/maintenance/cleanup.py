@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
+import re
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -48,7 +49,20 @@ DEFAULT_GRACE = dt.timedelta(minutes=10)
 CHOOSING_SECONDS = 5.0
 VERSIONS_AT_ONCE = 200
 
+_DURATION = re.compile(r"(\d{1,9})([smhdw]?)", re.ASCII)
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
 log = logging.getLogger(__name__)
+
+
+def duration(given: dt.timedelta | str) -> dt.timedelta:
+    """A duration, or its text: a whole number and one of s, m, h, d, w; seconds without one."""
+    if isinstance(given, dt.timedelta):
+        return given
+    found = _DURATION.fullmatch(given)
+    if found is None:
+        raise InvalidInput(f"{given!r} is not a duration: write a whole number and one of s, m, h, d, w, such as 7d.")
+    return dt.timedelta(seconds=int(found[1]) * _SECONDS[found[2]])
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Resolves the name of a state of the graph to a snapshot, the same way wherever a state is named.
 
 A name is a commit id, a branch, a tag, or the beginning of one commit id; `name~2` is two first parents before it.
+A text that is no name and reads as a date or a datetime is a moment, in UTC unless it has an offset.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ SHORTEST_PREFIX = 6
 _MOST_LISTED = 5
 _ANCESTOR = re.compile(r"(.+)~(\d{1,9})")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ].+)?", re.ASCII)
 _MICROSECOND = dt.timedelta(microseconds=1)
 
 
@@ -33,8 +35,9 @@ def resolve(manifest: GraphManifest, at: State | None = None, *, branch: str = M
     """The snapshot that `at` names; without it the newest of the branch. A datetime is a time on the branch."""
     if at is None:
         return manifest.snapshot(branch)
-    if isinstance(at, dt.datetime):
-        return snapshot_at(manifest, branch, at)
+    moment = at if isinstance(at, dt.datetime) else _moment_named(manifest, at)
+    if moment is not None:
+        return snapshot_at(manifest, branch, moment)
     if branch != MAIN:
         raise InvalidInput(f"branch={branch!r} and at={at!r} name two states: give one of them.")
     if isinstance(at, Snapshot):
@@ -46,6 +49,15 @@ def resolve(manifest: GraphManifest, at: State | None = None, *, branch: str = M
     if manifest.branch().commit(at) is None and _is_branch(manifest, at):
         return manifest.snapshot(at)
     return manifest.snapshot_of(commit_named(manifest, at).id)
+
+
+def _moment_named(manifest: GraphManifest, at: object) -> dt.datetime | None:
+    """The moment that a text such as 2026-11-16 or 2026-11-16T12:30Z is, unless a branch or tag has that name."""
+    if not isinstance(at, str) or not _DATE.fullmatch(at):
+        return None
+    if _is_branch(manifest, at) or find_tag(manifest.stores, at) is not None:
+        return None
+    return parse_moment(at)
 
 
 def branch_or_commit(manifest: GraphManifest, at: State) -> tuple[str, str | None]:
@@ -160,11 +172,16 @@ def named_state(snapshot: str | None, timestamp: str | None) -> str | dt.datetim
         return snapshot
     if snapshot is not None:
         raise InvalidInput("give either a snapshot or a timestamp, not both.")
+    return parse_moment(timestamp)
+
+
+def parse_moment(text: str) -> dt.datetime:
+    """A moment in ISO 8601; without an offset it is in UTC."""
     try:
-        parsed = dt.datetime.fromisoformat(timestamp)
+        moment = dt.datetime.fromisoformat(text)
     except ValueError as error:
-        raise InvalidInput(f"{timestamp!r} is not a moment: write 2026-06-28T12:30:00Z") from error
-    return parsed if parsed.tzinfo else parsed.replace(tzinfo=dt.UTC)
+        raise InvalidInput(f"{text!r} is not a moment: write 2026-06-28T12:30:00Z") from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
 
 
 def _before_all(branch: str, timestamp: dt.datetime, oldest: GraphCommit | None) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from omnigraph.arguments import checked_methods
 from omnigraph.graph.open import components_of
 from omnigraph.kernels.report import Report
 from omnigraph.load.plan import Input, LoadOptions, LoadPlan, plan_load, vectors_may_be_missing
@@ -67,6 +68,7 @@ class PipelineRun(Report):
         return f"{rows}, commit {self.commit.id} on {self.commit.branch}" + ("" if self.merged is None else ", merged")
 
 
+@checked_methods
 @dataclass(frozen=True)
 class Pipeline:
     """A pipeline file and its folder, to which its paths are relative."""

@@ -5,8 +5,6 @@
 `omnigraph recovery`: the audit of operations that died and were finished or undone.
 """
 
-import datetime as dt
-import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -108,10 +106,6 @@ def _when(each: "Recovery") -> str:
     return each.created_at.strftime("%Y-%m-%d %H:%M:%S")
 
 
-_DURATION = re.compile(r"(\d+)([smhdw]?)")
-_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-
-
 def optimize(
     uri: Uri = None,
     branch: Branch = None,
@@ -188,7 +182,9 @@ def cleanup(
     if keep is None and older_than is None:
         raise InvalidInput("say what to keep: --keep N, --older-than D, or both.")
     target = addressed(uri)
-    age = None if older_than is None else _duration(older_than)
+    from omnigraph.maintenance.cleanup import duration
+
+    age = None if older_than is None else duration(older_than)
     if not confirm and not dry_run:
         note(
             f"cleanup would keep {_policy(keep, older_than)}; nothing was deleted. Add --confirm, or --dry-run to see."
@@ -198,7 +194,7 @@ def cleanup(
         require_consent("cleanup", target.uri, is_local=target.is_local, json=json)
     graph = target.open(read_only=dry_run)
     with working("cleaning up"):
-        report = graph.cleanup(keep=keep, older_than=age, grace=_duration(grace), dry_run=dry_run)
+        report = graph.cleanup(keep=keep, older_than=age, grace=duration(grace), dry_run=dry_run)
     _say_cleaned(report, target.uri, json=json)
     if any(each.error for each in report.tables):
         raise typer.Exit(FAILED)
@@ -237,14 +233,6 @@ def _policy(keep: int | None, older_than: str | None) -> str:
         [f"everything of the last {older_than}"] if older_than is not None else []
     )
     return " and ".join(conditions)
-
-
-def _duration(text: str) -> dt.timedelta:
-    """An integer and one unit; seconds without one."""
-    found = _DURATION.fullmatch(text)
-    if found is None:
-        raise InvalidInput(f"{text!r} is not a duration: write a whole number and one of s, m, h, d, w, such as 7d.")
-    return dt.timedelta(seconds=int(found[1]) * _SECONDS[found[2]])
 
 
 def repair(

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from omnigraph.arguments import checked_fields
 from omnigraph.errors import QueryCancelled, QueryTimedOut
 from omnigraph.errors.inputs import require_choice
 
@@ -129,6 +130,7 @@ class Profile:
         return self.measured.setdefault(key, Measured())
 
 
+@checked_fields
 @dataclass(frozen=True)
 class ReadOptions:
     """Limits and choices of one read.

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.arguments import checked_methods
 from omnigraph.deprecation import renamed_keywords
 from omnigraph.errors import InvalidInput
 from omnigraph.errors.inputs import require_choice
@@ -48,6 +49,7 @@ class WrittenBack(Report):
         return f"{sum(self.nodes.values()):,} nodes, commit {self.commit.id}" + ", repeated" * self.repeated
 
 
+@checked_methods
 @dataclass(frozen=True)
 class Analytics:
     """Algorithms over a graph. Each reads one state of it: a branch as it is now, or the state `at`.
