@@ -179,3 +179,16 @@ def test_rows_are_set_aside_up_to_a_limit(run: Run, tmp_path: Path) -> None:
     assert ran.out.splitlines()[1:] == ["set aside: 1 by type"]
     assert parquet.read_table(rejects).column("number").to_pylist() == [2]
     assert "--rejects needs --quarantine" in run(*asked, "--rejects", str(rejects)).err
+
+
+def test_several_files_are_loaded_in_one_commit(run: Run, place: Path) -> None:
+    (place / "schema.pg").write_text("node Person { name: String @key }\nedge Knows: Person -> Person")
+    (place / "people.jsonl").write_text("".join(f'{{"type":"Person","data":{{"name":"{n}"}}}}\n' for n in "ab"))
+    (place / "knows.jsonl").write_text('{"edge":"Knows","from":"a","to":"b"}\n')
+    run("init", "--schema", "schema.pg", "two.omni")
+    # The edge stands in the first file: only together the two are a graph.
+    done = run("load", "two.omni", "--data", "knows.jsonl", "--data", "people.jsonl", "--mode", "append", "--json")
+    told = json.loads(done.out)
+    assert [each["entities_loaded"] for each in (*told["nodes"], *told["edges"])] == [2, 1]
+    commits = json.loads(run("commit", "list", "two.omni", "--json").out)["commits"]
+    assert len(commits) == 2

@@ -36,6 +36,10 @@ USAGE = {
     "query everybody graph.omni --query queries.gq": "The graph is given with --store URI.",
     "query everybody --query queries.gq --format tabel --store graph.omni": "'table', 'kv', 'csv'",
     "commit list graph.omni --limit 0": "not in the range x>=1",
+    "load graph.omni --data data.jsonl --mode merge --mode append": "--mode is given more than once",
+    "snapshot graph.omni --branch main --branch side": "--branch is given more than once",
+    "--store graph.omni --store other.omni snapshot": "--store is given more than once",
+    "branch create a --uri graph.omni --from main --form main": "No such option",
     "completion csh": "'bash', 'zsh', 'fish'",
     "export graph.omni --format parquet": "say where with --out",
 }

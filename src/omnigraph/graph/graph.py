@@ -263,13 +263,13 @@ class Graph:
     ) -> Loaded:
         """Load nodes and edges as one commit: all of them, or none.
 
-        `source`: a file, glob or directory, graph records (text or dictionaries), or a mapping of type names to Arrow,
-        pandas, polars or Spark tables, files or rows; edges have `from` and `to`. `mode`: `append` (every id must be
-        new), `merge` (rows replace those of the same id) or `overwrite` (of the types in the source). `from_`: create
-        the branch from this one if it does not exist. `engine`: `auto` takes Spark for its own frames and, where it is
-        installed, for more than 64 MiB of files; `spark` and `master` say which one. In this process, more than 256 MiB
-        are loaded in bounded memory. `on_error`: `"fail"`, or `og.quarantine(…)`, which every engine understands.
-        `embed`: make the vectors that are missing from the texts that `@embed` names.
+        `source`: a file, glob or directory, a list of these, graph records (text or dictionaries), or a mapping of type
+        names to Arrow, pandas, polars or Spark tables, files or rows; edges have `from` and `to`. `mode`: `append`
+        (every id must be new), `merge` (rows replace those of the same id) or `overwrite` (of the types in the source).
+        `from_`: create the branch from this one if it does not exist. `engine`: `auto` takes Spark for its own frames
+        and, where it is installed, for more than 64 MiB of files; `spark` and `master` say which one. In this process,
+        more than 256 MiB are loaded in bounded memory. `on_error`: `"fail"`, or `og.quarantine(…)`, which every engine
+        understands. `embed`: make the vectors that are missing from the texts that `@embed` names.
         """
         from omnigraph.graph.backends import Loading
         from omnigraph.load.plan import LoadOptions

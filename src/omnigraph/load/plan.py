@@ -1,9 +1,9 @@
 """Plans a load: turns what the caller passed into a list of inputs, and holds the policy for bad rows.
 
-A source is a path, glob, directory, stream, text, records, or a mapping from type names to any of these. Planning looks
-at names and sizes only and reads no data. Unless the caller chooses an engine, the total size of the plan decides.
-`LoadOptions` is how a load runs; its error policy either fails the load at the first bad row or sets up to `limit` bad
-rows aside.
+A source is a path, glob, directory or list of them, a stream, text, records, or a mapping from type names to any of
+these. Planning looks at names and sizes only and reads no data. Unless the caller chooses an engine, the total size of
+the plan decides. `LoadOptions` is how a load runs; its error policy either fails the load at the first bad row or sets
+up to `limit` bad rows aside.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from omnigraph.arguments import checked_arguments
 from omnigraph.errors import InvalidInput
@@ -24,7 +24,7 @@ from omnigraph.manifest.layout import MAIN
 from omnigraph.tasks.runner import require_engine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -177,6 +177,9 @@ def _untyped(source: object, catalog: Catalog, world: World) -> Iterator[Input]:
         yield Input("graph text", data, size=len(data))
     elif isinstance(source, str | os.PathLike):
         yield from _untyped_files(os.fspath(source), catalog, world)
+    elif _is_list_of_paths(source):
+        for each in source:
+            yield from _untyped_files(os.fspath(each), catalog, world)
     elif hasattr(source, "read"):
         yield Input("graph stream", source, name=str(getattr(source, "name", "")))
     elif _is_tabular(source):
@@ -193,6 +196,13 @@ def _untyped(source: object, catalog: Catalog, world: World) -> Iterator[Input]:
 
 def _is_text(source: str) -> bool:
     return source.lstrip("\ufeff \t\r\n").startswith("{") or "\n" in source
+
+
+def _is_list_of_paths(source: object) -> TypeGuard[Sequence[str | os.PathLike[str]]]:
+    """Whether a list holds paths; one of texts or dictionaries holds records."""
+    if not isinstance(source, list | tuple) or not source:
+        return False
+    return all(isinstance(each, os.PathLike) or (isinstance(each, str) and not _is_text(each)) for each in source)
 
 
 def _untyped_files(where: object, catalog: Catalog, world: World) -> Iterator[Input]:

@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 Mode = Literal["overwrite", "append", "merge"]
 Engine = Literal["auto", "local", "spark"]
 Data = Annotated[
-    str,
-    typer.Option("--data", metavar="PATH", help="A file, a glob or a directory: JSONL graph records, CSV, Parquet, …"),
+    list[str],
+    typer.Option(
+        "--data",
+        metavar="PATH",
+        help="A file, a glob or a directory: JSONL graph records, CSV, Parquet, …. Repeatable: all are one commit.",
+    ),
 ]
 LoadBranch = Annotated[str, typer.Option("--branch", metavar="BRANCH", help="The branch to load into.")]
 _MODES = "How existing entities are treated: overwrite their types, append new ones only, or merge (replace) by id."
@@ -59,6 +63,7 @@ def load(
     """Load nodes and edges in one commit.
 
     $ omnigraph load social.omni --data people.jsonl --mode merge
+    $ omnigraph load social.omni --data people.jsonl --data knows.jsonl --mode merge
     $ omnigraph load social.omni --data 'rows/*.parquet' --mode append --branch import --from main
     $ omnigraph load social.omni --data big/ --mode overwrite --engine spark --master 'local[4]'
     $ omnigraph load social.omni --data people.jsonl --mode merge --quarantine 100 --rejects rejects.parquet
@@ -102,7 +107,7 @@ def ingest(
         return
     made = "branch created" if document["branch_created"] else "branch exists"
     say(
-        f"ingested {document['total_entities']} entities from {data} into branch {branch} from {from_} "
+        f"ingested {document['total_entities']} entities from {', '.join(data)} into branch {branch} from {from_} "
         f"with {mode} ({made})"
     )
     for kind in ("node", "edge"):
@@ -114,7 +119,7 @@ def ingest(
 
 def _loaded(
     target: GraphScope,
-    data: str,
+    data: list[str],
     mode: Mode,
     branch: str,
     from_: str | None,
@@ -130,7 +135,7 @@ def _loaded(
         require_consent("load --mode overwrite", target.uri, is_local=target.is_local, json=json)
     graph = target.open()
     created = from_ is not None and branch not in {each.name for each in graph.branches.list()}
-    with working(f"loading {data}"):
+    with working(f"loading {', '.join(data)}"):
         done = graph.load(data, mode=mode, branch=branch, from_=from_, strict=strict, **how)
     return {
         "uri": target.uri,

@@ -94,6 +94,20 @@ def label_of(ctx: Context) -> str:
     return " ".join(names)
 
 
+def refuse_repeated(command: TyperCommand | TyperGroup, ctx: Context, args: list[str]) -> None:
+    """Raise `UsageError` for an option that has one value and is given twice: the parser would take the last one."""
+    if ctx.resilient_parsing:
+        return
+    _, _, given_in_order = command.make_parser(ctx).parse_args(args=list(args))
+    seen: set[str] = set()
+    for each in given_in_order:
+        if not isinstance(each, TyperOption) or each.multiple or each.is_flag or each.count:
+            continue
+        if each.opts[0] in seen:
+            raise UsageError(f"{each.opts[0]} is given more than once, and takes one value", ctx)
+        seen.add(each.opts[0])
+
+
 class Command(TyperCommand):
     """A command that takes the global options, shows those that it can use, and refuses the others."""
 
@@ -105,6 +119,7 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         """Its arguments; an extra argument may be the graph: the message names the option for it."""
+        refuse_repeated(self, ctx, args)
         try:
             return super().parse_args(ctx, args)
         except UsageError as error:
@@ -135,6 +150,11 @@ class Group(TyperGroup):
     def get_params(self, ctx: Context) -> list[Parameter]:
         """The global options, shown for the program only."""
         return [*super().get_params(ctx), *_globals(None if ctx.parent is None else "")]
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Its options, each given once."""
+        refuse_repeated(self, ctx, args)
+        return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Context, formatter: HelpFormatter) -> None:
         """What it is for, and its commands."""
