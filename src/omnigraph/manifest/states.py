@@ -35,9 +35,9 @@ def resolve(manifest: GraphManifest, at: State | None = None, *, branch: str = M
     """The snapshot that `at` names; without it the newest of the branch. A datetime is a time on the branch."""
     if at is None:
         return manifest.snapshot(branch)
-    moment = at if isinstance(at, dt.datetime) else _moment_named(manifest, at)
-    if moment is not None:
-        return snapshot_at(manifest, branch, moment)
+    time_of_state = at if isinstance(at, dt.datetime) else _timestamp_named(manifest, at)
+    if time_of_state is not None:
+        return snapshot_at(manifest, branch, time_of_state)
     if branch != MAIN:
         raise InvalidInput(f"branch={branch!r} and at={at!r} name two states: give one of them.")
     if isinstance(at, Snapshot):
@@ -51,13 +51,13 @@ def resolve(manifest: GraphManifest, at: State | None = None, *, branch: str = M
     return manifest.snapshot_of(commit_named(manifest, at).id)
 
 
-def _moment_named(manifest: GraphManifest, at: object) -> dt.datetime | None:
+def _timestamp_named(manifest: GraphManifest, at: object) -> dt.datetime | None:
     """The moment that a text such as 2026-11-16 or 2026-11-16T12:30Z is, unless a branch or tag has that name."""
     if not isinstance(at, str) or not _DATE.fullmatch(at):
         return None
     if _is_branch(manifest, at) or find_tag(manifest.stores, at) is not None:
         return None
-    return parse_moment(at)
+    return parse_timestamp(at)
 
 
 def branch_or_commit(manifest: GraphManifest, at: State) -> tuple[str, str | None]:
@@ -172,16 +172,16 @@ def named_state(snapshot: str | None, timestamp: str | None) -> str | dt.datetim
         return snapshot
     if snapshot is not None:
         raise InvalidInput("give either a snapshot or a timestamp, not both.")
-    return parse_moment(timestamp)
+    return parse_timestamp(timestamp)
 
 
-def parse_moment(text: str) -> dt.datetime:
-    """A moment in ISO 8601; without an offset it is in UTC."""
+def parse_timestamp(text: str) -> dt.datetime:
+    """A timestamp in ISO 8601; without an offset it is in UTC."""
     try:
-        moment = dt.datetime.fromisoformat(text)
+        time_of_state = dt.datetime.fromisoformat(text)
     except ValueError as error:
-        raise InvalidInput(f"{text!r} is not a moment: write 2026-06-28T12:30:00Z") from error
-    return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+        raise InvalidInput(f"{text!r} is not a timestamp: write 2026-06-28T12:30:00Z") from error
+    return time_of_state if time_of_state.tzinfo else time_of_state.replace(tzinfo=dt.UTC)
 
 
 def _before_all(branch: str, timestamp: dt.datetime, oldest: GraphCommit | None) -> str:
