@@ -86,7 +86,7 @@ def _cells(character: str) -> int:
     return 2 if east_asian_width(character) in "WF" else 1
 
 
-class Misread(Exception):
+class SyntaxFault(Exception):
     """What is wrong, and where."""
 
     def __init__(self, span: Span, message: str) -> None:

@@ -38,12 +38,12 @@ class Grammar:
         """The parser, from the kept tables if they are the right ones."""
         from lark import Lark
 
-        source, kept = self.source(), self._kept()
-        if kept.get("digest") != self.digest(source):
+        source, stored = self.source(), self._stored()
+        if stored.get("digest") != self.digest(source):
             return self.made(source)
         loaded: Lark = Lark.__new__(Lark)
         # The public way in takes a pickle; these are the same tables as plain JSON.
-        loaded._load(kept["tables"], **self.live)
+        loaded._load(stored["tables"], **self.live)
         return loaded
 
     def made(self, source: str) -> Lark:
@@ -74,9 +74,9 @@ class Grammar:
         tables = encoded({"data": data, "memo": memo})
         return json.dumps({"digest": self.digest(source), "tables": tables}, separators=(",", ":")) + "\n"
 
-    def _kept(self) -> dict[str, Any]:
-        place = self._file("grammar.json")
-        return decoded(place.read_text(encoding="utf-8")) if place.is_file() else {}
+    def _stored(self) -> dict[str, Any]:
+        file = self._file("grammar.json")
+        return decoded(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
     def _file(self, name: str) -> Traversable:
         return files(self.package).joinpath(name)

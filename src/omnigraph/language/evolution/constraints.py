@@ -37,11 +37,11 @@ def rule_steps(
 
 
 def _addition(kind: ConstraintKind, stored: Json, details: dict[str, Json], table_key: str) -> Step:
-    told = {**details, "constraint": stored}
+    step_details = {**details, "constraint": stored}
     if kind == "index":
-        return Step("add_constraint", told, "build_index")
+        return Step("add_constraint", step_details, "build_index")
     code = "OG-MF-101" if kind == "unique" else "OG-MF-102"
-    return Step("add_constraint", told, check=DataCheck(kind, table_key, stored), code=code)
+    return Step("add_constraint", step_details, check=DataCheck(kind, table_key, stored), code=code)
 
 
 def _constraints(rules: TypeRules, renames: Mapping[str, str]) -> Constraints:

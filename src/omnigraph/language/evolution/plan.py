@@ -180,10 +180,10 @@ class _Planner:
                 self._changed(kind, previous[new.name], new, node_renames)
             else:
                 self._added(kind, new, desired)
-        for gone in matches.dropped:
-            details: dict[str, Json] = {"type_kind": kind, "name": gone.name, "mode": self.mode}
+        for dropped in matches.dropped:
+            details: dict[str, Json] = {"type_kind": kind, "name": dropped.name, "mode": self.mode}
             self.steps.append(Step("drop_type", details, "drop_table", code="OG-DS-102"))
-            self.tables.append(dropped_table(gone, self.mode))
+            self.tables.append(dropped_table(dropped, self.mode))
 
     def _added(self, kind: TableKind, new: NodeType | EdgeType, desired: Catalog) -> None:
         self.steps.append(Step("add_type", {"type_kind": kind, "name": new.name}, "create_table"))
@@ -220,9 +220,9 @@ def _type_steps(
     if isinstance(old, NodeType) and isinstance(new, NodeType) and old.implements != new.implements:
         yield unsupported(entity, "OG-BC-103", "the interfaces that it implements change")
     if isinstance(old, EdgeType) and isinstance(new, EdgeType):
-        ends = (node_renames.get(old.source, old.source), node_renames.get(old.target, old.target))
-        if ends != (new.source, new.target):
-            was, now = f"{ends[0]} -> {ends[1]}", f"{new.source} -> {new.target}"
+        endpoints = (node_renames.get(old.source, old.source), node_renames.get(old.target, old.target))
+        if endpoints != (new.source, new.target):
+            was, now = f"{endpoints[0]} -> {endpoints[1]}", f"{new.source} -> {new.target}"
             yield unsupported(entity, "OG-ED-101", f"its ends change from {was} to {now}")
         yield from cardinality_steps(old, new)
     yield from annotation_steps("update_type_metadata", entity, old, new, _named(kind, new.name))

@@ -164,16 +164,16 @@ class Step(Report):
 
     def to_dict(self) -> dict[str, Json]:
         """The step as JSON values: the fields of its kind first, then the requirements for applying it."""
-        told: dict[str, Json] = {"kind": self.kind, **self.details, **({"code": self.code} if self.code else {})}
+        values: dict[str, Json] = {"kind": self.kind, **self.details, **({"code": self.code} if self.code else {})}
         if self.kind == "unsupported_change":
-            return told
-        return {**told, "rewrite": self.rewrite, "check": self.check.to_dict() if self.check else None}
+            return values
+        return {**values, "rewrite": self.rewrite, "check": self.check.to_dict() if self.check else None}
 
     def __str__(self) -> str:
         if self.kind == "unsupported_change":
             return f"{self.details['entity']}: {self.details['reason']}"
-        told = ", ".join(f"{name} {value}" for name, value in self.details.items())
-        return f"{self.kind}: {told}"
+        values = ", ".join(f"{name} {value}" for name, value in self.details.items())
+        return f"{self.kind}: {values}"
 
 
 def unsupported(entity: str, code: str, reason: str) -> Step:

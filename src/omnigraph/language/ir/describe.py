@@ -113,12 +113,12 @@ def _sorted(uses: Iterable[TypeUse]) -> tuple[TypeUse, ...]:
 def _read_by(pattern: Pattern, catalog: Catalog) -> set[TypeUse]:
     nodes = {TypeUse("node", name) for each in pattern.variables if each.kind == "node" for name in each.types}
     walked = [*(each.edge for each in pattern.traversals), *(each.edge for each in pattern.paths)]
-    edges = {use for name in walked for use in (TypeUse("edge", name), *_ends(name, catalog))}
+    edges = {use for name in walked for use in (TypeUse("edge", name), *_endpoints(name, catalog))}
     inner = [_read_by(each, catalog) for each in (*pattern.optionals, *pattern.negations)]
     return nodes.union(edges, *inner)
 
 
-def _ends(edge: str, catalog: Catalog) -> set[TypeUse]:
+def _endpoints(edge: str, catalog: Catalog) -> set[TypeUse]:
     return {TypeUse("node", catalog.edges[edge].source), TypeUse("node", catalog.edges[edge].target)}
 
 
@@ -130,5 +130,5 @@ def _written_by(statement: Statement) -> set[TypeUse]:
 def _looked_at_by(statement: Statement, catalog: Catalog) -> set[TypeUse]:
     """A new edge needs the nodes at its ends."""
     if isinstance(statement, Insert | Upsert) and statement.table.kind == "edge":
-        return _ends(statement.table.name, catalog)
+        return _endpoints(statement.table.name, catalog)
     return set()

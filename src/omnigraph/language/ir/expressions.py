@@ -255,10 +255,10 @@ def contains(expression: Expression, *kinds: type[object]) -> bool:
 
 def is_given(search: TextMatch | Nearest | Bm25) -> bool:
     """Whether what is searched for is known before any row is, and the same for all of them."""
-    asked = [search.query]
+    arguments = [search.query]
     if isinstance(search, TextMatch) and search.max_edits is not None:
-        asked.append(search.max_edits)
-    return not variables_of(*asked)
+        arguments.append(search.max_edits)
+    return not variables_of(*arguments)
 
 
 def conjuncts(expression: Expression) -> tuple[Expression, ...]:

@@ -38,16 +38,16 @@ METRICS = ("l2", "cosine", "dot")
 
 
 def annotation_list(
-    written: tuple[AnnotationSyntax, ...], place: str, findings: Findings, *, released: bool
+    written: tuple[AnnotationSyntax, ...], subject: str, findings: Findings, *, released: bool
 ) -> tuple[Annotation, ...]:
     """The annotations of one type or property in canonical order: by name, then value."""
-    kept: list[Annotation] = []
+    accepted: list[Annotation] = []
     for syntax in written:
         annotation = Annotation(syntax.name, _value(syntax, findings), _keywords(syntax, findings))
-        known = syntax.name not in _UNKNOWN_TO_RELEASED or not released
-        if not known or _is_in_order(syntax, annotation, kept, place, findings):
-            kept.append(annotation)
-    return in_order(kept)
+        is_interpreted = syntax.name not in _UNKNOWN_TO_RELEASED or not released
+        if not is_interpreted or _is_in_order(syntax, annotation, accepted, subject, findings):
+            accepted.append(annotation)
+    return in_order(accepted)
 
 
 def in_order(annotations: list[Annotation]) -> tuple[Annotation, ...]:
@@ -56,11 +56,11 @@ def in_order(annotations: list[Annotation]) -> tuple[Annotation, ...]:
 
 
 def _is_in_order(
-    syntax: AnnotationSyntax, annotation: Annotation, before: list[Annotation], place: str, findings: Findings
+    syntax: AnnotationSyntax, annotation: Annotation, before: list[Annotation], subject: str, findings: Findings
 ) -> bool:
     """Whether a known annotation is valid here. Reports misplaced and repeated ones, and wrong arguments."""
-    if syntax.name in _NOT_ALLOWED[place]:
-        findings.add("S504", syntax.span, f"@{syntax.name} is not allowed on a{_n(place)} {place}")
+    if syntax.name in _NOT_ALLOWED[subject]:
+        findings.add("S504", syntax.span, f"@{syntax.name} is not allowed on a{_n(subject)} {subject}")
         return False
     if syntax.name in _ONCE and any(each.name == syntax.name for each in before):
         findings.add("S502", syntax.span, f"@{syntax.name} is given more than once")
@@ -111,8 +111,8 @@ def _keywords(syntax: AnnotationSyntax, findings: Findings) -> tuple[tuple[str, 
     return tuple(sorted(found.items()))
 
 
-def _n(place: str) -> str:
-    return "n" if place[0] in "aeiou" else ""
+def _n(subject: str) -> str:
+    return "n" if subject[0] in "aeiou" else ""
 
 
 _LARGEST_COUNT = 2**32 - 1

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Declaration = TypeVar("Declaration", InterfaceSyntax, NodeSyntax, EdgeSyntax)
 
-Kept = TypeVar("Kept")
+Named = TypeVar("Named")
 
 
 def compile_schema(text: str, source_name: str = "<text>") -> Catalog:
@@ -60,7 +60,7 @@ class _Compiler:
             edges=_by_name(self._edge(syntax) for syntax in self._first_of_each("edge", self.document.edges)),
         )
         self._check_edge_names()
-        self._check_ends(catalog)
+        self._check_endpoints(catalog)
         self._check_ids()
         return catalog
 
@@ -108,7 +108,7 @@ class _Compiler:
             if other != name:
                 self.findings.add("S102", syntax.name.span, f"the edges {other} and {name} differ only in case")
 
-    def _check_ends(self, catalog: Catalog) -> None:
+    def _check_endpoints(self, catalog: Catalog) -> None:
         for syntax in self.document.edges:
             for end in (syntax.source, syntax.target):
                 if end.text not in catalog.nodes:
@@ -137,6 +137,6 @@ def _properties(held: Members) -> dict[str, Property]:
     return {name: held[name].property for name in sorted(held)}
 
 
-def _by_name(types: Iterable[Kept]) -> dict[str, Kept]:
+def _by_name(types: Iterable[Named]) -> dict[str, Named]:
     named = {str(each.name): each for each in types}  # type: ignore[attr-defined]
     return {name: named[name] for name in sorted(named)}

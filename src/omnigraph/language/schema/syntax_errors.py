@@ -75,8 +75,8 @@ _DECLARATION = re.compile(r"(?:node|edge|interface)\s+[A-Z]")
 def explain(grammar: Lark, error: UnexpectedInput, findings: Findings) -> None:
     """Note this error and those after it."""
     for _ in range(_MOST_ERRORS):
-        place, expected = _place(error, findings.text), _expected(error)
-        code, span, message = _finding(findings.text, place, expected)
+        position, expected = _position(error, findings.text), _expected(error)
+        code, span, message = _finding(findings.text, position, expected)
         findings.add(code, span, message)
         resume = None if code in ("S002", "S003") else _resume(findings.text, span.start)
         if resume is None:
@@ -89,7 +89,7 @@ def explain(grammar: Lark, error: UnexpectedInput, findings: Findings) -> None:
             error = following
 
 
-def _place(error: UnexpectedInput, text: str) -> int:
+def _position(error: UnexpectedInput, text: str) -> int:
     if not isinstance(error, UnexpectedToken) or error.token.type != "$END":
         return int(error.pos_in_stream)
     return len(text.rstrip())
@@ -99,13 +99,13 @@ def _expected(error: UnexpectedInput) -> frozenset[str]:
     return frozenset(error.expected if isinstance(error, UnexpectedToken) else error.allowed)
 
 
-def _finding(text: str, place: int, expected: frozenset[str]) -> tuple[str, Span, str]:
+def _finding(text: str, position: int, expected: frozenset[str]) -> tuple[str, Span, str]:
     """The code, the place and the words for one error."""
-    if text.startswith('"', place) and "STRING" in expected:
-        return "S002", Span(place, place + 1), "this string is not closed"
-    if text.startswith("/*", place):
-        return "S003", Span(place, place + 2), "this comment is not closed"
-    span = _word(text, place)
+    if text.startswith('"', position) and "STRING" in expected:
+        return "S002", Span(position, position + 1), "this string is not closed"
+    if text.startswith("/*", position):
+        return "S003", Span(position, position + 2), "this comment is not closed"
+    span = _word(text, position)
     word = text[span.start : span.end]
     before = _word_before(text, span.start)
     if expected == {"COLON"} and text[before.start : before.end] in ("node", "edge", "interface"):
@@ -119,21 +119,21 @@ def _finding(text: str, place: int, expected: frozenset[str]) -> tuple[str, Span
     return "S001", span, _hint(word, expected) or _plain(word, expected)
 
 
-def _word(text: str, place: int) -> Span:
+def _word(text: str, position: int) -> Span:
     """The whole word at a place, or the one character; empty at the end of the text."""
-    start = end = place
-    if text[place : place + 1].isalnum() or text[place : place + 1] == "_":
-        while start > max(0, place - _LONGEST_WORD) and (text[start - 1].isalnum() or text[start - 1] == "_"):
+    start = end = position
+    if text[position : position + 1].isalnum() or text[position : position + 1] == "_":
+        while start > max(0, position - _LONGEST_WORD) and (text[start - 1].isalnum() or text[start - 1] == "_"):
             start -= 1
-        while end < min(len(text), place + _LONGEST_WORD) and (text[end].isalnum() or text[end] == "_"):
+        while end < min(len(text), position + _LONGEST_WORD) and (text[end].isalnum() or text[end] == "_"):
             end += 1
         return Span(start, end)
-    return Span(place, place if text[place : place + 1].isspace() else min(place + 1, len(text)))
+    return Span(position, position if text[position : position + 1].isspace() else min(position + 1, len(text)))
 
 
-def _word_before(text: str, place: int) -> Span:
-    end = place
-    while end > max(0, place - _LONGEST_WORD) and text[end - 1].isspace():
+def _word_before(text: str, position: int) -> Span:
+    end = position
+    while end > max(0, position - _LONGEST_WORD) and text[end - 1].isspace():
         end -= 1
     return _word(text, end - 1) if end else Span(0, 0)
 
@@ -173,11 +173,11 @@ def _plain(word: str, expected: frozenset[str]) -> str:
     return f"expected {wanted}, found {f'`{word}`' if word else 'the end of the text'}"
 
 
-def _resume(text: str, place: int) -> tuple[int, str] | None:
+def _resume(text: str, position: int) -> tuple[int, str] | None:
     """Where to read on, and with which rule: a declaration, or a line inside a body."""
-    if _DECLARATION.match(text, place):
-        return place, "schema"
-    line_end = text.find("\n", place)
+    if _DECLARATION.match(text, position):
+        return position, "schema"
+    line_end = text.find("\n", position)
     if line_end < 0:
         return None
     for match in _RESUME.finditer(text, line_end):

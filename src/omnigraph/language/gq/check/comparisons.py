@@ -225,7 +225,7 @@ def _fail_operand(env: Env, node: written.Expression, operand: ValueType, code: 
     """An edge or a Blob in the wrong place has a code of its own."""
     if isinstance(operand, EntityType) and operand.kind == "edge":
         env.fail(node.span, "T23", f"{message}: use a property of the edge, such as its id")
-    elif is_blob(operand) and env.place == "where":
+    elif is_blob(operand) and env.clause == "where":
         env.fail(node.span, "T11", f"{message}: a Blob cannot stand in where")
     else:
         env.fail(node.span, code, message)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from omnigraph.language.ir.expressions import ColumnValue, Expression
     from omnigraph.language.ir.query import Variable
 
-Place = Literal["match", "return", "having", "order", "insert", "set", "where"]
+Clause = Literal["match", "return", "having", "order", "insert", "set", "where"]
 ANONYMOUS = "_"
 
 
@@ -52,7 +52,7 @@ class Session:
 
 
 @dataclass
-class Known:
+class BoundVariable:
     """A variable in sight. `optional` when it may be missing where it is looked at."""
 
     variable: Variable
@@ -62,10 +62,10 @@ class Known:
         """`a node`, `an edge`, `a path`."""
         return f"{'an' if self.variable.kind == 'edge' else 'a'} {self.variable.kind}"
 
-    def narrow(self, types: frozenset[str]) -> None:
+    def restrict(self, types: frozenset[str]) -> None:
         """Keep only these of its concrete types."""
-        kept = tuple(each for each in self.variable.types if each in types)
-        self.variable = replace(self.variable, types=kept)
+        remaining = tuple(each for each in self.variable.types if each in types)
+        self.variable = replace(self.variable, types=remaining)
 
 
 class CheckScope:
@@ -73,10 +73,10 @@ class CheckScope:
 
     def __init__(self, around: CheckScope | None = None) -> None:
         self.around = around
-        self.own: dict[str, Known] = {}
+        self.own: dict[str, BoundVariable] = {}
         self.outer: set[str] = set()
 
-    def find(self, name: str) -> Known | None:
+    def find(self, name: str) -> BoundVariable | None:
         """A variable by name; one from around is remembered as used."""
         if name in self.own:
             return self.own[name]
@@ -85,10 +85,10 @@ class CheckScope:
             self.outer.add(name)
         return found
 
-    def declare(self, variable: Variable, *, optional: bool = False) -> Known:
+    def declare(self, variable: Variable, *, optional: bool = False) -> BoundVariable:
         """A new variable of this block."""
-        known = self.own[variable.name] = Known(variable, optional)
-        return known
+        bound = self.own[variable.name] = BoundVariable(variable, optional)
+        return bound
 
 
 @record
@@ -104,7 +104,7 @@ class Env:
     """Where an expression stands, and what its names can mean there."""
 
     session: Session
-    place: Place
+    clause: Clause
     scope: CheckScope | None = None
     row: Row | None = None
     columns: Mapping[str, ColumnValue] = field(default_factory=dict)

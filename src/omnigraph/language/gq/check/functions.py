@@ -41,7 +41,7 @@ def aggregate(env: Env, node: written.Call) -> Expression | None:
     if len(node.arguments) != 1:
         env.fail(node.span, "T8", f"{node.function}() takes one argument, not {len(node.arguments)}")
         return None
-    if env.place not in _PLACES:
+    if env.clause not in _PLACES:
         env.fail(node.span, "T9", f"{node.function}() belongs in return, having or order")
         return None
     argument = env.check(node.arguments[0])
@@ -66,7 +66,7 @@ def _accepts(env: Env, node: written.Call, argument: Expression) -> bool:
 
 def _is_aggregated_column(env: Env, argument: Expression) -> bool:
     """Whether the argument uses an alias of `return`, which is already computed per group."""
-    return env.place != "return" and made.contains(argument, made.ColumnValue)
+    return env.clause != "return" and made.contains(argument, made.ColumnValue)
 
 
 _TAKES = {
@@ -158,7 +158,7 @@ def rrf(env: Env, node: written.Call) -> Expression | None:
     """rrf(ranking, ranking, k?)."""
     if not _usable(env, node, range(2, 4)):
         return None
-    if env.place not in {"return", "order"}:
+    if env.clause not in {"return", "order"}:
         env.fail(node.span, "T21", "rrf() ranks the whole result: it belongs in return or order")
         return None
     first, second = (_ranking(env, each) for each in node.arguments[:2])
@@ -206,9 +206,9 @@ def _field(env: Env, node: written.Call) -> made.PropertyValue | None:
     field = env.check(given)
     if field is None:
         return None
-    known = env.scope.find(given.variable) if env.scope else None
-    if known is not None and known.variable.kind != "node":
-        env.fail(given.span, "T23", f"{node.function}() searches nodes: ${given.variable} is {known.article()}")
+    bound = env.scope.find(given.variable) if env.scope else None
+    if bound is not None and bound.variable.kind != "node":
+        env.fail(given.span, "T23", f"{node.function}() searches nodes: ${given.variable} is {bound.article()}")
         return None
     return cast("made.PropertyValue", field)
 

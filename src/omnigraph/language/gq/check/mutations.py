@@ -151,8 +151,8 @@ def _insert(
         if not upserts or name in _needed_to_find(table):
             session.report(statement.span, "T12", f"{'upsert' if upserts else 'insert'} into {table.name} {why}")
     properties = tuple(each for each in values if each.property not in _ENDS)
-    ends = {each.property: each.value for each in values if each.property in _ENDS}
-    source, target = ends.get("from"), ends.get("to")
+    endpoints = {each.property: each.value for each in values if each.property in _ENDS}
+    source, target = endpoints.get("from"), endpoints.get("to")
     if upserts:
         return query.Upsert(_target(table), properties, tuple(missing), source, target)
     return query.Insert(_target(table), properties, source, target, on_conflict)

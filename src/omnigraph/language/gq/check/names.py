@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from omnigraph.catalog.catalog import Catalog, Property
-    from omnigraph.language.gq.check.environment import Env, Known, Session
+    from omnigraph.language.gq.check.environment import BoundVariable, Env, Session
     from omnigraph.language.gq.syntax import expressions as written
     from omnigraph.language.gq.syntax import tree
     from omnigraph.language.ir.expressions import Expression
@@ -31,9 +31,9 @@ _EDGE_VALUES = {"id": STRING, "src": STRING, "dst": STRING}
 
 def variable(env: Env, node: written.VariableUse) -> Expression | None:
     """Resolve `$x`: a parameter, or a whole node, edge or path."""
-    if known := _known(env, node.name):
-        kind, declared = known.variable.kind, known.variable.declared
-        return made.EntityValue(node.name, EntityType(kind, declared, nullable=known.optional))
+    if bound := _bound(env, node.name):
+        kind, declared = bound.variable.kind, bound.variable.declared
+        return made.EntityValue(node.name, EntityType(kind, declared, nullable=bound.optional))
     if (declared_type := env.session.parameters.get(node.name)) is not None:
         return made.ParameterValue(node.name, declared_type)
     if node.name in env.session.broken:
@@ -47,18 +47,18 @@ def variable(env: Env, node: written.VariableUse) -> Expression | None:
 
 def property_of(env: Env, node: written.PropertyUse) -> Expression | None:
     """Resolve `$x.name`."""
-    known = _known(env, node.variable)
-    if known is None:
+    bound = _bound(env, node.variable)
+    if bound is None:
         if node.variable not in env.session.broken:
             env.fail(node.span, "T14" if env.scope is None else "T6", _why_unbound(env, node.variable))
         return None
-    values = visible(env.session.catalog, known)
+    values = visible(env.session.catalog, bound)
     found = values.get(node.property)
     if found is None:
-        what = f"{known.variable.kind} {known.variable.declared}"
+        what = f"{bound.variable.kind} {bound.variable.declared}"
         env.fail(node.span, "T6", f"{what} has no property '{node.property}'{suggestion(node.property, values)}")
         return None
-    return made.PropertyValue(node.variable, node.property, nullable(found) if known.optional else found)
+    return made.PropertyValue(node.variable, node.property, nullable(found) if bound.optional else found)
 
 
 def bare_word(env: Env, node: written.NameUse) -> Expression | None:
@@ -67,7 +67,7 @@ def bare_word(env: Env, node: written.NameUse) -> Expression | None:
         return _row_value(env, node)
     if column := env.columns.get(node.name):
         return column
-    if env.place in {"having", "order"}:
+    if env.clause in {"having", "order"}:
         env.fail(node.span, "T6", f"no column of return is called '{node.name}'{suggestion(node.name, env.columns)}")
     elif env.scope is None:
         env.fail(
@@ -87,14 +87,14 @@ def _row_value(env: Env, node: written.NameUse) -> Expression | None:
     return None
 
 
-def visible(catalog: Catalog, known: Known) -> Mapping[str, PropertyType]:
+def visible(catalog: Catalog, bound: BoundVariable) -> Mapping[str, PropertyType]:
     """All names that are valid after the dot."""
-    name = known.variable.declared
-    if known.variable.kind == "path":
+    name = bound.variable.declared
+    if bound.variable.kind == "path":
         return _PATH_VALUES
-    if known.variable.kind == "edge":
+    if bound.variable.kind == "edge":
         return {**types_of(catalog.edges[name].properties), **_EDGE_VALUES}
-    declared = catalog.interfaces[name] if known.variable.is_interface else catalog.nodes[name]
+    declared = catalog.interfaces[name] if bound.variable.is_interface else catalog.nodes[name]
     return {**types_of(declared.properties), **_NODE_VALUES}
 
 
@@ -103,7 +103,7 @@ def types_of(properties: Mapping[str, Property]) -> dict[str, PropertyType]:
     return {name: each.type for name, each in properties.items()}
 
 
-def _known(env: Env, name: str) -> Known | None:
+def _bound(env: Env, name: str) -> BoundVariable | None:
     return env.scope.find(name) if env.scope is not None else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.language.gq.check.comparisons import condition
-from omnigraph.language.gq.check.environment import CheckScope, Env, Known, Session
+from omnigraph.language.gq.check.environment import BoundVariable, CheckScope, Env, Session
 from omnigraph.language.gq.check.traversals import declare_binding, field_filters, resolve_path, resolve_traversals
 from omnigraph.language.gq.syntax import expressions as written
 from omnigraph.language.gq.syntax import tree
@@ -57,13 +57,17 @@ def _reread(session: Session, clause: tree.Clause) -> tree.Clause:
     return clause
 
 
-def _bindings(session: Session, scope: CheckScope, clauses: list[tree.Clause]) -> list[tuple[tree.Binding, Known]]:
+def _bindings(
+    session: Session, scope: CheckScope, clauses: list[tree.Clause]
+) -> list[tuple[tree.Binding, BoundVariable]]:
     declared = [(each, declare_binding(session, scope, each)) for each in _of(clauses, tree.Binding)]
-    return [(binding, known) for binding, known in declared if known is not None]
+    return [(binding, declared_variable) for binding, declared_variable in declared if declared_variable is not None]
 
 
-def _filters(env: Env, clauses: list[tree.Clause], bound: list[tuple[tree.Binding, Known]]) -> tuple[Expression, ...]:
-    found = [each for binding, known in bound for each in field_filters(env, binding, known)]
+def _filters(
+    env: Env, clauses: list[tree.Clause], bound: list[tuple[tree.Binding, BoundVariable]]
+) -> tuple[Expression, ...]:
+    found = [each for binding, declared_variable in bound for each in field_filters(env, binding, declared_variable)]
     structural = tree.Binding | tree.Traversal | tree.Path | tree.Negation | tree.Optional
     for clause in clauses:
         if isinstance(clause, structural):
@@ -81,8 +85,8 @@ def _optional(session: Session, scope: CheckScope, clause: tree.Optional) -> Pat
     """What an optional part introduces can be missing from there on."""
     inside = CheckScope(scope)
     pattern = _inner(session, inside, clause, "optional { … }")
-    for known in inside.own.values():
-        scope.declare(known.variable, optional=True)
+    for declared_variable in inside.own.values():
+        scope.declare(declared_variable.variable, optional=True)
     return pattern
 
 

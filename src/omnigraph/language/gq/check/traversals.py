@@ -20,13 +20,13 @@ from omnigraph.language.ir.query import HOP_CAP, Hops, ShortestPath, Variable
 
 if TYPE_CHECKING:
     from omnigraph.catalog.catalog import EdgeType
-    from omnigraph.language.gq.check.environment import CheckScope, Env, Known, Session
+    from omnigraph.language.gq.check.environment import BoundVariable, CheckScope, Env, Session
     from omnigraph.language.gq.syntax import tree
     from omnigraph.language.gq.syntax.expressions import VariableUse
     from omnigraph.language.ir.expressions import Expression
 
 
-def declare_binding(session: Session, scope: CheckScope, binding: tree.Binding) -> Known | None:
+def declare_binding(session: Session, scope: CheckScope, binding: tree.Binding) -> BoundVariable | None:
     """Declare the variable of a binding."""
     name = binding.variable.name
     variable = _typed(session, binding)
@@ -68,7 +68,7 @@ def refuse_parameter(session: Session, variable: written.VariableUse) -> bool:
     return True
 
 
-def field_filters(env: Env, binding: tree.Binding, known: Known) -> list[Expression]:
+def field_filters(env: Env, binding: tree.Binding, known: BoundVariable) -> list[Expression]:
     """The conditions in the braces of a binding."""
     found = []
     values = visible(env.session.catalog, known)
@@ -196,12 +196,12 @@ def _direction(session: Session, scope: CheckScope, clause: tree.Traversal, edge
     return None
 
 
-def _can_be(known: Known | None, type_name: str) -> bool:
+def _can_be(known: BoundVariable | None, type_name: str) -> bool:
     return known is None or type_name in known.variable.types
 
 
 def _report_ends(
-    session: Session, clause: tree.Traversal, edge: EdgeType, source: Known | None, target: Known | None
+    session: Session, clause: tree.Traversal, edge: EdgeType, source: BoundVariable | None, target: BoundVariable | None
 ) -> None:
     ends = f"{clause.edge.name} goes from {edge.source} to {edge.target}"
     for end, known in ((clause.source, source), (clause.target, target)):
@@ -222,7 +222,7 @@ def _end(session: Session, scope: CheckScope, written: VariableUse, type_name: s
     if known is None:
         scope.declare(Variable(written.name, "node", type_name, (type_name,)))
     elif written.name in scope.own:
-        known.narrow(frozenset({type_name}))
+        known.restrict(frozenset({type_name}))
     return written.name
 
 

@@ -10,7 +10,7 @@ from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from omnigraph.catalog.catalog import PropertyType, ScalarName
-from omnigraph.language.core.diagnostics import NOWHERE, Misread, Span
+from omnigraph.language.core.diagnostics import NOWHERE, Span, SyntaxFault
 from omnigraph.language.ir.types import decode_string
 from omnigraph.lazy import record
 
@@ -26,7 +26,7 @@ def span_of(child: Any) -> Span:
     return span
 
 
-def place(children: Children) -> Span:
+def span_between(children: Children) -> Span:
     """The span from the first child to the last."""
     return span_of(children[0]).to(span_of(children[-1]))
 
@@ -57,7 +57,7 @@ def unquoted(string: Any) -> str:
     try:
         return decode_string(str(string))
     except ValueError as error:
-        raise Misread(span_of(string), str(error)) from error
+        raise SyntaxFault(span_of(string), str(error)) from error
 
 
 def number(integer: Any, *, below: int, what: str) -> int:
@@ -65,7 +65,7 @@ def number(integer: Any, *, below: int, what: str) -> int:
     # Check the length first: converting a megabyte of digits takes quadratic time.
     text = str(integer).lstrip("0") or "0"
     if len(text) > len(str(below)) or int(text) >= below:
-        raise Misread(span_of(integer), f"{what} must be smaller than {below}")
+        raise SyntaxFault(span_of(integer), f"{what} must be smaller than {below}")
     return int(text)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.language.gq.syntax import build_parts, tree
-from omnigraph.language.gq.syntax.build_parts import Children, node, nodes, number, place, span_of, token, tokens
+from omnigraph.language.gq.syntax.build_parts import Children, node, nodes, number, span_between, span_of, token, tokens
 from omnigraph.language.gq.syntax.expressions import VariableUse
 
 if TYPE_CHECKING:
@@ -19,24 +19,24 @@ def _variable(name: Any) -> VariableUse:
 
 
 def _directed_edge(children: Children) -> tree.Edge:
-    return tree.Edge(str(children[0]), undirected=False, span=place(children))
+    return tree.Edge(str(children[0]), undirected=False, span=span_between(children))
 
 
 def _undirected_edge(children: Children) -> tree.Edge:
-    return tree.Edge(str(children[1]), undirected=True, span=place(children))
+    return tree.Edge(str(children[1]), undirected=True, span=span_between(children))
 
 
 def _hops(children: Children) -> tree.Hops:
     bounds = [number(each, below=_HOP_BOUND, what="a hop bound") for each in tokens(children, "INTEGER")]
-    return tree.Hops(bounds[0], bounds[1] if len(bounds) > 1 else None, place(children))
+    return tree.Hops(bounds[0], bounds[1] if len(bounds) > 1 else None, span_between(children))
 
 
 def _field(children: Children) -> tree.Field:
-    return tree.Field(str(children[0]), children[2], place(children), span_of(children[0]))
+    return tree.Field(str(children[0]), children[2], span_between(children), span_of(children[0]))
 
 
 def _fields(children: Children) -> build_parts.Fields:
-    return build_parts.Fields(nodes(children), place(children))
+    return build_parts.Fields(nodes(children), span_between(children))
 
 
 def _binding(children: Children) -> tree.Binding:
@@ -45,7 +45,7 @@ def _binding(children: Children) -> tree.Binding:
         _variable(children[0]),
         str(children[2]),
         fields.items if fields else (),
-        place(children),
+        span_between(children),
         span_of(children[2]),
     )
 
@@ -58,7 +58,7 @@ def _traversal(children: Children) -> tree.Traversal:
         _variable(children[-1]),
         _variable(bound) if bound else None,
         node(children, tree.Hops),
-        place(children),
+        span_between(children),
     )
 
 
@@ -70,16 +70,16 @@ def _path(children: Children) -> tree.Path:
         node(children, tree.Edge),  # type: ignore[arg-type]
         target,
         node(children, tree.Hops),
-        place(children),
+        span_between(children),
     )
 
 
 def _negation(children: Children) -> tree.Negation:
-    return tree.Negation(nodes(children), place(children))
+    return tree.Negation(nodes(children), span_between(children))
 
 
 def _optional(children: Children) -> tree.Optional:
-    return tree.Optional(nodes(children), place(children))
+    return tree.Optional(nodes(children), span_between(children))
 
 
 RULES: dict[str, Callable[[Children], object]] = {

@@ -5,9 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from omnigraph.catalog.catalog import ScalarName
-from omnigraph.language.core.diagnostics import Misread
+from omnigraph.language.core.diagnostics import SyntaxFault
 from omnigraph.language.gq.syntax import build_parts, tree
-from omnigraph.language.gq.syntax.build_parts import Children, node, nodes, number, place, span_of, token, unquoted
+from omnigraph.language.gq.syntax.build_parts import (
+    Children,
+    node,
+    nodes,
+    number,
+    span_between,
+    span_of,
+    token,
+    unquoted,
+)
 from omnigraph.language.gq.syntax.expressions import VariableUse
 
 if TYPE_CHECKING:
@@ -29,7 +38,7 @@ def _query(children: Children) -> tree.Query:
         body=children[-2],
         description=notes.get("description"),
         instruction=notes.get("instruction"),
-        span=place(children),
+        span=span_between(children),
         name_span=span_of(children[1]),
     )
 
@@ -38,15 +47,17 @@ def _annotations(notes: list[build_parts.Note]) -> dict[str, str]:
     found: dict[str, str] = {}
     for note in notes:
         if note.name not in {"description", "instruction"}:
-            raise Misread(note.span, f"unknown annotation @{note.name}: a query takes @description and @instruction")
+            raise SyntaxFault(
+                note.span, f"unknown annotation @{note.name}: a query takes @description and @instruction"
+            )
         if note.name in found:
-            raise Misread(note.span, f"duplicate @{note.name} annotation")
+            raise SyntaxFault(note.span, f"duplicate @{note.name} annotation")
         found[note.name] = note.value
     return found
 
 
 def _annotation(children: Children) -> build_parts.Note:
-    return build_parts.Note(str(children[1]), unquoted(children[3]), place(children))
+    return build_parts.Note(str(children[1]), unquoted(children[3]), span_between(children))
 
 
 # -- parameters --------------------------------------------------------------------------------------------------------
@@ -60,24 +71,24 @@ def _param(children: Children) -> tree.Parameter:
     declared: build_parts.WrittenType = children[2]
     nullable = token(children, "QMARK") is not None
     text = declared.text + ("?" if nullable else "")
-    return tree.Parameter(children[0][1:], declared.property_type(nullable=nullable), text, place(children))
+    return tree.Parameter(children[0][1:], declared.property_type(nullable=nullable), text, span_between(children))
 
 
 def _plain_type(children: Children) -> build_parts.WrittenType:
     name: Any = str(children[0])
-    return build_parts.WrittenType(name, name if name in _PLAIN else None, span=place(children))
+    return build_parts.WrittenType(name, name if name in _PLAIN else None, span=span_between(children))
 
 
 def _list_type(children: Children) -> build_parts.WrittenType:
     name: Any = str(children[1])
     scalar = name if name in _PLAIN - {"Blob"} else None
-    return build_parts.WrittenType(f"[{name}]", scalar, is_list=True, span=place(children))
+    return build_parts.WrittenType(f"[{name}]", scalar, is_list=True, span=span_between(children))
 
 
 def _sized_type(children: Children) -> build_parts.WrittenType:
     size = number(children[2], below=_LONGEST_VECTOR, what="the length of a vector")
     scalar: ScalarName | None = "Vector" if str(children[0]) == "Vector" and size > 0 else None
-    return build_parts.WrittenType(f"{children[0]}({size})", scalar, dimensions=size, span=place(children))
+    return build_parts.WrittenType(f"{children[0]}({size})", scalar, dimensions=size, span=span_between(children))
 
 
 # -- reads -------------------------------------------------------------------------------------------------------------
@@ -101,14 +112,14 @@ def _bounds(written: list[tree.Bound]) -> dict[str, tree.Bound]:
     found: dict[str, tree.Bound] = {}
     for bound in written:
         if bound.kind in found:
-            raise Misread(bound.span, f"{bound.kind} is given twice")
+            raise SyntaxFault(bound.span, f"{bound.kind} is given twice")
         found[bound.kind] = bound
     return found
 
 
 def _section(children: Children) -> build_parts.Section:
     distinct = token(children, "DISTINCT") is not None
-    return build_parts.Section(str(children[0]), nodes(children), distinct=distinct, span=place(children))
+    return build_parts.Section(str(children[0]), nodes(children), distinct=distinct, span=span_between(children))
 
 
 def _bound(children: Children) -> tree.Bound:
@@ -118,7 +129,7 @@ def _bound(children: Children) -> tree.Bound:
         if value.type == "VARIABLE"
         else number(value, below=2**63, what=f"{kind}")
     )
-    return tree.Bound(cast("Any", kind), counted, place(children))
+    return tree.Bound(cast("Any", kind), counted, span_between(children))
 
 
 def _projection(children: Children) -> tree.Projection:
@@ -130,7 +141,7 @@ def _projection(children: Children) -> tree.Projection:
 
 def _ordering(children: Children) -> tree.Ordering:
     direction = str(children[1]) if len(children) > 1 else None
-    return tree.Ordering(children[0], cast("Any", direction), place(children))
+    return tree.Ordering(children[0], cast("Any", direction), span_between(children))
 
 
 # -- mutations ---------------------------------------------------------------------------------------------------------
@@ -143,25 +154,25 @@ def _mutation(children: Children) -> tree.Mutation:
 def _insert(children: Children) -> tree.Insert | tree.Upsert:
     action = token(children, "CONFLICT_ACTION")
     if action is None:
-        return tree.Insert(str(children[1]), children[2].items, "replace", place(children), span_of(children[1]))
+        return tree.Insert(str(children[1]), children[2].items, "replace", span_between(children), span_of(children[1]))
     if str(action) == "update":
         return _upsert(children)
     if str(action) not in {"error", "ignore"}:
-        raise Misread(span_of(action), f"there is no `on conflict {action}`: write error, ignore or update")
+        raise SyntaxFault(span_of(action), f"there is no `on conflict {action}`: write error, ignore or update")
     on_conflict = cast("tree.OnConflict", str(action))
-    return tree.Insert(str(children[1]), children[2].items, on_conflict, place(children), span_of(children[1]))
+    return tree.Insert(str(children[1]), children[2].items, on_conflict, span_between(children), span_of(children[1]))
 
 
 def _upsert(children: Children) -> tree.Upsert:
-    return tree.Upsert(str(children[1]), children[2].items, place(children), span_of(children[1]))
+    return tree.Upsert(str(children[1]), children[2].items, span_between(children), span_of(children[1]))
 
 
 def _update(children: Children) -> tree.Update:
-    return tree.Update(str(children[1]), children[3].items, children[5], place(children), span_of(children[1]))
+    return tree.Update(str(children[1]), children[3].items, children[5], span_between(children), span_of(children[1]))
 
 
 def _delete(children: Children) -> tree.Delete:
-    return tree.Delete(str(children[1]), children[3], place(children), span_of(children[1]))
+    return tree.Delete(str(children[1]), children[3], span_between(children), span_of(children[1]))
 
 
 RULES: dict[str, Callable[[Children], object]] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.language.core.diagnostics import Misread, Span
+from omnigraph.language.core.diagnostics import Span, SyntaxFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -47,7 +47,7 @@ _OPERAND_ENDS = {"VARIABLE", "NAME", "STRING", "INTEGER", "FLOAT", "BOOLEAN", "N
 _OPERAND_STARTS = {"VARIABLE", "WORD", "STRING", "INTEGER", "FLOAT", "MINUS", "LPAR", "LSQB"}
 
 
-class Words:
+class KeywordPass:
     """The pass, in the shape that the parser generator calls."""
 
     always_accept = ("WORD", "UNCLOSED")
@@ -65,7 +65,7 @@ def _refuse_unclosed(token: Any) -> None:
     if token.type != "UNCLOSED":
         return
     what = "comment" if token.startswith("/*") else "string"
-    raise Misread(Span(token.start_pos, token.start_pos + 1), f"this {what} is never closed")
+    raise SyntaxFault(Span(token.start_pos, token.start_pos + 1), f"this {what} is never closed")
 
 
 class _Sweep:
@@ -102,7 +102,7 @@ class _Sweep:
     def _open(self, token: Any) -> None:
         self.open.append(token.type)
         if len(self.open) > BRACKET_LIMIT:
-            raise Misread(
+            raise SyntaxFault(
                 Span(token.start_pos, token.end_pos), f"brackets are nested deeper than {BRACKET_LIMIT} levels"
             )
         if token.type == "LBRACE":

@@ -12,12 +12,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from omnigraph.errors import QueryError
-from omnigraph.language.core.diagnostics import Misread, SourceText, Span
+from omnigraph.language.core.diagnostics import SourceText, Span, SyntaxFault
 from omnigraph.language.core.parse_tables import Grammar
 from omnigraph.language.gq.syntax.build_expressions import RULES as EXPRESSION_RULES
 from omnigraph.language.gq.syntax.build_patterns import RULES as PATTERN_RULES
 from omnigraph.language.gq.syntax.build_queries import RULES as QUERY_RULES
-from omnigraph.language.gq.syntax.keywords import Words
+from omnigraph.language.gq.syntax.keywords import KeywordPass
 from omnigraph.language.gq.syntax.tree import Query, QueryFile
 
 BUILDER = SimpleNamespace(**EXPRESSION_RULES, **PATTERN_RULES, **QUERY_RULES)
@@ -61,7 +61,7 @@ def parse_queries(text: str, source_name: str = "<text>") -> QueryFile:
     try:
         queries = tuple(replace(each, source=source) for each in _read(text))
         _refuse_deep(queries)
-    except Misread as error:
+    except SyntaxFault as error:
         raise QueryError((source.diagnostic(error.span, "Q000", error.message),)) from None
     return QueryFile(queries, source)
 
@@ -72,15 +72,15 @@ def _read(text: str) -> tuple[Query, ...]:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise Misread(Span(error.start, error.start + 1), "this character is half of a surrogate pair") from None
+        raise SyntaxFault(Span(error.start, error.start + 1), "this character is half of a surrogate pair") from None
     try:
         queries: tuple[Query, ...] = _parser().parse(text)
     except UnexpectedCharacters as error:
-        raise Misread(
+        raise SyntaxFault(
             Span(error.pos_in_stream, error.pos_in_stream + 1), _character(text, error.pos_in_stream)
         ) from None
     except UnexpectedToken as error:
-        raise _misread_token(text, error) from None
+        raise _token_fault(text, error) from None
     return queries
 
 
@@ -94,7 +94,7 @@ def grammar_file() -> Grammar:
     """The grammar file of queries, and the options of its parser."""
 
     options = {"lexer": "basic", "keep_all_tokens": True}
-    return Grammar("omnigraph.language.gq.syntax", options, {"postlex": Words(), "transformer": BUILDER})
+    return Grammar("omnigraph.language.gq.syntax", options, {"postlex": KeywordPass(), "transformer": BUILDER})
 
 
 def _character(text: str, position: int) -> str:
@@ -103,14 +103,14 @@ def _character(text: str, position: int) -> str:
     return f"unexpected character {text[position]!r}"
 
 
-def _misread_token(text: str, error: Any) -> Misread:
+def _token_fault(text: str, error: Any) -> SyntaxFault:
     token = error.token
     at_end = token.type == "$END"
     span = Span(len(text), len(text)) if at_end else Span(token.start_pos, token.end_pos)
     found = "the text ends too early" if at_end else f"unexpected '{_shortened(str(token))}'"
     if token.type == "COMPARE":
-        return Misread(span, f"{found}: a comparison has one value on each side; for more write `a < b and b < c`")
-    return Misread(span, f"{found}: expected {_expected(error.interactive_parser.accepts())}")
+        return SyntaxFault(span, f"{found}: a comparison has one value on each side; for more write `a < b and b < c`")
+    return SyntaxFault(span, f"{found}: expected {_expected(error.interactive_parser.accepts())}")
 
 
 def _expected(accepted: set[str]) -> str:
@@ -131,12 +131,12 @@ def _shortened(text: str) -> str:
 
 def _refuse_deep(queries: tuple[Query, ...]) -> None:
     """Refuse chains without brackets that nest too deeply (`not not …`, `1 + 1 + …`): tree walks may recurse."""
-    waiting: list[tuple[Any, int]] = [(each.body, 0) for each in queries]
-    while waiting:
-        node, depth = waiting.pop()
+    pending_nodes: list[tuple[Any, int]] = [(each.body, 0) for each in queries]
+    while pending_nodes:
+        node, depth = pending_nodes.pop()
         if depth > DEPTH_LIMIT:
-            raise Misread(node.span, f"this expression is nested deeper than {DEPTH_LIMIT} levels")
-        waiting.extend((child, depth + 1) for child in _children(node))
+            raise SyntaxFault(node.span, f"this expression is nested deeper than {DEPTH_LIMIT} levels")
+        pending_nodes.extend((child, depth + 1) for child in _children(node))
 
 
 def _children(node: Any) -> list[Any]:
