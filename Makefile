@@ -57,7 +57,7 @@ dead: install
 PYTHONS ?= $(shell for minor in 11 12 13 14; do \
   for each in python3.$$minor $$HOME/.pyenv/versions/3.$$minor.*/bin/python; do \
     if $$each -c '' 2>/dev/null; then echo $$each; break; fi; done; done)
-SMOKE   ?= tests/read tests/write tests/store
+SMOKE   ?= tests/query tests/transaction tests/storage
 test-pythons:
 	@test -n "$(PYTHONS)" || { echo "no python3.11 to python3.14 here"; exit 1; }
 	for python in $(PYTHONS); do \

@@ -42,7 +42,7 @@ from omnigraph.world import REAL
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from servers.counting_proxy import CountingProxy
 from servers.seaweed import Seaweed
-from store.joined_changes import stage_upsert
+from storage.joined_changes import stage_upsert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

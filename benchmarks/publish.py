@@ -173,7 +173,9 @@ def run(uri: str, depths: list[int], meter: Meter, window: int, kept: Path) -> l
     ]
     for depth in depths:
         source = kept_graph(kept, f"publish-{depth}", partial(build, depth=depth))
-        publisher = Publisher(GraphManifest(parse_location(copy_graph(source, f"{uri}/graph-{depth}"), world=REAL)))
+        publisher = Publisher(
+            GraphManifest(parse_location(copy_graph(source, f"{uri}/graph-{depth}"), world=REAL), world=REAL)
+        )
         publisher.publish()
         lines.append(Series(f"publish at depth {depth:,}", publisher.publish, meter))
     for turn in range(window):

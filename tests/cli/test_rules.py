@@ -268,6 +268,6 @@ def test_an_impossible_part_of_a_blob_is_refused_before_anything_is_read(run: Ru
     ("text", "seconds"), [("90", 90), ("90s", 90), ("2m", 120), ("3h", 10_800), ("1d", 86_400), ("2w", 1_209_600)]
 )
 def test_durations_are_a_number_and_one_unit(text: str, seconds: int) -> None:
-    from omnigraph.cli.commands.maintenance import _duration
+    from omnigraph.maintenance.cleanup import duration
 
-    assert _duration(text).total_seconds() == seconds
+    assert duration(text).total_seconds() == seconds

@@ -42,12 +42,12 @@ def test_a_cleanup_killed_at_every_step(scene: Scene, zygote: Zygote) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
-@pytest.mark.parametrize("upkeep", UPKEEP)
+@pytest.mark.parametrize("operation", UPKEEP)
 def test_all_upkeep_before_and_after_other_operations_killed_at_every_step(
-    scene: Scene, zygote: Zygote, manifest_policy: str
+    scene: Scene, zygote: Zygote, operation: str
 ) -> None:
-    before = [(manifest_policy, each) for each in (*OTHERS, *UPKEEP) if each != manifest_policy]
-    sweep_all(scene, zygote, [(manifest_policy,), *before, *((each, manifest_policy) for each in OTHERS)])
+    before = [(operation, each) for each in (*OTHERS, *UPKEEP) if each != operation]
+    sweep_all(scene, zygote, [(operation,), *before, *((each, operation) for each in OTHERS)])
 
 
 @pytest.mark.slow

@@ -35,7 +35,7 @@ from omnigraph.errors import (
     StoreError,
 )
 from omnigraph.manifest import publisher
-from omnigraph.manifest.compaction import tidy
+from omnigraph.manifest.compaction import compact_and_collect
 from omnigraph.manifest.publisher import RETRY_BUDGET, NewVersion
 from omnigraph.world import REAL
 
@@ -361,7 +361,7 @@ def test_a_tidier_that_slept_while_others_published_and_collected_changes_nothin
     for _ in range(40):
         publish_next(busy)
     before = manifest_rows(graph)
-    tidy(behind.branch(), EAGER, REAL)
+    compact_and_collect(behind.branch(), EAGER, REAL)
     assert manifest_rows(graph) == before
     assert len(chain(graph)) == 47
 

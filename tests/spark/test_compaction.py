@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from maintenance.library import answers, library, plain, slugs, table
 from omnigraph.maintenance.optimize import Optimize
 from omnigraph.spark.maintenance import execute_on_spark
 from omnigraph.storage.tables.compaction import stage_compaction
 from omnigraph.storage.tables.staging import commit_staged
-from upkeep.library import answers, library, plain, slugs, table
 
 if TYPE_CHECKING:
     from pathlib import Path

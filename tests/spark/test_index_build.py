@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
+from maintenance.library import answers, doc, library, plain, put, table
 from omnigraph.maintenance.indexes import IndexBuild
 from omnigraph.maintenance.optimize import Optimize
 from omnigraph.spark.maintenance import build_on_spark
-from upkeep.library import answers, doc, library, plain, put, table
 
 if TYPE_CHECKING:
     from pathlib import Path

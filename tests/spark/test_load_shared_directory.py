@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from load.test_harmless_candidates import graph_of_players, hidden_rank, ranks
 from omnigraph.errors import UniqueViolation
 from omnigraph.spark.runner import SHARED_DIRECTORY, SparkRunner
 from omnigraph.world import REAL
 from spark.loading import make_graph, outcome_of, row_ids, rows_of, small_tasks
 from spark.test_load_equality import _BASE, _INPUTS, same_outcome
-from write.load.test_harmless_candidates import graph_of_players, hidden_rank, ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

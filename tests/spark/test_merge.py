@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
+from history.drawn_merges import Drawn, outcome, told
+from history.test_partitioned_merge import people, row_ids
 from omnigraph import errors
 from omnigraph.graph import backends
 from omnigraph.history.merge.partitioned.hash_partitions import MergeBudget, partitions_of
 from omnigraph.storage.tables.row_rewrite import KEPT_IDS_SPAN
-from versions.drawn_merges import Drawn, outcome, told
-from versions.test_partitioned_merge import people, row_ids
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,16 +16,16 @@ from omnigraph.language.ir.params import bind_params
 from omnigraph.query.run import PreparedQuery
 from omnigraph.spark.query.run import run_on_spark
 from omnigraph.world import REAL
-from read.generated import SCHEMA, graph
-from read.graphs import NOW, make_graph
-from read.test_differential import PARAMS, written
+from query.generated import SCHEMA, graph
+from query.graphs import NOW, make_graph
+from query.test_differential import PARAMS, written
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from read.graphs import Graph
+    from query.graphs import Graph
 
 pytestmark = pytest.mark.spark
 

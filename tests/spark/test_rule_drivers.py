@@ -14,7 +14,7 @@ from omnigraph.spark.merge import SparkRelations
 from omnigraph.spark.runner import SparkRunner, one_task_each
 from omnigraph.tasks.runner import pack
 from spark.loading import small_tasks
-from write.constraints.test_drivers import Drivers, by_id, schema_of, told
+from transaction.constraints.test_drivers import Drivers, by_id, schema_of, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from write.constraints.test_drivers import Tables
+    from transaction.constraints.test_drivers import Tables
 
 pytestmark = pytest.mark.spark
 

@@ -6,7 +6,7 @@ one of them win. That alone is not enough. Lance looks for conflicts only in ver
 commit that removes a fragment that no longer exists: a publish that was suspended while others published and collected
 old versions would meet no conflict, and fork the history. So every publish declares that it removes the fragment `LOCK`
 as well. No fragment has that id and none ever will, but Lance compares the ids, and the newest publish is never
-collected (`version_gc.py`). tests/conformance/test_tail_publish.py pins this behaviour of Lance.
+collected (`version_gc.py`). tests/conformance/test_active_fragment_publish.py pins this behaviour of Lance.
 
 `OwnFragments` caches the fragments that this process has published, until compaction joins them. Joining needs no read
 from the store: the rows are in memory and their row ids are in the version file. A data file never changes and its name

@@ -2,7 +2,7 @@
 
 Nobody reads an old version for its rows: the newest version contains every earlier state. Old versions are retained for
 readers and writers that lag behind, and for branches, which share the files of the version they were created from. What
-is deleted, and why it is safe (tests/manifest/test_collection.py):
+is deleted, and why it is safe (tests/manifest/test_version_gc.py):
 
 - A version is deleted when it is not among the newest, no branch or tag refers to it, and it is older than the newest
   by `commit_grace_seconds`. The last condition protects a commit in flight: Lance determines the newest version and

@@ -12,7 +12,7 @@ from omnigraph.manifest.layout import MAIN
 from omnigraph.transaction.commit.protocol import commit
 from omnigraph.transaction.recovery.outcome import sweep
 from omnigraph.world import REAL
-from write.recovery.hand_made import TABLES, chain, content, insert, reopen, require_settled
+from transaction.recovery.hand_made import TABLES, chain, content, insert, reopen, require_settled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

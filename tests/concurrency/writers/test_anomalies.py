@@ -14,7 +14,7 @@ import pytest
 import omnigraph as og
 from concurrency.writers import transactions as tx
 from omnigraph.transaction.commit.protocol import commit
-from write.recovery.hand_made import CITY, PERSON, create, require_settled, values_of
+from transaction.recovery.hand_made import CITY, PERSON, create, require_settled, values_of
 
 if TYPE_CHECKING:
     from pathlib import Path

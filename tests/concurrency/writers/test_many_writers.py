@@ -8,7 +8,7 @@ import pytest
 
 from concurrency.writers import busy
 from omnigraph.transaction.recovery.outcome import sweep
-from write.recovery.hand_made import add, chain, create, require_settled
+from transaction.recovery.hand_made import add, chain, create, require_settled
 
 if TYPE_CHECKING:
     from pathlib import Path

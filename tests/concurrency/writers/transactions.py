@@ -11,8 +11,8 @@ from omnigraph.failpoints import InjectedFaultError, arm
 from omnigraph.transaction.commit.protocol import Operation, commit
 from omnigraph.transaction.write_set import TableWrite, WriteSet
 from omnigraph.world import REAL
-from store.joined_changes import stage_upsert
-from write.recovery.hand_made import CITY, PERSON, content, reopen, rows_of, values_of
+from storage.joined_changes import stage_upsert
+from transaction.recovery.hand_made import CITY, PERSON, content, reopen, rows_of, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -1,7 +1,7 @@
 """`Table` and `TableStore`: open a Lance table at a pin and read it. Nothing here makes a change visible.
 
 A staged change is files plus an uncommitted transaction; `commit_staged` commits it. Only the publisher of `manifest/`
-and the commit protocol of `transaction/` call that (tests/store/test_staged_only.py walks the source).
+and the commit protocol of `transaction/` call that (tests/storage/test_staged_only.py walks the source).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ cannot both conclude that they are alone:
 
 The age of a rival's last renewal is measured by the store's clock: the listing that shows the rival also shows this
 writer's own sidecar, written a moment ago. Without rivals the queue costs one write and one listing.
-`tests/write/test_tickets.py` walks through every order of events.
+`tests/transaction/test_queue_entries.py` walks through every order of events.
 
 `queue_rules.py` has the rules without the store: who is a rival, who goes first, who may recover.
 """
