@@ -17,7 +17,7 @@ from omnigraph.errors import (
     SchemaContractDrift,
     UniqueViolation,
 )
-from omnigraph.manifest.layout import BRANCH_CLAIM, SCHEMA_FILES
+from omnigraph.manifest.layout import BRANCH_LEASE, SCHEMA_FILES
 from omnigraph.manifest.schema_files import STAGING
 from omnigraph.storage.objects.lease import LEASE, read_lease_record
 from omnigraph.transaction.intents.sidecar import PREFIX
@@ -309,7 +309,7 @@ def test_the_claim_that_keeps_branches_from_being_made_is_renewed_for_as_long_as
     change.start()
     ends = set()
     while change.is_alive():
-        found = read_lease_record(graph._manifest.stores.objects, BRANCH_CLAIM)
+        found = read_lease_record(graph._manifest.stores.objects, BRANCH_LEASE)
         ends |= set() if found is None else {found[0].expires_at}
         REAL.sleep(0.02)
     failpoints.arm("")

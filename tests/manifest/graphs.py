@@ -57,9 +57,9 @@ def blueprint_of(tables: int) -> NewGraph:
     return NewGraph(FILES, {f"node:T{number}": SCHEMAS[PAPER] for number in range(tables)})
 
 
-def create(uri: str, blueprint: NewGraph = BLUEPRINT, world: World = REAL) -> GraphManifest:
+def create(uri: str, new_graph: NewGraph = BLUEPRINT, world: World = REAL) -> GraphManifest:
     """A new graph, open."""
-    return create_manifest(parse_location(uri, REAL), blueprint, world)
+    return create_manifest(parse_location(uri, REAL), new_graph, world)
 
 
 def reopen(uri: str, *, read_only: bool = False, manifest_policy: ManifestPolicy | None = None) -> GraphManifest:

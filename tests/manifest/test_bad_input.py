@@ -22,7 +22,7 @@ from omnigraph.errors import (
     StorePermissionDenied,
     StoreUnavailable,
 )
-from omnigraph.manifest.layout import FORMAT_VERSION_KEY, INIT_CLAIM
+from omnigraph.manifest.layout import FORMAT_VERSION_KEY, INIT_LEASE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,7 +64,7 @@ def test_another_programs_table_called_manifest_is_not_a_graph(tmp_path: Path, *
 
 
 @both_modes
-@pytest.mark.parametrize("left", [[INIT_CLAIM], ["_schema.pg"], ["_schema.pg", "_schema.ir.json"]])
+@pytest.mark.parametrize("left", [[INIT_LEASE], ["_schema.pg"], ["_schema.pg", "_schema.ir.json"]])
 def test_a_half_made_graph_is_told_from_none_and_from_a_whole_one(
     tmp_path: Path, left: list[str], *, read_only: bool
 ) -> None:

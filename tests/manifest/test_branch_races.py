@@ -20,7 +20,7 @@ from manifest.graphs import (
 from omnigraph.errors import BranchExists, BranchInUse, BranchNotFound, Contention
 from omnigraph.manifest import branch_lease, branches
 from omnigraph.manifest.graph_manifest import open_stores
-from omnigraph.manifest.layout import BRANCH_CLAIM, MAIN
+from omnigraph.manifest.layout import BRANCH_LEASE, MAIN
 from omnigraph.storage.objects.lease import LEASE, LeaseRecord, Owner
 from omnigraph.world import REAL
 
@@ -54,7 +54,7 @@ def require_nothing_half_made(graph: GraphManifest, *expected: str) -> None:
     for name in ("a", "b"):
         fresh.create_branch(name)
         publish_next(fresh, branch=name)
-    assert not fresh.stores.objects.exists(BRANCH_CLAIM)
+    assert not fresh.stores.objects.exists(BRANCH_LEASE)
 
 
 # -- races -------------------------------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def test_a_failure_half_way_blocks_nobody_and_is_cleared_by_the_next(
 def claim_by_hand(uri: str, *, host: str, seconds: float, unfinished: str | None = None) -> None:
     owner = Owner("01J0000000000000000000TEST", host, "1:0")
     claim = LeaseRecord(owner, REAL.now_us() + int(seconds * 1_000_000), "creating a branch", unfinished, seconds)
-    open_stores(at(uri), REAL).objects.create(BRANCH_CLAIM, claim.encode())
+    open_stores(at(uri), REAL).objects.create(BRANCH_LEASE, claim.encode())
 
 
 def test_a_dead_process_of_this_host_is_succeeded_at_once(graph_uri: str) -> None:
@@ -242,7 +242,7 @@ def test_a_claim_from_another_host_is_respected_until_it_runs_out(
         with pytest.raises(Contention, match="elsewhere"):
             attempt("b")
     publish_next(graph, AUTHOR)
-    graph.stores.objects.delete(BRANCH_CLAIM)
+    graph.stores.objects.delete(BRANCH_LEASE)
     claim_by_hand(graph_uri, host="elsewhere", seconds=0.1)
     REAL.sleep(2.5 if graph_uri.startswith("s3") else 0.3)
     graph.create_branch("b")
@@ -262,7 +262,7 @@ def test_what_another_host_left_unfinished_is_unseen_and_then_cleared(
         reopen(graph_uri).snapshot("b")
     with pytest.raises(Contention):
         graph.create_branch("c")
-    graph.stores.objects.delete(BRANCH_CLAIM)
+    graph.stores.objects.delete(BRANCH_LEASE)
     claim_by_hand(graph_uri, host="elsewhere", seconds=0, unfinished="b")
     REAL.sleep(2.5 if graph_uri.startswith("s3") else 0.1)
     graph.create_branch("c")

@@ -32,7 +32,7 @@ from omnigraph.errors import (
     StoreError,
 )
 from omnigraph.manifest.graph_manifest import open_stores
-from omnigraph.manifest.layout import INIT_CLAIM
+from omnigraph.manifest.layout import INIT_LEASE
 from omnigraph.storage.objects.lease import LeaseRecord, Owner
 from omnigraph.world import REAL
 
@@ -80,7 +80,7 @@ def test_of_initialisers_that_race_one_wins_and_the_losers_are_told_why(graph_ur
     assert sum(each.succeeded for each in outcomes) == 1
     losers = [each.error for each in outcomes if not each.succeeded]
     assert all(isinstance(each, AlreadyInitialized | InitializationClaimed) for each in losers), losers
-    assert not open_stores(at(graph_uri), REAL).objects.exists(INIT_CLAIM)
+    assert not open_stores(at(graph_uri), REAL).objects.exists(INIT_LEASE)
     require_a_whole_graph(graph_uri)
 
 
@@ -92,7 +92,7 @@ def test_killed_at_any_step_it_is_openable_or_can_be_made_again(tmp_path: Path, 
     uri = str(tmp_path / "graph.omni")
     assert hands.run(works.init_dying, uri, f"store.write=kill@{step}").killed
     _make_again_unless_whole(uri)
-    assert without_manifest(names_of(uri)) - {INIT_CLAIM} == without_manifest(names_of(whole))
+    assert without_manifest(names_of(uri)) - {INIT_LEASE} == without_manifest(names_of(whole))
     require_a_whole_graph(uri)
 
 
@@ -189,14 +189,14 @@ def test_foreign_content_that_appears_while_claiming_is_untouched_too(tmp_path: 
     root = tmp_path / "graph.omni"
     child = hands.start(works.init_dying, str(root), "init.claimed=delay:2")
     child.go()
-    while not (root / INIT_CLAIM).exists():
+    while not (root / INIT_LEASE).exists():
         REAL.sleep(0.01)
     theirs = root / "nodes" / "mine.txt"
     theirs.parent.mkdir()
     theirs.write_text("precious")
     assert isinstance(child.outcome().error, IncompleteGraph)
     assert theirs.read_text() == "precious"
-    assert not (root / INIT_CLAIM).exists()
+    assert not (root / INIT_LEASE).exists()
 
 
 def test_other_files_beside_a_graph_do_no_harm(graph_uri: str) -> None:
@@ -213,7 +213,7 @@ def test_other_files_beside_a_graph_do_no_harm(graph_uri: str) -> None:
 def claim_by_hand(uri: str, *, host: str, seconds: float) -> None:
     owner = Owner("01J0000000000000000000TEST", host, "1:0")
     claim = LeaseRecord(owner, REAL.now_us() + int(seconds * 1_000_000), "init", seconds=seconds)
-    open_stores(at(uri), REAL).objects.create(INIT_CLAIM, claim.encode())
+    open_stores(at(uri), REAL).objects.create(INIT_LEASE, claim.encode())
 
 
 def test_a_dead_process_of_this_host_is_succeeded_at_once(graph_uri: str) -> None:
@@ -229,8 +229,8 @@ def test_a_claim_from_another_host_is_respected_until_it_runs_out(graph_uri: str
     assert caught.value.attempt_id == "01J0000000000000000000TEST"
     assert "elsewhere" in str(caught.value)
     objects = open_stores(at(graph_uri), REAL).objects
-    assert objects.list_names() == [INIT_CLAIM]
-    objects.delete(INIT_CLAIM)
+    assert objects.list_names() == [INIT_LEASE]
+    objects.delete(INIT_LEASE)
     claim_by_hand(graph_uri, host="elsewhere", seconds=0.1)
     REAL.sleep(2.5 if graph_uri.startswith("s3") else 0.3)
     create(graph_uri)
@@ -247,7 +247,7 @@ def test_a_claim_is_respected_for_a_while_beyond_its_time(tmp_path: Path) -> Non
 
 
 def test_a_claim_that_nobody_can_read_is_taken_over(graph_uri: str) -> None:
-    open_stores(at(graph_uri), REAL).objects.create(INIT_CLAIM, b"\x00 not json")
+    open_stores(at(graph_uri), REAL).objects.create(INIT_LEASE, b"\x00 not json")
     create(graph_uri)
     require_a_whole_graph(graph_uri)
 
@@ -260,12 +260,12 @@ def test_an_initialiser_that_lost_its_claim_makes_no_graph_and_deletes_nothing(t
     objects = open_stores(at(uri), REAL).objects
     while not objects.exists(AUTHORS):
         REAL.sleep(0.01)
-    objects.delete(INIT_CLAIM)
+    objects.delete(INIT_LEASE)
     claim_by_hand(uri, host="elsewhere", seconds=300)
     outcome = late.outcome()
     assert isinstance(outcome.error, InitializationClaimed), outcome
     assert set(FILES) <= set(objects.list_names())
-    assert objects.exists(INIT_CLAIM)
+    assert objects.exists(INIT_LEASE)
 
 
 def test_every_refusal_of_init_is_an_error_of_ours(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from history.test_partitioned_merge import people, row_ids
 from omnigraph import errors
 from omnigraph.graph import backends
 from omnigraph.history.merge.partitioned.hash_partitions import MergeBudget, partitions_of
-from omnigraph.storage.tables.row_rewrite import KEPT_IDS_SPAN
+from omnigraph.storage.tables.row_rewrite import STABLE_IDS_SPAN
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,7 +121,7 @@ def test_rows_keep_their_row_ids_and_a_dry_run_writes_nothing(spark: SparkSessio
 
 def test_rows_far_apart_get_new_row_ids_whatever_partitions_they_are_in(spark: SparkSession, tmp_path: Path) -> None:
     """Of each partition alone the rows would lie close together: the decision is that of the whole table."""
-    rows = KEPT_IDS_SPAN + 10
+    rows = STABLE_IDS_SPAN + 10
     graph = og.init(tmp_path / "g", schema=SCHEMA)
     graph.load({"Person": people(0, rows, 1)}, mode="append", engine="local")
     graph.branches.create("side")

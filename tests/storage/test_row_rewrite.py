@@ -12,7 +12,7 @@ import pytest
 from omnigraph.errors import InvalidInput
 from omnigraph.storage.filters.model import equal, one_of
 from omnigraph.storage.objects.location import parse_location
-from omnigraph.storage.tables.row_rewrite import FEW_ROWS, KEPT_IDS_SPAN, stage_rewrite
+from omnigraph.storage.tables.row_rewrite import FEW_ROWS, STABLE_IDS_SPAN, stage_rewrite
 from omnigraph.storage.tables.staging import commit_staged
 from omnigraph.storage.tables.table import TableStore
 from omnigraph.world import REAL
@@ -70,7 +70,7 @@ def test_rows_become_what_a_merge_would_make_of_them(table: Table, tmp_path: Pat
 
 def test_rows_that_lie_far_apart_get_new_ids_and_rows_close_together_keep_theirs(tmp_path: Path) -> None:
     """Lance would look at every row between them."""
-    rows = KEPT_IDS_SPAN + 10
+    rows = STABLE_IDS_SPAN + 10
     everybody = pa.table({"id": [f"r{each:06d}" for each in range(rows)], "v": pa.array([0] * rows, pa.int64())})
     made = lance.write_dataset(everybody, tmp_path / "t", enable_stable_row_ids=True, data_storage_version="2.2")
     made.create_scalar_index("id", "BTREE")

@@ -16,7 +16,7 @@ from omnigraph.history.merge.partitioned.row_rewrite import SpilledChange, stage
 from omnigraph.load.bulk.row_rewrite import find_replacements, stage_merge
 from omnigraph.load.rows import rows_schema
 from omnigraph.storage.lance.data_files import write_rows
-from omnigraph.storage.tables.row_rewrite import KEPT_IDS_SPAN, stage_rewrite
+from omnigraph.storage.tables.row_rewrite import STABLE_IDS_SPAN, stage_rewrite
 from omnigraph.storage.tables.staging import commit_staged
 from omnigraph.tasks.local_runner import LocalRunner
 from omnigraph.tasks.staged_rows import StagedFragment, StagedRows
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 KEY = "node:Person"
 SCHEMA = "node Person { name: String @key  age: I32? }"
-FAR = KEPT_IDS_SPAN + 10
+FAR = STABLE_IDS_SPAN + 10
 
 
 @dataclass(frozen=True)

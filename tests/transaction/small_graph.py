@@ -13,7 +13,7 @@ from omnigraph.storage.objects.location import parse_location
 from omnigraph.transaction.commit.protocol import Operation, commit
 from omnigraph.transaction.constraints.validate import validate
 from omnigraph.transaction.read_view import ReadView
-from omnigraph.transaction.schemas import blueprint
+from omnigraph.transaction.schemas import new_graph
 from omnigraph.transaction.table_writes import writes_of
 from omnigraph.transaction.write_buffer import Budget, WriteBuffer
 from omnigraph.transaction.write_set import TableChanges, WriteSet
@@ -34,7 +34,7 @@ class SmallGraph:
     def __init__(self, path: Path, schema: str) -> None:
         self.catalog = compile_schema(schema)
         self.schemas = table_arrow_schemas(self.catalog)
-        self.manifest = create_manifest(parse_location(path, REAL), blueprint(schema, "schema.pg"), REAL)
+        self.manifest = create_manifest(parse_location(path, REAL), new_graph(schema, "schema.pg"), REAL)
 
     def rows(self, table_key: str, rows: Rows) -> pa.Table:
         """Dicts as whole rows. A moment is given as milliseconds."""

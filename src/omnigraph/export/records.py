@@ -210,7 +210,7 @@ def record_lines(kind: NodeType | EdgeType, batch: pa.RecordBatch) -> Iterator[b
 
 
 TableFormat = Literal["parquet", "csv"]
-_MOMENT = pa.timestamp("ms", "UTC")
+_TIMESTAMP = pa.timestamp("ms", "UTC")
 
 
 def export_tables(
@@ -285,9 +285,9 @@ def _parquet_column(column: pa.Array[Any], about: str) -> pa.Array[Any]:
     del about
     kind = column.type
     if pa.types.is_date64(kind):
-        return column.cast(pa.int64()).cast(_MOMENT)
+        return column.cast(pa.int64()).cast(_TIMESTAMP)
     if pa.types.is_list(kind) and pa.types.is_date64(kind.value_type):
-        return column.cast(pa.list_(pa.field("item", pa.timestamp("ms")))).cast(pa.list_(pa.field("item", _MOMENT)))
+        return column.cast(pa.list_(pa.field("item", pa.timestamp("ms")))).cast(pa.list_(pa.field("item", _TIMESTAMP)))
     return column
 
 

@@ -12,7 +12,7 @@ from omnigraph.graph.graph import Graph
 from omnigraph.manifest.graph_manifest import GraphManifest, create_manifest
 from omnigraph.storage.objects.location import parse_location
 from omnigraph.storage.tables.compaction import MINOR_COMPACTION
-from omnigraph.transaction.schemas import blueprint
+from omnigraph.transaction.schemas import new_graph
 from omnigraph.world import REAL, World
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def init(
     set_cache_bytes(cache_bytes, world.environ)
     minor_compaction = MINOR_COMPACTION if auto_compact else None
     return Graph(
-        create_manifest(location, blueprint(source, name), world, minor_compaction=minor_compaction), actor=actor
+        create_manifest(location, new_graph(source, name), world, minor_compaction=minor_compaction), actor=actor
     )
 
 

@@ -31,7 +31,7 @@ from omnigraph.failpoints import reach
 from omnigraph.kernels.report import Report
 from omnigraph.maintenance.retention import Chooser, CommitRetention, Pins, TablePlan, TableRefPlan, manifest_plan
 from omnigraph.manifest.branch_lease import ATTEMPTS, acquire_branch_lease, drop_fork, retry_when_lease_lost
-from omnigraph.manifest.layout import BRANCH_CLAIM, MAIN, MANIFEST
+from omnigraph.manifest.layout import BRANCH_LEASE, MAIN, MANIFEST
 from omnigraph.manifest.reclaimed import Condemning, read_reclaimed
 from omnigraph.manifest.version_refs import NONE, VersionRanges, branch_references
 from omnigraph.storage.objects.store_clock import StoreClock, read_store_clock
@@ -186,7 +186,7 @@ class Cleanup:
         """Read the store's clock from the lease object, which was written a moment ago."""
         objects, world = self.manifest.stores.objects, self.manifest.world
         try:
-            written = objects.info(BRANCH_CLAIM).written_us
+            written = objects.info(BRANCH_LEASE).written_us
         except ObjectNotFound:
             return read_store_clock(objects, world)
         return StoreClock(written, world.monotonic(), world)
@@ -307,7 +307,7 @@ class Cleanup:
             except (NotFound, BranchNotFound, ObjectNotFound) as error:
                 if not any(each.name == branch for each in self.manifest.branches()):
                     return
-                if not attempt and not self.manifest.stores.objects.exists(BRANCH_CLAIM):
+                if not attempt and not self.manifest.stores.objects.exists(BRANCH_LEASE):
                     raise
                 log.info("the manifest of branch %r stays as it is, for a while or until the next: %s", branch, error)
             else:

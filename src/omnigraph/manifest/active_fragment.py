@@ -146,14 +146,14 @@ def _write(table: Table, old: ActiveFragment, rows: pa.Table, head: pa.Table) ->
 
     The head row keeps its id unless the id is far from the others.
     """
-    row_ids_kept, head_offset = old.row_ids, 0
+    row_ids_retained, head_offset = old.row_ids, 0
     if _is_far(old):
-        contents, head_offset = [old.rows, head, rows], len(row_ids_kept)
+        contents, head_offset = [old.rows, head, rows], len(row_ids_retained)
     else:
-        contents, row_ids_kept = [head, old.rows, rows], pa.concat_arrays([old.head_row_id, row_ids_kept])
+        contents, row_ids_retained = [head, old.rows, rows], pa.concat_arrays([old.head_row_id, row_ids_retained])
     content = pa.concat_tables(contents).combine_chunks()
     with lance_errors("writing manifest rows"):
-        fragment = new_fragment(table, content, row_ids_kept)
+        fragment = new_fragment(table, content, row_ids_retained)
     return WrittenFragment(fragment, content, head_offset)
 
 

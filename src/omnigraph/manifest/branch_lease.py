@@ -20,7 +20,7 @@ from omnigraph.errors import (
     StorePermissionDenied,
     StoreUnsafe,
 )
-from omnigraph.manifest.layout import BRANCH_CLAIM, MANIFEST, Storage
+from omnigraph.manifest.layout import BRANCH_LEASE, MANIFEST, Storage
 from omnigraph.manifest.version_refs import branch_references
 from omnigraph.storage.lance.paths import table_dir
 from omnigraph.storage.objects.acquire import acquire
@@ -49,7 +49,7 @@ def acquire_branch_lease(stores: Storage, purpose: str, world: World) -> Lease:
     """
     seconds = lease_seconds(world)
     wait = patience(seconds) + LEASE_WAIT_SECONDS
-    lease = acquire(stores.objects, BRANCH_CLAIM, purpose=purpose, seconds=seconds, wait=wait, world=world)
+    lease = acquire(stores.objects, BRANCH_LEASE, purpose=purpose, seconds=seconds, wait=wait, world=world)
     if lease.record.unfinished is None:
         return lease
     try:

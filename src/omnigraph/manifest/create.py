@@ -24,7 +24,7 @@ from omnigraph.manifest.layout import (
     CURRENT,
     EDGES,
     FORMAT_VERSION_KEY,
-    INIT_CLAIM,
+    INIT_LEASE,
     MAIN,
     MANIFEST,
     NODES,
@@ -91,7 +91,7 @@ def _refuse_foreign_content_beforehand(stores: Storage) -> None:
     try:
         _refuse_foreign_content(stores)
     except IncompleteGraph:
-        if stores.objects.exists(INIT_CLAIM):
+        if stores.objects.exists(INIT_LEASE):
             return
         _refuse_existing(stores)
         _refuse_foreign_content(stores)
@@ -141,7 +141,7 @@ def require_whole_graph(stores: Storage) -> None:
     """Raise `NotAGraph` or `IncompleteGraph` unless there is a manifest."""
     if _has_manifest(stores):
         return
-    remains = [name for name in (INIT_CLAIM, *SCHEMA_FILES) if stores.objects.exists(name)]
+    remains = [name for name in (INIT_LEASE, *SCHEMA_FILES) if stores.objects.exists(name)]
     if remains:
         raise IncompleteGraph(
             stores.uri,
@@ -165,7 +165,7 @@ def _refuse_existing(stores: Storage) -> None:
 
 
 def _acquire_lease(stores: Storage, world: World) -> Lease:
-    outcome = try_acquire(stores.objects, INIT_CLAIM, purpose="init", seconds=LEASE_SECONDS, world=world)
+    outcome = try_acquire(stores.objects, INIT_LEASE, purpose="init", seconds=LEASE_SECONDS, world=world)
     if isinstance(outcome, Lease):
         return outcome
     owner = f"process {outcome.owner.process} on {outcome.owner.host}"
@@ -211,11 +211,11 @@ def _create_manifest(stores: Storage, new_graph: NewGraph, world: World) -> None
         rows += [Registration(table_key, path), TableVersion(table_key, 1, None, 0, file)]
     rows.append(commit)
     # The format version is part of the first commit: a manifest without one would be taken for a v1 graph.
-    stamped = SCHEMA.with_metadata({FORMAT_VERSION_KEY: str(CURRENT)})
+    schema_with_version = SCHEMA.with_metadata({FORMAT_VERSION_KEY: str(CURRENT)})
     try:
         # The head row has its own fragment from the beginning: see `active_fragment.py`.
-        batches = [encode(each).cast(stamped) for each in (rows, [GraphHead(MAIN, commit.id)])]
-        table = create_table(stores.tables, MANIFEST, stamped, batches)
+        batches = [encode(each).cast(schema_with_version) for each in (rows, [GraphHead(MAIN, commit.id)])]
+        table = create_table(stores.tables, MANIFEST, schema_with_version, batches)
     except ObjectExists as error:
         raise AlreadyInitialized(stores.uri) from error
     set_config(table, CONFIGURATION)

@@ -41,8 +41,8 @@ SCHEMA_IR = "_schema.ir.json"
 SCHEMA_STATE = "__schema_state.json"
 SCHEMA_FILES = (SCHEMA_SOURCE, SCHEMA_IR, SCHEMA_STATE)
 
-INIT_CLAIM = "__init_claim.json"
-BRANCH_CLAIM = "__branch_claim.json"
+INIT_LEASE = "__init_claim.json"
+BRANCH_LEASE = "__branch_claim.json"
 RECLAIMED = "__reclaimed.json"
 
 LEGACY_COMMITS = "_graph_commits.lance"
@@ -112,7 +112,7 @@ class Storage:
 
 def unfinished_branch(stores: Storage) -> str | None:
     """The name of a branch whose creation has not finished, if any: no reader may see it."""
-    found = read_lease_record(stores.objects, BRANCH_CLAIM)
+    found = read_lease_record(stores.objects, BRANCH_LEASE)
     return None if found is None else found[0].unfinished
 
 

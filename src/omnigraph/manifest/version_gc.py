@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import ObjectNotFound
-from omnigraph.manifest.layout import BRANCH_CLAIM, MANIFEST, physical_branch
+from omnigraph.manifest.layout import BRANCH_LEASE, MANIFEST, physical_branch
 from omnigraph.manifest.version_refs import names_in
 from omnigraph.storage.lance.paths import (
     DATA,
@@ -105,7 +105,7 @@ def collect_versions(
 
     The caller holds the branch manifest's lock. `NotFound` when another process collects concurrently.
     """
-    lease = read_lease_record(manifest.stores.objects, BRANCH_CLAIM)
+    lease = read_lease_record(manifest.stores.objects, BRANCH_LEASE)
     if lease is not None and not _is_over(manifest, lease[0], listed, world):
         return 0
     referred = manifest.referred.read(manifest.stores.objects)
@@ -132,7 +132,7 @@ def _is_over(manifest: BranchManifest, lease: LeaseRecord, listed: VersionListin
     if lease.is_free(world):
         return True
     try:
-        written = manifest.stores.objects.info(BRANCH_CLAIM).written_us
+        written = manifest.stores.objects.info(BRANCH_LEASE).written_us
     except ObjectNotFound:
         return False  # it was just released, and another process may hold it
     return listed.files[listed.newest].written_us - written > patience(lease.seconds) * 1_000_000

@@ -33,7 +33,7 @@ ATTEMPTS = 5
 T = TypeVar("T")
 
 
-def blueprint(source: str, source_name: str) -> NewGraph:
+def new_graph(source: str, source_name: str) -> NewGraph:
     """The files and tables of a new graph with this schema. Raises `SchemaError`."""
     files = schema_files(source, source_name)
     named = {SCHEMA_SOURCE: files.source, SCHEMA_IR: files.ir_json, SCHEMA_STATE: files.state_json}

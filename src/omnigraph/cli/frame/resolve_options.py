@@ -71,6 +71,11 @@ def conflicts_json(conflicts: "Iterable[Conflict]") -> list[dict[str, Any]]:
 
 def conflict_json(conflict: "Conflict") -> dict[str, Any]:
     """One conflict, with its edges if it is about a node with edges, and its node if it follows one."""
-    told = {"kind": conflict.kind, "type_key": conflict.table_key, "id": conflict.row_id, "message": conflict.message}
+    document = {
+        "kind": conflict.kind,
+        "type_key": conflict.table_key,
+        "id": conflict.row_id,
+        "message": conflict.message,
+    }
     edges = {"edges": list(conflict.edges), "more_edges": conflict.more_edges} if conflict.edges else {}
-    return {**told, **edges, **({"follows": conflict.follows} if conflict.follows else {})}
+    return {**document, **edges, **({"follows": conflict.follows} if conflict.follows else {})}

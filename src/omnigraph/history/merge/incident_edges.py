@@ -80,18 +80,18 @@ class IncidentEdges:
 
     def _is_present(self, rule: Endpoint, rows: pa.Table, removed_by: Side, wanted: Mask) -> Mask:
         """Whether an endpoint exists after the merge: it was kept, or the removing side has it."""
-        kept = _is_in(rows.column(rule.end), self._ids(rule, removed_by, "kept"))
+        exists = _is_in(rows.column(rule.end), self._ids(rule, removed_by, "kept"))
         pin = self.nodes.get((removed_by, rule.node_key))
         if pin is None:
             return np.ones(rows.num_rows, dtype=bool)
-        if not (wanted & ~kept).any():
-            return kept
-        ids: list[Any] = pc.unique(rows.column(rule.end).filter(pa.array(wanted & ~kept))).to_pylist()
+        if not (wanted & ~exists).any():
+            return exists
+        ids: list[Any] = pc.unique(rows.column(rule.end).filter(pa.array(wanted & ~exists))).to_pylist()
         table, found = self.tables.open(pin), set[str]()
         for start in range(0, len(ids), _AT_ONCE):
             some: list[Any] = table.read([ID], where=one_of(ID, ids[start : start + _AT_ONCE])).column(ID).to_pylist()
             found.update(some)
-        return kept | _is_in(rows.column(rule.end), found)
+        return exists | _is_in(rows.column(rule.end), found)
 
     def _ids(self, rule: Endpoint, removed_by: Side, fate: Fate) -> set[str]:
         fates = self.disputed.fates.get((removed_by, rule.node_key), {})

@@ -201,7 +201,7 @@ class _Planner:
             *property_steps(kind, new.name, matches, self.mode),
             *rule_steps(kind, old, new, matches.renames),
         )
-        if not steps and _differs_in_spelling(_with_new_ends(old, node_renames), new):
+        if not steps and _differs_in_case(_with_new_ends(old, node_renames), new):
             annotations = [annotation_json(each) for each in new.annotations]
             steps = (Step("update_type_metadata", {**_named(kind, new.name), "annotations": annotations}),)
         if steps:
@@ -256,14 +256,19 @@ def _with_new_ends(old: NodeType | EdgeType, node_renames: Mapping[str, str]) ->
     return replace(old, source=source, target=target)
 
 
-def _differs_in_spelling(old: NodeType | EdgeType, new: NodeType | EdgeType) -> bool:
+def _differs_in_case(old: NodeType | EdgeType, new: NodeType | EdgeType) -> bool:
     """Whether constraints differ only in spelling: on the property or in the body, once or repeated."""
     return old != new and _plainly(old) == _plainly(new)
 
 
 def _plainly(each: NodeType | EdgeType) -> tuple[object, ...]:
     properties = {
-        name: replace(held, annotations=tuple(kept for kept in held.annotations if kept.name not in SHORTHAND))
+        name: replace(
+            held,
+            annotations=tuple(
+                each_annotation for each_annotation in held.annotations if each_annotation.name not in SHORTHAND
+            ),
+        )
         for name, held in each.properties.items()
     }
     rules = each.rules

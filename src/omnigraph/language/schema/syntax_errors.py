@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _MOST_ERRORS = 20
 _LONGEST_WORD = 80
 _TYPES = ("String", "Bool", "I32", "I64", "U32", "U64", "F32", "F64", "Date", "DateTime", "Blob", "Vector", "enum")
-_OTHER_SPELLINGS = {
+_OTHER_FORMS = {
     **dict.fromkeys(("str", "text", "varchar", "utf8"), "String"),
     **dict.fromkeys(("int", "integer", "long", "bigint", "int64"), "I64"),
     **dict.fromkeys(("float", "double", "number", "float64"), "F64"),
@@ -144,7 +144,7 @@ def _stands_for_a_type(text: str, word: Span) -> bool:
 
 
 def _unknown_type(word: str) -> str:
-    near = _OTHER_SPELLINGS.get(word.lower()) or next(
+    near = _OTHER_FORMS.get(word.lower()) or next(
         iter(get_close_matches(word, _TYPES, n=1) or [each for each in _TYPES if each.lower() == word.lower()]), None
     )
     return (

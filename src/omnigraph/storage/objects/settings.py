@@ -53,7 +53,7 @@ _AZ_VARIABLES = (
     "AZURE_USE_AZURE_CLI",
     "AZURE_ENDPOINT",
 )
-_S3_SPELLINGS = {
+_S3_KEYS = {
     "region": "aws_region",
     "default_region": "aws_region",
     "aws_default_region": "aws_region",
@@ -139,7 +139,7 @@ def _s3_settings(bucket: str, environ: Mapping[str, str], given: Mapping[str, st
 
 def _canonical(given: Mapping[str, str]) -> dict[str, str]:
     lowered = {name.lower(): value for name, value in given.items()}
-    canonical = {_S3_SPELLINGS.get(name, name): value for name, value in lowered.items()}
+    canonical = {_S3_KEYS.get(name, name): value for name, value in lowered.items()}
     for winner in ("endpoint_url_s3", "aws_endpoint_url_s3"):
         if winner in lowered:
             canonical["aws_endpoint"] = lowered[winner]

@@ -97,15 +97,15 @@ NO_LOCATIONS = RowLocations(pa.schema(_FIELDS).empty_table())
 
 # Within the commit Lance takes about 40 ns for each row between rows that keep their row ids, and holds about 100 bytes
 # for each row that keeps its own.
-KEPT_IDS_SPAN = 200_000
+STABLE_IDS_SPAN = 200_000
 _SPAN_PER_ROW = 20
-_KEPT_IDS_ROWS = 1_000_000
+_STABLE_IDS_ROWS = 1_000_000
 _MOST_NAMED = 2_000
 
 
 def keeps_row_ids(rows: int, *, span: int) -> bool:
     """Whether this many updated rows, whose row ids span this range, keep their row ids."""
-    return rows <= _KEPT_IDS_ROWS and span <= max(KEPT_IDS_SPAN, _SPAN_PER_ROW * rows)
+    return rows <= _STABLE_IDS_ROWS and span <= max(STABLE_IDS_SPAN, _SPAN_PER_ROW * rows)
 
 
 def new_fragment(table: Table, rows: pa.Table, row_ids: RowIds | pa.Array[Any] | None = None) -> FragmentMetadata:

@@ -160,8 +160,8 @@ def _counts(sources: Ids, edges: pa.Table) -> Positions:
     """For each source, the number of its edges."""
     if not edges.num_rows:
         return np.zeros(len(sources), np.int64)
-    places: Any = pc.index_in(one_array(edges.column(SOURCE)), value_set=sources).drop_null()
-    return np.bincount(places.to_numpy(zero_copy_only=False), minlength=len(sources))
+    indices: Any = pc.index_in(one_array(edges.column(SOURCE)), value_set=sources).drop_null()
+    return np.bincount(indices.to_numpy(zero_copy_only=False), minlength=len(sources))
 
 
 def _breaks(rule: ValueRule, column: Column) -> NDArray[np.bool_]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from omnigraph.language.ir.expressions import AggregateFunction, Expression
 
 FUNCTIONS = ("count", "sum", "avg", "min", "max")
-_PLACES = {"return", "having", "order"}
+_CLAUSES = {"return", "having", "order"}
 
 
 def aggregate(env: Env, node: written.Call) -> Expression | None:
@@ -41,7 +41,7 @@ def aggregate(env: Env, node: written.Call) -> Expression | None:
     if len(node.arguments) != 1:
         env.fail(node.span, "T8", f"{node.function}() takes one argument, not {len(node.arguments)}")
         return None
-    if env.clause not in _PLACES:
+    if env.clause not in _CLAUSES:
         env.fail(node.span, "T9", f"{node.function}() belongs in return, having or order")
         return None
     argument = env.check(node.arguments[0])

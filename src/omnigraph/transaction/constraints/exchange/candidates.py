@@ -226,8 +226,8 @@ def _without(rows: Hashes, others: Hashes) -> Hashes:
         return rows
     wanted, keys = joined(rows[:, 0], rows[:, 1]), joined(others[:, 0], others[:, 1])
     order = np.argsort(keys)
-    places = order[np.minimum(np.searchsorted(keys[order], wanted), len(order) - 1)]
-    differs: NDArray[np.bool_] = (others[places] != rows).any(axis=1)
+    nearest = order[np.minimum(np.searchsorted(keys[order], wanted), len(order) - 1)]
+    differs: NDArray[np.bool_] = (others[nearest] != rows).any(axis=1)
     return rows[differs]
 
 

@@ -114,8 +114,8 @@ def _matching(source: HashSource, fetch: RowFetch, hashes: Hashes, room: int) ->
             held.append(_chosen(batch, fetch, rows, base + start, found[chosen]))
             count += len(rows)
         if count > 2 * room:
-            kept, reached = _lowest(pa.concat_tables(held), room, reached, whole=fetch.whole)
-            held, count = [kept], min(room, kept.num_rows)
+            lowest, reached = _lowest(pa.concat_tables(held), room, reached, whole=fetch.whole)
+            held, count = [lowest], min(room, lowest.num_rows)
         start += batch.num_rows
     if not held:
         return pa.table({}), reached

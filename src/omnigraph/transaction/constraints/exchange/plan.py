@@ -182,9 +182,9 @@ class _CheckPlanner:
             role = REMOVED if self._mode == "overwrite" else COMMITTED
             self._committed(rule.edge_key, HashOutput(space, role, ("src",), beside))
             if may_replace and self._mode == "merge" and rule.minimum and "src" not in table.type.rules.key:
-                moves = self._space(MovedEdges(rule))
-                self._put(rule.edge_key, HashOutput(moves, PUT, (ID,), "src"))
-                self._committed(rule.edge_key, HashOutput(moves, COMMITTED, (ID,), "src"))
+                moved = self._space(MovedEdges(rule))
+                self._put(rule.edge_key, HashOutput(moved, PUT, (ID,), "src"))
+                self._committed(rule.edge_key, HashOutput(moved, COMMITTED, (ID,), "src"))
 
     def plan(self) -> CheckPlan:
         sources = [*self._put_sources(), *self._committed_sources()]
