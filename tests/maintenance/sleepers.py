@@ -91,7 +91,7 @@ def tag(uri: str, name: str, commit_id: str | None = None) -> None:
     og.open(uri).tags.create(name, commit_id)
 
 
-def branch(uri: str, name: str, commit_id: str | None = None) -> None:
+def branch(uri: str, name: str, commit_id: str = "main") -> None:
     og.open(uri).branches.create(name, from_=commit_id)
 
 
