@@ -67,5 +67,5 @@ def test_no_rows_are_asked_for_nowhere(table: Table) -> None:
 
 
 def test_a_row_that_was_removed_is_not_there(table: Table) -> None:
-    with pytest.raises(AssertionError, match="every row that is asked for is there"):
+    with pytest.raises(AssertionError, match="every requested row exists"):
         rows_at(table, COLUMNS, np.array([5], np.uint64))
