@@ -123,6 +123,10 @@ class Drivers:
         return [told(each) for each in violations(graph.catalog, graph.view(), changes)]
 
     def in_tasks(self, puts: Tables, mode: Any, runner: TaskRunner, *, shared: bool) -> list[Any]:
+        found = self.errors_in_tasks(puts, mode, runner, shared=shared)
+        return [told(each) for each in found if not isinstance(each, KeyConflict)]
+
+    def errors_in_tasks(self, puts: Tables, mode: Any, runner: TaskRunner, *, shared: bool) -> list[OmniGraphError]:
         view, catalog = self.graph.view(), self.graph.catalog
         plan = plan_load({key.partition(":")[2]: loaded(rows) for key, rows in puts.items()}, catalog, REAL)
         with runner.shared_directory() if shared else nullcontext() as directory:
@@ -132,8 +136,7 @@ class Drivers:
             candidates = CandidateSearch(runner, plan_checks(catalog, view, written.tables, mode), directory)
             search = ViolationSearch(catalog, mode, written.tables, candidates)
             assert search.duplicates() == []
-            found = [each.error for each in search.violations()] if candidates else []
-        return [told(each) for each in found if not isinstance(each, KeyConflict)]
+            return [each.error for each in search.violations()] if candidates else []
 
     def in_sql(self, puts: Tables, deletes: Mapping[str, frozenset[str]]) -> list[Any]:
         view, catalog = self.graph.view(), self.graph.catalog
@@ -244,6 +247,9 @@ def test_all_drivers_find_the_same_violations(
     each = drivers[schema]
     each.reset(state)
     loads = without_existing_edges(puts, state) if mode == "append" else puts
+    if loads != puts:
+        refused = each.errors_in_tasks(puts, mode, SmallTasks(), shared=shared)
+        assert any(isinstance(error, KeyConflict) for error in refused)
     if loads:
         assert each.in_tasks(loads, mode, SmallTasks(), shared=shared) == each.in_memory(loads, mode)
     deletes = removable(puts, gone)
