@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from omnigraph.cli.frame.resolve_options import say_conflicts
+from omnigraph.cli.frame.arguments import say_conflicts
 from omnigraph.errors.commits import Conflict
 from omnigraph.graph import backends
 from omnigraph.history.merge.partitioned.hash_partitions import MergeBudget

@@ -27,7 +27,7 @@ TEXTS = {
 @pytest.mark.parametrize("grammar", BOTH)
 def test_the_kept_tables_are_of_this_grammar(grammar: Grammar) -> None:
     kept = json.loads(files(grammar.package).joinpath("grammar.json").read_text())
-    assert kept["digest"] == grammar.digest(grammar.source()), "run `python -m omnigraph.language.build_tables`"
+    assert kept["digest"] == grammar.digest(grammar.source()), "run `python tools/build_tables.py`"
 
 
 @pytest.mark.parametrize("grammar", BOTH)

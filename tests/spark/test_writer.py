@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 import omnigraph as og
 from omnigraph.errors import InvalidInput, SchemaChanged
 from omnigraph.load.plan import FAIL
-from omnigraph.pipeline.datasource.graph_reference import GraphReference
+from omnigraph.pipeline.datasource.options import GraphReference
 from omnigraph.pipeline.datasource.sink import stream_into
 from omnigraph.pipeline.datasource.writer import WriteTarget
 from omnigraph.world import REAL

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from omnigraph.embeddings.embedder import Embeddings
-from omnigraph.embeddings.http import Patience
-from omnigraph.embeddings.providers import Ask, Calling, Gemini, Mock, OpenAICompatible, Provider
-from omnigraph.embeddings.settings import from_environment
+from omnigraph.embeddings.embedder import Embeddings, from_environment
+from omnigraph.embeddings.providers import Ask, Calling, Gemini, Mock, OpenAICompatible, Patience, Provider
 
 __all__ = [
     "Ask",

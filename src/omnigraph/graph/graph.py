@@ -601,7 +601,7 @@ class Graph:
         self._manifest.fresh_branch(MAIN)
 
     def _embeddings(self) -> Embeddings:
-        from omnigraph.embeddings.settings import from_environment
+        from omnigraph.embeddings.embedder import from_environment
 
         return self.embeddings if self.embeddings is not None else from_environment(self._manifest.world)
 

@@ -18,7 +18,7 @@ from omnigraph.errors import ChangeCursorRejected
 from omnigraph.history.delta import TableDelta, table_delta
 from omnigraph.kernels.arrays import ID
 from omnigraph.kernels.report import Report
-from omnigraph.query.result.json import python_rows
+from omnigraph.query.result.result import python_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from omnigraph.history.delta import same_value
 from omnigraph.kernels.arrays import ID
 from omnigraph.kernels.report import Report
 from omnigraph.kernels.row_address import UPDATED_AT
-from omnigraph.query.result.json import python_rows
+from omnigraph.query.result.result import python_rows
 from omnigraph.storage.filters.model import equal
 
 if TYPE_CHECKING:

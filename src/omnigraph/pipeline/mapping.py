@@ -14,8 +14,8 @@ from omnigraph.catalog.arrow import node_arrow_schema
 from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.catalog.key_ids import composite_text
 from omnigraph.errors import OrphanEdge
-from omnigraph.pipeline.check import type_of
 from omnigraph.pipeline.file import YamlText
+from omnigraph.pipeline.parse import type_of
 from omnigraph.spark.runner import one_task_each
 from omnigraph.spark.types import from_spark, spark_schema
 from omnigraph.tasks.table_scan import TableScan, read_scan, tasks_of

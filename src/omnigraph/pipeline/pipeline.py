@@ -17,9 +17,8 @@ from omnigraph.arguments import checked_methods
 from omnigraph.graph.open import components_of
 from omnigraph.kernels.report import Report
 from omnigraph.load.plan import Input, LoadOptions, LoadPlan, plan_load, vectors_may_be_missing
-from omnigraph.pipeline.check import check_against
 from omnigraph.pipeline.file import FILES, YamlText
-from omnigraph.pipeline.parse import read_file, read_text
+from omnigraph.pipeline.parse import check_against, read_file, read_text
 from omnigraph.pipeline.plan import PipelinePlan, SourcePlan, TypePlan
 from omnigraph.pipeline.yaml import PipelineFindings
 

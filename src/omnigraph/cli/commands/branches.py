@@ -4,19 +4,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from omnigraph.cli.frame.arguments import Json, Uri, UriOption
-from omnigraph.cli.frame.graph_scope import actor, addressed, require_consent
-from omnigraph.cli.frame.options import Command, Group
-from omnigraph.cli.frame.output import note, say, say_json
-from omnigraph.cli.frame.resolve_options import (
+from omnigraph.cli.frame.arguments import (
     DryRun,
+    Json,
     Resolve,
     ResolveFile,
     Strict,
+    Uri,
+    UriOption,
     resolver_of,
     say_conflicts,
     say_left_out,
 )
+from omnigraph.cli.frame.graph_scope import actor, addressed, require_consent
+from omnigraph.cli.frame.options import Command, Group
+from omnigraph.cli.frame.output import note, say, say_json
 from omnigraph.errors import InvalidInput, MergeConflicts
 
 if TYPE_CHECKING:

@@ -8,20 +8,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from omnigraph.cli.commands.changes import Kinds, Ops, Types, named
-from omnigraph.cli.frame.arguments import Branch, Json, Uri, UriOption, refuse_together
-from omnigraph.cli.frame.graph_scope import addressed
-from omnigraph.cli.frame.options import Command, Group
-from omnigraph.cli.frame.output import is_terminal, say, say_json, show_table
-from omnigraph.cli.frame.resolve_options import (
+from omnigraph.cli.frame.arguments import (
+    Branch,
     DryRun,
+    Json,
     Resolve,
     ResolveFile,
     Strict,
+    Uri,
+    UriOption,
     conflicts_json,
+    refuse_together,
     resolver_of,
     say_conflicts,
     say_left_out,
 )
+from omnigraph.cli.frame.graph_scope import addressed
+from omnigraph.cli.frame.options import Command, Group
+from omnigraph.cli.frame.output import is_terminal, say, say_json, show_table
 from omnigraph.errors import InvalidInput, RevertConflicts
 
 if TYPE_CHECKING:

@@ -104,6 +104,6 @@ def _changes(delta: "TableDelta") -> "Iterator[dict[str, Any]]":
 
 
 def _rows(table: Any) -> list[dict[str, Any]]:
-    from omnigraph.query.result.json import json_rows
+    from omnigraph.query.result.result import json_rows
 
     return json_rows(table, large_integers_as_text=True)

@@ -44,9 +44,9 @@ def embed(
     $ omnigraph embed --input docs.jsonl --output docs.embedded.jsonl --spec spec.json
     $ omnigraph embed --seed seed.yaml --type Document --reembed-all
     """
+    from omnigraph.embeddings.embedder import from_environment
     from omnigraph.embeddings.files import FileEmbedding
     from omnigraph.embeddings.providers import Mock
-    from omnigraph.embeddings.settings import from_environment
     from omnigraph.world import REAL
 
     refuse_together(clean=clean, reembed_all=reembed_all)

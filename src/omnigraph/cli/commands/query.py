@@ -150,7 +150,7 @@ class QueryArguments:
 def _say_rows(arguments: QueryArguments, form: Format | None) -> None:
     from omnigraph.cli.render.rows import ReadOutput, TableStyle, render, stream_lines
     from omnigraph.query.exec.limits import ReadOptions
-    from omnigraph.query.result.json import json_rows
+    from omnigraph.query.result.result import json_rows
 
     graph = arguments.target.open(read_only=True)
     # Taken first, so that the commit that is printed is the one that was read.

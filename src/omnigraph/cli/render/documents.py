@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.cli.frame.resolve_options import conflict_json
+from omnigraph.cli.frame.arguments import conflict_json
 from omnigraph.manifest.layout import MAIN
 
 if TYPE_CHECKING:

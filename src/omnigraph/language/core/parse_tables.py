@@ -1,6 +1,6 @@
 """Parse tables of a grammar, made beforehand and kept beside it: making them takes a tenth of a second at every start.
 
-    python -m omnigraph.language.build_tables        writes them again, after a grammar has changed
+    python tools/build_tables.py        writes them again, after a grammar has changed
 
 Tables that are not of this grammar and of this release of the parser generator are not used: they are made anew.
 """

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from omnigraph.catalog.catalog import Catalog
     from omnigraph.history.changes import ChangedTable
     from omnigraph.history.delta import TableDelta
-    from omnigraph.pipeline.datasource.graph_reference import GraphReference
+    from omnigraph.pipeline.datasource.options import GraphReference
 
 _TEXT: pa.DataType = pa.string()
 _OPERATION = pa.field("_op", _TEXT, nullable=False)

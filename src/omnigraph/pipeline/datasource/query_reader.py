@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from omnigraph.pipeline.datasource.graph_reference import GraphReference
+    from omnigraph.pipeline.datasource.options import GraphReference
 
 
 @dataclass(frozen=True)

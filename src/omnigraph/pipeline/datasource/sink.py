@@ -17,7 +17,7 @@ from omnigraph.deprecation import renamed_keywords
 from omnigraph.errors import InvalidInput
 from omnigraph.load.plan import FAIL, ErrorPolicy, LoadOptions
 from omnigraph.manifest.layout import MAIN
-from omnigraph.pipeline.datasource.graph_reference import GraphReference
+from omnigraph.pipeline.datasource.options import GraphReference
 from omnigraph.spark.load import load_frames
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from omnigraph.catalog.catalog import Catalog
     from omnigraph.manifest.snapshot import TableEntry
-    from omnigraph.pipeline.datasource.graph_reference import GraphReference
+    from omnigraph.pipeline.datasource.options import GraphReference
     from omnigraph.values.batches import GraphType, Mode
 
 

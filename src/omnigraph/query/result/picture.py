@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from omnigraph.language.ir.expressions import EntityValue
-from omnigraph.query.result.json import json_rows
+from omnigraph.query.result.result import json_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

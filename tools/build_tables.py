@@ -1,4 +1,4 @@
-"""Writes the prebuilt parse tables of both grammars beside them: `python -m omnigraph.language.build_tables`."""
+"""Writes the prebuilt parse tables of both grammars beside them: `python tools/build_tables.py`."""
 
 from __future__ import annotations
 
