@@ -162,6 +162,42 @@ nodes:
 
 
 @pytest.mark.spark
+def test_an_error_of_the_users_sql_while_it_runs_is_told_at_its_place(
+    graph: og.Graph, spark: SparkSession, tmp_path: Path
+) -> None:
+    commits = len(graph.commits())
+    (tmp_path / "in" / "odd.csv").write_text("name,age\nAda,36\nOdd,old\n")
+    text = """\
+mode: merge
+sources: {people: {format: csv, path: in/odd.csv}}
+transforms:
+  typed: select name, cast(age as int) as age from people
+  block: |
+    select name,
+      age from typed
+nodes: {Person: {source: block}}
+"""
+    (tmp_path / "odd.yaml").write_text(text)
+    with pytest.raises(PipelineError) as told:
+        Pipeline.from_file(tmp_path / "odd.yaml").run(graph, session=spark)
+    (found,) = told.value.diagnostics
+    assert (found.code, found.line, found.column, found.source_name) == ("P009", 4, 23, str(tmp_path / "odd.yaml"))
+    assert found.message.startswith("transform typed: [CAST_INVALID_INPUT] The value 'old' of the type \"STRING\"")
+    mapped = text.replace("cast(age as int) as ", "").replace(
+        "{source: block}", "{source: block, columns: {name: name, age: 1 + cast(age as int)}}"
+    )
+    with pytest.raises(PipelineError, match="node Person, column age"):
+        Pipeline.from_text(mapped, folder=tmp_path).run(graph, session=spark)
+    raised = text.replace("cast(age as int)", "raise_error('too old')")
+    with pytest.raises(PipelineError, match="too old") as told:
+        Pipeline.from_text(raised, folder=tmp_path).run(graph, session=spark)
+    assert told.value.diagnostics[0].message.startswith("transform typed: [USER_RAISED_EXCEPTION] too old")
+    assert told.value.diagnostics[0].line == 4
+    assert len(graph.commits()) == commits
+    assert spark.catalog.listTables() == []
+
+
+@pytest.mark.spark
 def test_an_end_that_is_not_found_stops_the_run(graph: og.Graph, spark: SparkSession, tmp_path: Path) -> None:
     commits = len(graph.commits())
     text = """\

@@ -9,7 +9,7 @@ from omnigraph.language.core.diagnostics import NOWHERE, Span
 from omnigraph.load.plan import FAIL, ErrorPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 Mode = Literal["append", "merge", "overwrite"]
 Format = Literal["graph", "parquet", "csv", "json", "orc", "jdbc", "table", "lance", "omnigraph"]
@@ -110,3 +110,25 @@ class PipelineFile:
     def source(self, name: str) -> PipelineSource | None:
         """The source of this name; None if there is none, as for the name of a transform."""
         return next((each for each in self.sources if each.name.value == name), None)
+
+
+def names_of(pipeline: PipelineFile) -> Iterator[tuple[YamlText, str]]:
+    """The names of all sources and transforms, in order, with their descriptions."""
+    yield from ((each.name, f"source {each.name}") for each in pipeline.sources)
+    yield from ((each.name, f"transform {each.name}") for each in pipeline.transforms)
+
+
+def expressions_of(pipeline: PipelineFile) -> Iterator[tuple[YamlText, str]]:
+    """Every SQL text of the file with a description: transforms, then the expressions of mappings."""
+    yield from ((each.sql, f"transform {each.name}") for each in pipeline.transforms)
+    for mapping in pipeline.mappings:
+        what = f"{mapping.kind} {mapping.type}"
+        for name, expression in mapping.columns or ():
+            yield expression, f"{what}, column {name}"
+        for key, given in (("id", mapping.id), ("where", mapping.where)):
+            if given is not None:
+                yield given, f"{what}, {key}"
+        for key, end in (("from", mapping.from_), ("to", mapping.to)):
+            for given in () if end is None else (end.expression, *(value for _, value in end.lookup)):
+                if given is not None:
+                    yield given, f"{what}, {key}"

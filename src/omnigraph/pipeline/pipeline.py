@@ -142,7 +142,8 @@ class Pipeline:
         with self._workspace(graph, session) as work:
             mapped = self._mapped(graph, work, schema.readable)
             self._make_branch(graph)
-            commit, summary, repeated = self._load(graph, work, mapped, schema, actor)
+            with work.findings_of_run(self._file):
+                commit, summary, repeated = self._load(graph, work, mapped, schema, actor)
         return PipelineRun(commit, summary, self._publish(graph, actor), repeated=repeated)
 
     def _findings(self) -> PipelineFindings:

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.errors.exceptions.base import QueryContextType
 
 from omnigraph.errors import InvalidInput, OmniGraphError
+from omnigraph.language.core.diagnostics import Span
 from omnigraph.load.files import list_files
 from omnigraph.pipeline.bucket_files import read_bucket_files
 from omnigraph.pipeline.datasource.options import NAME
 from omnigraph.pipeline.datasource.source import read_type, register_spark
+from omnigraph.pipeline.file import YamlText, expressions_of, names_of
 from omnigraph.spark.runner import one_task_each
 from omnigraph.spark.runtime.jvm import spark_home
 from omnigraph.storage.objects.location import OBJECT_STORES, parse_location
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from omnigraph.pipeline.file import PipelineFile, PipelineSource, YamlText
+    from omnigraph.pipeline.file import PipelineFile, PipelineSource
     from omnigraph.pipeline.yaml import PipelineFindings
     from omnigraph.world import World
 
@@ -128,6 +131,39 @@ class Workspace:
         except OmniGraphError as error:
             self.findings.add(position, "P009", error.message)
 
+    @contextmanager
+    def findings_of_run(self, pipeline: PipelineFile) -> Iterator[None]:
+        """Raise `PipelineError` for an error that a source or an expression of the file causes while rows are read."""
+        try:
+            yield
+        except PySparkException as error:
+            found = self._cause(pipeline, error)
+            if found is None:
+                raise
+            position, what = found
+            self.findings.add(position, "P009", f"{what}: {_first_line(str(error))}")
+            raise self.findings.error() from error
+
+    def _cause(self, pipeline: PipelineFile, error: PySparkException) -> tuple[YamlText, str] | None:
+        """The text of the file that Spark's error quotes; otherwise the first source or transform that fails alone."""
+        for context in error.getQueryContext() if error.getCondition() else ():
+            if context.contextType() != QueryContextType.SQL:
+                continue
+            start, stop = context.startIndex(), context.stopIndex() + 1
+            for text, what in expressions_of(pipeline):
+                if stop > start and text.value[start:stop] == context.fragment():
+                    return self._within(text, start, stop), what
+        for name, what in names_of(pipeline):
+            if name.value in self.frames and _fails(self.frames[name.value]):
+                return name, what
+        return None
+
+    def _within(self, text: YamlText, start: int, stop: int) -> YamlText:
+        """A part of a text, at its own position if the file has the text verbatim on one line."""
+        first = text.span.start
+        verbatim = self.findings.text[first : text.span.end] == text.value
+        return YamlText(text.value[start:stop], Span(first + start, first + stop)) if verbatim else text
+
     def _name(self, name: YamlText, frame: DataFrame) -> None:
         views = {each.name.lower() for each in self.session.catalog.listTables() if each.isTemporary}
         if name.value.lower() in views:
@@ -183,6 +219,15 @@ def workspace(session: SparkSession, folder: Path, findings: PipelineFindings, w
     finally:
         for name in made.frames:
             session.catalog.dropTempView(name)
+
+
+def _fails(frame: DataFrame) -> bool:
+    """Whether Spark fails to compute the rows of a frame."""
+    try:
+        frame.write.format("noop").mode("overwrite").save()
+    except PySparkException:
+        return True
+    return False
 
 
 def _are_local(paths: list[str]) -> bool:

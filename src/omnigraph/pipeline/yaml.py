@@ -38,7 +38,11 @@ class PipelineFindings:
     def raise_if_any(self) -> None:
         """Raise a `PipelineError` with all findings in file order, if there are any."""
         if self.found:
-            raise PipelineError(tuple(sorted(self.found, key=lambda each: (each.start, each.end, each.message))))
+            raise self.error()
+
+    def error(self) -> PipelineError:
+        """All findings as one error, in file order."""
+        return PipelineError(tuple(sorted(self.found, key=lambda each: (each.start, each.end, each.message))))
 
 
 def compose(text: str, findings: PipelineFindings) -> Node | None:
