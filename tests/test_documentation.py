@@ -1,8 +1,10 @@
 """The examples of the pages work as a reader sees them: Python runs, schemas compile, queries parse, links resolve.
 
 The blocks of a page are executed in order, in one directory: `python` blocks as one program; `pg` blocks are compiled;
-`gq` blocks are parsed; `file NAME` blocks are written first; `sh` blocks run after the Python. Nothing is hidden from
-the reader: pages have no comments. (`console` blocks are run by tests/cli/test_guide.py.)
+`gq` blocks are parsed; `file NAME` blocks are written first; `sh` blocks run after the Python; on a page with Python a
+`text` block is a part of what it prints. The blocks above the first one that needs Spark always run; the whole page
+runs in the slow tier. Nothing is hidden from the reader: pages have no comments. (`console` blocks are run by
+tests/cli/test_guide.py.)
 """
 
 from __future__ import annotations
@@ -11,13 +13,18 @@ import os
 import re
 import subprocess
 import sys
+from itertools import takewhile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from omnigraph.language.gq.syntax.parse import parse_queries
 from omnigraph.language.schema.compile import compile_schema
 from omnigraph.world import REAL
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -32,40 +39,60 @@ def _blocks(page: Path) -> list[re.Match[str]]:
     return list(_BLOCK.finditer(page.read_text("utf-8")))
 
 
-def _python(page: Path) -> str:
-    return "\n".join(each["text"] for each in _blocks(page) if each["kind"] == "python")
+def _needs_spark(block: re.Match[str]) -> bool:
+    return block["kind"] in {"python", "sh"} and "spark" in block["text"].lower()
 
 
-def _needs_spark(page: Path) -> bool:
-    return "spark" in _python(page).lower()
+def _before_spark(page: Path) -> list[re.Match[str]]:
+    """The blocks of a page above the first one that needs Spark; the blocks below may use what that one made."""
+    return list(takewhile(lambda block: not _needs_spark(block), _blocks(page)))
 
 
-WITH_PYTHON = [
-    pytest.param(page, id=page.name, marks=[pytest.mark.spark, pytest.mark.slow] if _needs_spark(page) else [])
-    for page in PAGES
-    if _python(page)
-]
+def _text(blocks: list[re.Match[str]], kind: str) -> str:
+    return "\n".join(each["text"] for each in blocks if each["kind"] == kind)
 
 
-@pytest.mark.parametrize("page", WITH_PYTHON)
+WITHOUT_SPARK = [page for page in PAGES if _text(_before_spark(page), "python")]
+WITH_SPARK = [page for page in PAGES if any(map(_needs_spark, _blocks(page)))]
+
+
+@pytest.mark.parametrize("page", WITHOUT_SPARK, ids=lambda page: page.name)
 def test_the_python_of_a_page_runs_as_it_is_written(page: Path, tmp_path: Path) -> None:
+    printed = _run(page, _before_spark(page), tmp_path)
+    if page.name == "README.md":
+        assert "│ Grace  │" in printed
+        assert printed.splitlines()[-2:] == ["merged", "[{'people': 3}]"]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("page", WITH_SPARK, ids=lambda page: page.name)
+def test_the_whole_page_runs_with_spark(page: Path, tmp_path: Path) -> None:
+    _run(page, _blocks(page), tmp_path)
+
+
+def _run(page: Path, blocks: list[re.Match[str]], place: Path) -> str:
+    """What the Python of these blocks prints; it contains the `text` blocks of the page in their order."""
     for block in _blocks(page):
         if block["kind"] == "file":
-            (tmp_path / block["name"]).write_text(block["text"], "utf-8")
-    done = subprocess.run(
-        [sys.executable, "-c", _python(page)], cwd=tmp_path, capture_output=True, text=True, timeout=240
-    )
-    assert done.returncode == 0, done.stderr
-    commands = "".join(each["text"] for each in _blocks(page) if each["kind"] == "sh")
+            (place / block["name"]).write_text(block["text"], "utf-8")
     path = f"{Path(sys.executable).parent}{os.pathsep}{REAL.environ['PATH']}"
     environ = {**REAL.environ, "PATH": path, "OMNIGRAPH_EMBEDDINGS_MOCK": "1"}
-    shell = subprocess.run(
-        ["sh", "-euc", commands], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=240
-    )
-    assert shell.returncode == 0, shell.stderr
-    if page.name == "README.md":
-        assert "│ Grace  │" in done.stdout
-        assert done.stdout.splitlines()[-2:] == ["merged", "[{'people': 3}]"]
+    printed = _completed([sys.executable, "-c", _text(blocks, "python")], REAL.environ, place)
+    _completed(["sh", "-euc", _text(blocks, "sh")], environ, place)
+    position = 0
+    for block in blocks:
+        if block["kind"] == "text":
+            found = printed.find(block["text"], position)
+            assert found >= 0, f"{page.name} shows what is not printed:\n{block['text']}\n{printed}"
+            position = found + len(block["text"])
+    return printed
+
+
+def _completed(command: list[str], environ: Mapping[str, str], place: Path) -> str:
+    done = subprocess.run(command, cwd=place, env=dict(environ), capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
